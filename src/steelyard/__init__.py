@@ -1,0 +1,63 @@
+"""Differential privacy at the right operating point: find it, do the release, write its cost on one durable ledger.
+
+``import steelyard as sy`` loads nothing heavy; each name below is imported when it is first touched.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Account": "ledger",
+    "Count": "bounding",
+    "Currency": "privacy",
+    "Guarantee": "privacy",
+    "Loss": "privacy",
+    "Release": "session",
+    "Session": "session",
+    "Sum": "bounding",
+    "Unit": "privacy",
+    "errors": "",
+    "holdout": "privacy",
+    "labels": "privacy",
+    "open_account": "ledger",
+    "read": "tables",
+    "rows": "privacy",
+    "users": "privacy",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'steelyard' has no attribute {name!r}")
+    if home == "":
+        return importlib.import_module(f"steelyard.{name}")
+    return getattr(importlib.import_module(f"steelyard.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
+if TYPE_CHECKING:
+    from steelyard import errors as errors
+    from steelyard.bounding import Count as Count
+    from steelyard.bounding import Sum as Sum
+    from steelyard.ledger import Account as Account
+    from steelyard.ledger import open_account as open_account
+    from steelyard.privacy import Currency as Currency
+    from steelyard.privacy import Guarantee as Guarantee
+    from steelyard.privacy import Loss as Loss
+    from steelyard.privacy import Unit as Unit
+    from steelyard.privacy import holdout as holdout
+    from steelyard.privacy import labels as labels
+    from steelyard.privacy import rows as rows
+    from steelyard.privacy import users as users
+    from steelyard.session import Release as Release
+    from steelyard.session import Session as Session
+    from steelyard.tables import read as read

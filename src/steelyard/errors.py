@@ -1,0 +1,157 @@
+"""Every way steelyard says no.
+
+    SteelyardError
+    ├── PrivacyError              a promise to the people in the data would break       (exit 3)
+    │   ├── BudgetExceeded        .wanted .remaining
+    │   ├── UnitMismatch          the task protects another unit than the account
+    │   ├── CurrencyMismatch      the account counts in another currency
+    │   ├── NeighbourMismatch     the neighbour relations do not fit
+    │   ├── KeyConflict           the key already names another request
+    │   └── InsecureNoise         noise without a guarantee was asked to carry one
+    ├── LedgerError               the ledger cannot be read or trusted                  (exit 4)
+    │   ├── LedgerTampered        .findings
+    │   ├── LedgerLocked          somebody else holds it for too long
+    │   ├── LedgerForeign         not a steelyard ledger
+    │   └── LedgerTooNew          .found .known
+    ├── TableError                the table cannot answer                               (exit 2)
+    │   ├── ColumnMissing         .wanted .available
+    │   └── EngineMissing         .install
+    ├── InvalidTask (ValueError)  the request itself makes no sense                     (exit 2)
+    └── OurBug                    please report it                                      (exit 1)
+
+A message says what happened, the numbers, and what to do next. No message may depend on private rows: after data
+was read, the same fault has the same text, the same exit code and the same length whatever the data.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+
+class SteelyardError(Exception):
+    """The root of the tree; ``exit_code`` is what the command line leaves with."""
+
+    exit_code = 1
+
+
+class PrivacyError(SteelyardError):
+    """A refusal that protects the people in the data."""
+
+    exit_code = 3
+
+
+class BudgetExceeded(PrivacyError):
+    """The account cannot pay; nothing was charged and nothing was read."""
+
+    def __init__(self, message: str, *, wanted: object = None, remaining: object = None) -> None:
+        super().__init__(message)
+        self.wanted = wanted
+        self.remaining = remaining
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), str(self), {"wanted": self.wanted, "remaining": self.remaining}))
+
+
+class UnitMismatch(PrivacyError):
+    """The task protects another unit than the account."""
+
+
+class CurrencyMismatch(PrivacyError):
+    """The account counts in another currency."""
+
+
+class NeighbourMismatch(PrivacyError):
+    """The step's neighbour relation does not fit the account's."""
+
+
+class KeyConflict(PrivacyError):
+    """The key already names another request."""
+
+
+class InsecureNoise(PrivacyError):
+    """Noise without a guarantee was asked to carry one."""
+
+
+class LedgerError(SteelyardError):
+    """The ledger cannot be read or trusted."""
+
+    exit_code = 4
+
+
+class LedgerTampered(LedgerError):
+    """The ledger's content does not match its chain or its anchor."""
+
+    def __init__(self, message: str, *, findings: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.findings = tuple(findings)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), str(self), {"findings": self.findings}))
+
+
+class LedgerLocked(LedgerError):
+    """Somebody else held the ledger for longer than we wait."""
+
+
+class LedgerForeign(LedgerError):
+    """The file or database is not a steelyard ledger."""
+
+
+class LedgerTooNew(LedgerError):
+    """The ledger was written by a newer steelyard."""
+
+    def __init__(self, message: str, *, found: int = 0, known: int = 0) -> None:
+        super().__init__(message)
+        self.found = found
+        self.known = known
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), str(self), {"found": self.found, "known": self.known}))
+
+
+class TableError(SteelyardError):
+    """The table cannot answer."""
+
+    exit_code = 2
+
+
+class ColumnMissing(TableError):
+    """A column that is not there; the message names the nearest ones."""
+
+    def __init__(self, wanted: str, available: Sequence[str]) -> None:
+        self.wanted = wanted
+        self.available = tuple(available)
+        near = difflib.get_close_matches(wanted, self.available, n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "none is close in spelling."
+        shown = ", ".join(map(repr, self.available[:20])) + (", …" if len(self.available) > 20 else "")
+        super().__init__(f"there is no column {wanted!r}: {hint} The table has {shown or 'no columns'}.")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.wanted, self.available))
+
+
+class EngineMissing(TableError):
+    """An optional engine is not installed; ``install`` is the command that installs it."""
+
+    def __init__(self, message: str, *, install: str = "") -> None:
+        super().__init__(f"{message} Install it with: {install}" if install else message)
+        self._message = message
+        self.install = install
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self._message, {"install": self.install}))
+
+
+class InvalidTask(SteelyardError, ValueError):
+    """The request itself makes no sense; nothing was read."""
+
+    exit_code = 2
+
+
+class OurBug(SteelyardError):
+    """steelyard broke one of its own rules; please report it."""
+
+
+def _rebuild(kind: type[SteelyardError], message: str, fields: dict[str, object]) -> SteelyardError:
+    return kind(message, **fields)

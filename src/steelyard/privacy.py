@@ -1,0 +1,388 @@
+"""The exact privacy nouns: whose presence is hidden, what was done, what it cost, what was promised.
+
+Amounts are integers from the moment they are read: micro-epsilon for pure losses, 1e-12 of mu squared for Gaussian
+ones (so mu = c micro costs exactly c squared), micro-nats for validity, 1e-18 for a delta that is set aside. Numbers
+are read as the decimals a person typed (0.1 is exactly 100,000 micro). What a user asks for rounds down; what we
+computed as a cost rounds up; so rounding can never make a promise weaker than its label.
+This file depends on nothing but the standard library and must stay so.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any
+
+from steelyard.errors import CurrencyMismatch, InvalidTask
+
+MICRO = 10**6
+ATTO = 10**18
+Number = int | float | str | Decimal | Fraction
+
+
+class Currency(StrEnum):
+    """What an account counts in; currencies do not convert into each other except as ``accounting`` proves."""
+
+    PURE = "pure"
+    GAUSSIAN = "gaussian"
+    NATS = "nats"
+
+
+class Neighbours(StrEnum):
+    """Which two tables must be hard to tell apart."""
+
+    ADD_REMOVE = "add-remove"
+    REPLACE = "replace"
+    CHANGE_LABEL = "change-label"
+
+
+class Status(StrEnum):
+    """How far a guarantee may be trusted, best first."""
+
+    PROVED = "proved"
+    CALIBRATED = "calibrated"
+    UNREVIEWED = "unreviewed"
+    TEST_NOISE = "test noise"
+
+
+def exact(value: Number, name: str) -> Fraction:
+    """Read a number as the decimal a person typed: 0.1 is exactly 1/10, whatever a float makes of it.
+
+    >>> exact(0.1, "epsilon")
+    Fraction(1, 10)
+    """
+    if isinstance(value, bool) or value is None:
+        raise InvalidTask(f"{name} must be a number; got {value!r}.")
+    if isinstance(value, Fraction):
+        return value
+    try:
+        decimal = Decimal(value) if isinstance(value, int | Decimal) else Decimal(str(value).strip())
+    except InvalidOperation:
+        raise InvalidTask(f"{name} must be a number such as 0.5 or '1e-6'; got {value!r}.") from None
+    if not decimal.is_finite():
+        raise InvalidTask(f"{name} must be a finite number; got {value!r}.")
+    if abs(decimal.adjusted()) > 400:
+        raise InvalidTask(f"{name} is out of any sensible range; got {value!r}.")
+    return Fraction(decimal)
+
+
+def positive(value: Number, name: str) -> Fraction:
+    """Read a number that must be above zero."""
+    number = exact(value, name)
+    if number <= 0:
+        raise InvalidTask(f"{name} must be above zero; got {value!r}.")
+    return number
+
+
+def probability(value: Number, name: str) -> Fraction:
+    """Read a number in [0, 1)."""
+    number = exact(value, name)
+    if not 0 <= number < 1:
+        raise InvalidTask(f"{name} must be at least 0 and below 1; got {value!r}.")
+    return number
+
+
+def decimal_text(value: Fraction | int, digits: int = 12) -> str:
+    """A fraction as the shortest decimal text (rounded to ``digits`` significant digits when it does not end)."""
+    fraction = Fraction(value)
+    if fraction == 0:
+        return "0"
+    quotient = Decimal(fraction.numerator) / Decimal(fraction.denominator)
+    text = f"{quotient:.{digits}g}"
+    return str(Decimal(text).normalize()).replace("E+0", "").replace("E", "e") if "e" in text else _trim(text)
+
+
+def _trim(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Whose presence is hidden. Make one with ``users``, ``rows``, ``labels`` or ``holdout``."""
+
+    kind: str
+    column: str | None = None
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    n: int | None = None
+
+    def __str__(self) -> str:
+        whose = {
+            "users": f"all rows of one value of {self.column!r}",
+            "rows": "one row",
+            "labels": f"the label {self.column!r} of one row",
+            "holdout": f"the holdout {self.column!r}",
+        }[self.kind]
+        how = {
+            Neighbours.ADD_REMOVE: "added or removed",
+            Neighbours.REPLACE: f"replaced (n = {self.n} is public)",
+            Neighbours.CHANGE_LABEL: "changed",
+        }[self.neighbours]
+        return whose if self.kind == "holdout" else f"{whose}, {how}"
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary; ``Unit.from_json`` reads it back."""
+        return {"kind": self.kind, "column": self.column, "neighbours": str(self.neighbours), "n": self.n}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Unit:
+        """Read back what ``to_json`` wrote."""
+        return cls(data["kind"], data["column"], Neighbours(data["neighbours"]), data["n"])
+
+
+def _name(column: str, what: str) -> str:
+    if not isinstance(column, str) or not column:
+        raise InvalidTask(f"{what} needs a name; got {column!r}.")
+    return column
+
+
+def users(column: str) -> Unit:
+    """Hide all rows of one user; neighbours differ by one user added or removed."""
+    return Unit("users", _name(column, "users(column)"))
+
+
+def rows(*, neighbours: str = "add-remove", n: int | None = None) -> Unit:
+    """Hide one row. ``neighbours="replace"`` needs the public number of rows ``n``."""
+    try:
+        relation = Neighbours(neighbours)
+    except ValueError:
+        raise InvalidTask(f"neighbours must be 'add-remove' or 'replace'; got {neighbours!r}.") from None
+    if relation is Neighbours.CHANGE_LABEL:
+        raise InvalidTask("rows() hides whole rows; to hide labels only use labels(column).")
+    if relation is Neighbours.REPLACE and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
+        raise InvalidTask(f"rows(neighbours='replace') needs the public number of rows, n >= 1; got {n!r}.")
+    if relation is Neighbours.ADD_REMOVE and n is not None:
+        raise InvalidTask("under add-remove the number of rows is secret; give n only with neighbours='replace'.")
+    return Unit("rows", None, relation, n)
+
+
+def labels(column: str) -> Unit:
+    """Hide one row's label; everything else about the row is public."""
+    return Unit("labels", _name(column, "labels(column)"), Neighbours.CHANGE_LABEL)
+
+
+def holdout(name: str) -> Unit:
+    """A holdout whose validity (not privacy) is spent, in nats."""
+    return Unit("holdout", _name(name, "holdout(name)"), Neighbours.REPLACE)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """An exact amount in one currency: micro-epsilon, 1e-12 of mu squared, or micro-nats; ``delta`` in 1e-18.
+
+    >>> Loss.pure("0.1") + Loss.pure(0.2) == Loss.pure("0.3")
+    True
+    >>> str(Loss.mu("0.5"))
+    'mu 0.5'
+    """
+
+    currency: Currency
+    amount: int
+    delta: int = 0
+
+    def __post_init__(self) -> None:
+        if self.amount < 0 or self.delta < 0:
+            raise InvalidTask(f"a loss cannot be negative; got {self.amount} and delta {self.delta}.")
+
+    @classmethod
+    def pure(cls, epsilon: Number) -> Loss:
+        """A requested epsilon, rounded down to a micro; below one micro it is refused."""
+        return cls(Currency.PURE, _floor(epsilon, "epsilon"))
+
+    @classmethod
+    def mu(cls, mu: Number) -> Loss:
+        """A requested mu, rounded down to a micro."""
+        return cls(Currency.GAUSSIAN, _floor(mu, "mu") ** 2)
+
+    @classmethod
+    def nats(cls, nats: Number) -> Loss:
+        """A requested number of nats, rounded down to a micro."""
+        return cls(Currency.NATS, _floor(nats, "nats"))
+
+    @classmethod
+    def cost(cls, currency: Currency, exact_amount: Fraction | int, delta: Fraction | int = 0) -> Loss:
+        """A computed cost (epsilon, mu squared or nats), rounded up to the currency's integer."""
+        scale = MICRO**2 if currency is Currency.GAUSSIAN else MICRO
+        return cls(currency, math.ceil(exact_amount * scale), math.ceil(delta * ATTO))
+
+    @classmethod
+    def zero(cls, currency: Currency) -> Loss:
+        """Nothing spent."""
+        return cls(currency, 0)
+
+    @property
+    def value(self) -> Fraction:
+        """The amount in its natural unit: epsilon, mu squared, or nats."""
+        return Fraction(self.amount, MICRO**2 if self.currency is Currency.GAUSSIAN else MICRO)
+
+    @property
+    def additive_delta(self) -> Fraction:
+        """The part of delta charged as a probability of failure."""
+        return Fraction(self.delta, ATTO)
+
+    def __add__(self, other: Loss) -> Loss:
+        self._same(other)
+        return Loss(self.currency, self.amount + other.amount, self.delta + other.delta)
+
+    def __sub__(self, other: Loss) -> Loss:
+        self._same(other)
+        return Loss(self.currency, self.amount - other.amount, self.delta - other.delta)
+
+    def __le__(self, other: Loss) -> bool:
+        self._same(other)
+        return self.amount <= other.amount and self.delta <= other.delta
+
+    def __str__(self) -> str:
+        number = decimal_text(self.value)
+        text = {Currency.PURE: f"epsilon {number}", Currency.NATS: f"{number} nats"}.get(self.currency)
+        if text is None:
+            text = f"mu {_root_text(self.amount)}"
+        return text + (f" and delta {decimal_text(self.additive_delta, 4)}" if self.delta else "")
+
+    def _same(self, other: Loss) -> None:
+        if self.currency is not other.currency:
+            raise CurrencyMismatch(f"{self.currency} and {other.currency} losses cannot be compared or added.")
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary of integers; ``Loss.from_json`` reads it back."""
+        return {"currency": str(self.currency), "amount": self.amount, "delta": self.delta}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Loss:
+        """Read back what ``to_json`` wrote."""
+        return cls(Currency(data["currency"]), data["amount"], data["delta"])
+
+
+def _floor(value: Number, name: str) -> int:
+    micro = math.floor(positive(value, name) * MICRO)
+    if micro < 1:
+        raise InvalidTask(f"{name} is counted in steps of 0.000001; {value!r} is below one step.")
+    return micro
+
+
+def _root_text(amount: int) -> str:
+    root = math.isqrt(amount)
+    return decimal_text(Fraction(root, MICRO)) if root * root == amount else f"{math.sqrt(amount) / MICRO:.6g}"
+
+
+@dataclass(frozen=True)
+class Event:
+    """What was done, with every parameter needed to account for it for ever.
+
+    Names and their meanings never change and are never removed; a new meaning gets a new name. Parameters are
+    integers or text, so an event reads the same on every machine. ``neighbours`` is the relation under which the
+    parameters (a sensitivity, say) were derived.
+    """
+
+    name: str
+    parameters: Mapping[str, int | str | list[int]] = field(default_factory=dict)
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    status: Status = Status.PROVED
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary; ``Event.from_json`` reads it back."""
+        return {
+            "name": self.name,
+            "parameters": dict(self.parameters),
+            "neighbours": str(self.neighbours),
+            "status": str(self.status),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Event:
+        """Read back what ``to_json`` wrote."""
+        return cls(data["name"], data["parameters"], Neighbours(data["neighbours"]), Status(data["status"]))
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What an account promises, all of it public: the unit, the cap, and the (epsilon, delta) it was opened with.
+
+    ``delta`` is the whole delta of a Gaussian account; ``cap.delta`` of it is set aside for steps that fail with a
+    probability, and the mu cap was solved at the rest.
+    """
+
+    unit: Unit
+    cap: Loss
+    epsilon: Fraction | None = None
+    delta: Fraction = Fraction(0)
+
+    @property
+    def currency(self) -> Currency:
+        """What the account counts in."""
+        return self.cap.currency
+
+    @property
+    def filter_delta(self) -> Fraction:
+        """The delta at which a task's epsilon is read: the account's, less what is set aside."""
+        return self.delta - self.cap.additive_delta
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary; ``Terms.from_json`` reads it back."""
+        epsilon = None if self.epsilon is None else str(self.epsilon)
+        return {"unit": self.unit.to_json(), "cap": self.cap.to_json(), "epsilon": epsilon, "delta": str(self.delta)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Terms:
+        """Read back what ``to_json`` wrote."""
+        epsilon = None if data["epsilon"] is None else Fraction(data["epsilon"])
+        return cls(Unit.from_json(data["unit"]), Loss.from_json(data["cap"]), epsilon, Fraction(data["delta"]))
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A promise fit to publish; ``str()`` is the sentence.
+
+    ``spent`` is this release's own exact cost; ``epsilon`` and ``delta`` are what the whole account promises as a
+    filter, or (``kind="ex-post"``) what this transcript has cost so far.
+    """
+
+    unit: Unit
+    spent: Loss
+    epsilon: str | None
+    delta: str
+    kind: str = "filter"
+    status: Status = Status.PROVED
+
+    def __str__(self) -> str:
+        if self.status is Status.TEST_NOISE:
+            return "TEST NOISE: NO GUARANTEE. This release was drawn from a predictable source and protects nobody."
+        if self.spent.currency is Currency.NATS:
+            return f"Validity of {self.unit}: this answer cost {self.spent}; it is not a privacy guarantee."
+        how = "the whole account" if self.kind == "filter" else "everything released so far on this path, ex post,"
+        bound = f"({self.epsilon}, {self.delta})" if self.delta != "0" else f"{self.epsilon}"
+        return (
+            f"{bound}-differential privacy for {how}, of which this release spent {self.spent}. "
+            f"Hidden: {self.unit}. Status: {self.status}."
+        )
+
+    def weakened(self, status: Status) -> Guarantee:
+        """The same promise with the lesser of two statuses."""
+        order = list(Status)
+        return replace(self, status=max(self.status, status, key=order.index))
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary; ``Guarantee.from_json`` reads it back."""
+        return {
+            "unit": self.unit.to_json(),
+            "spent": self.spent.to_json(),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "kind": self.kind,
+            "status": str(self.status),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Guarantee:
+        """Read back what ``to_json`` wrote."""
+        unit, spent = Unit.from_json(data["unit"]), Loss.from_json(data["spent"])
+        return cls(unit, spent, data["epsilon"], data["delta"], data["kind"], Status(data["status"]))
+
+
+def canonical(data: Any) -> bytes:
+    """The one byte string of a JSON value: sorted keys, no spaces, no NaN; what hashes and chains are taken over."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
