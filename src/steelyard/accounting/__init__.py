@@ -1,0 +1,23 @@
+"""How losses add and convert: pure epsilon, mu squared, odometers, and a small pessimistic curve.
+
+Everything that becomes a cost or a cap is exact or rounded to the safe side; the proofs are in ``docs/proofs``.
+"""
+
+from steelyard.accounting.filters import admits
+from steelyard.accounting.gaussian import delta_of, epsilon_of, mu_cap, mu_request
+from steelyard.accounting.odometers import LinearOdometer, MixtureOdometer
+from steelyard.accounting.prices import price
+from steelyard.accounting.pure import group, pure_to_mu
+
+__all__ = [
+    "LinearOdometer",
+    "MixtureOdometer",
+    "admits",
+    "delta_of",
+    "epsilon_of",
+    "group",
+    "mu_cap",
+    "mu_request",
+    "price",
+    "pure_to_mu",
+]

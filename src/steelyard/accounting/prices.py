@@ -1,0 +1,170 @@
+"""The one place where what was done becomes what it costs on an account.
+
+An event says what happened; its claim is pure epsilon or mu squared, exact; the account's currency and neighbour
+relation then turn the claim into a loss, rounded up. One function per event name, in one table.
+Law: the meaning of a name never changes and none is removed, so that an old entry is priced for ever as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from steelyard.accounting.normal import as_decimal, precise
+from steelyard.accounting.pure import pure_to_mu
+from steelyard.errors import CurrencyMismatch, NeighbourMismatch, OurBug
+from steelyard.privacy import ATTO, MICRO, Currency, Event, Loss, Neighbours, Terms
+
+Parameters = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Pure:
+    """A claim of pure epsilon, exact."""
+
+    epsilon: Fraction
+
+
+@dataclass(frozen=True)
+class Mu:
+    """A claim of mu-GDP (for every epsilon at once, never from one (epsilon, delta)); ``squared`` is exact."""
+
+    squared: Fraction
+
+
+Claim = Pure | Mu
+
+
+def price(event: Event, terms: Terms) -> Loss:
+    """What an event costs on an account with these terms, in the account's currency, rounded up.
+
+    *Privacy:* a pure step on a Gaussian account costs its tight mu; a Gaussian step on a pure account is refused; an
+    add-remove step costs double where neighbours replace a unit; a replace step is refused where they add or remove.
+    """
+    if terms.currency is Currency.NATS:
+        raise CurrencyMismatch(
+            "this account counts nats (validity of a holdout); open a privacy account for this step."
+        )
+    if event.name == "composed":
+        parts = [price(Event.from_json(part), terms) for part in json.loads(str(event.parameters["events"]))]
+        return sum(parts, Loss.zero(terms.currency))
+    claim = _claim(event)
+    units = _units(event.neighbours, terms.unit.neighbours)
+    return _in_currency(claim, units, terms.currency, _failure(event, units, terms))
+
+
+def _claim(event: Event) -> Claim:
+    read = _CLAIMS.get(event.name)
+    if read is None:
+        raise OurBug(f"no price is known for the event {event.name!r}.")
+    try:
+        return read(event.parameters)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as fault:
+        raise OurBug(f"the event {event.name!r} lacks a parameter its price needs ({fault}).") from fault
+
+
+def _in_currency(claim: Claim, units: int, currency: Currency, failure: int) -> Loss:
+    if isinstance(claim, Mu):
+        if currency is not Currency.GAUSSIAN:
+            raise CurrencyMismatch(
+                "Gaussian noise has no finite pure epsilon; use Laplace noise here, or open the account with a delta."
+            )
+        return Loss(currency, math.ceil(claim.squared * units * units * MICRO * MICRO), failure)
+    epsilon = claim.epsilon * units
+    amount = pure_to_mu(epsilon) ** 2 if currency is Currency.GAUSSIAN else math.ceil(epsilon * MICRO)
+    return Loss(currency, amount, failure)
+
+
+def _units(step: Neighbours, account: Neighbours) -> int:
+    """How many of the step's neighbour moves make one of the account's."""
+    moves = {
+        (Neighbours.ADD_REMOVE, Neighbours.REPLACE): 2,
+        (Neighbours.ADD_REMOVE, Neighbours.CHANGE_LABEL): 2,
+        (Neighbours.REPLACE, Neighbours.CHANGE_LABEL): 1,
+    }
+    count = 1 if step is account else moves.get((step, account))
+    if count is None:
+        raise NeighbourMismatch(
+            f"this step was derived for neighbours that {step} a unit; the account's neighbours {account} one. "
+            "Use a step derived for the account's relation, or an account opened for the step's."
+        )
+    return count
+
+
+def _failure(event: Event, units: int, terms: Terms) -> int:
+    failure = event.parameters.get("failure_atto", 0)
+    if not isinstance(failure, int) or failure < 0 or failure > ATTO:
+        raise OurBug(f"the event {event.name!r} carries a failure probability that is none.")
+    if failure and units > 1:
+        raise NeighbourMismatch(
+            "a step that may fail with a probability has no doubled price; it must be derived for neighbours that "
+            f"{terms.unit.neighbours} a unit."
+        )
+    if failure and not terms.cap.delta:
+        raise CurrencyMismatch(
+            f"this step fails with probability up to {failure / ATTO:g} and the account sets nothing aside for that; "
+            "open one with additive_delta=, a part of its delta."
+        )
+    return failure
+
+
+def _laplace(given: Parameters) -> Claim:
+    return Pure(given["sensitivity"] * Fraction(given["scale_denominator"], given["scale_numerator"]))
+
+
+def _gaussian(given: Parameters) -> Claim:
+    return Mu(_square(given) * Fraction(given["sigma_denominator"], given["sigma_numerator"]) ** 2)
+
+
+def _gaussian_path(given: Parameters) -> Claim:
+    return Mu(_square(given) * Fraction(given["precision_numerator"], given["precision_denominator"]))
+
+
+def _square(given: Parameters) -> int:
+    return int(given["sensitivity"]) ** 2 if "sensitivity" in given else int(given["sensitivity_squared"])
+
+
+def _above_threshold(given: Parameters) -> Claim:
+    threshold = Fraction(given["threshold_scale_denominator"], given["threshold_scale_numerator"])
+    question = Fraction(given["question_scale_denominator"], given["question_scale_numerator"])
+    weight = given["stops"] * (1 if given["monotone"] else 2)
+    return Pure(given["sensitivity"] * (threshold + weight * question))
+
+
+def _exponential(given: Parameters) -> Claim:
+    return Pure(Fraction(given["epsilon_numerator"], given["epsilon_denominator"]))
+
+
+def _finite(given: Parameters) -> Claim:
+    return Pure(log_above(Fraction(given["ratio_numerator"], given["ratio_denominator"])))
+
+
+def log_above(ratio: Fraction) -> Fraction:
+    """The natural logarithm of a ratio of at least one, rounded up to a micro.
+
+    >>> log_above(Fraction(3))
+    Fraction(1098613, 1000000)
+    """
+    if ratio < 1:
+        raise ValueError("a likelihood ratio is at least one")
+    if ratio == 1:
+        return Fraction(0)
+    with precise(80):
+        bound = as_decimal(ratio).ln() * (1 + Decimal("1e-60")) + Decimal("1e-60")
+        return Fraction(math.ceil(bound * MICRO), MICRO)
+
+
+_CLAIMS: dict[str, Callable[[Parameters], Claim]] = {
+    "laplace": _laplace,
+    "laplace_path": _laplace,
+    "gaussian": _gaussian,
+    "gaussian_path": _gaussian_path,
+    "above_threshold": _above_threshold,
+    "exponential": _exponential,
+    "finite": _finite,
+}

@@ -1,0 +1,36 @@
+"""Integers that can neither overflow nor fail: the shared shape of what goes into and comes out of noise.
+
+Clamping to a public interval before the noise moves no two values further apart, so it keeps every sensitivity;
+clamping after the noise is post-processing. Either way nothing depends on the data but the value itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from steelyard.errors import InvalidTask
+
+LIMIT = 2**127
+
+
+def saturate(value: int) -> int:
+    """The value, held inside [-2^127, 2^127]."""
+    return max(-LIMIT, min(LIMIT, int(value)))
+
+
+def noisy(values: Sequence[int], draws: Sequence[int]) -> list[int]:
+    """Value plus noise, entry by entry, held inside the limit."""
+    return [saturate(int(value) + int(draw)) for value, draw in zip(values, draws, strict=True)]
+
+
+def check_sensitivity(sensitivity: int | None, name: str = "sensitivity") -> None:
+    """Refuse a public parameter that is not a whole number of at least one."""
+    if not isinstance(sensitivity, int) or isinstance(sensitivity, bool) or sensitivity < 1:
+        raise InvalidTask(f"{name} must be a whole number of at least 1; got {sensitivity!r}.")
+
+
+def check_scale(scale: Fraction, name: str = "scale") -> None:
+    """Refuse a public parameter that is not an exact fraction above zero."""
+    if not isinstance(scale, Fraction) or scale <= 0:
+        raise InvalidTask(f"{name} must be an exact Fraction above zero; got {scale!r}.")
