@@ -19,7 +19,6 @@ from steelyard.noise.stream import Stream
 from steelyard.noise.tables import Law
 
 CHUNK = 8192  # attempts whose arrays stay in the cache
-LARGEST = 1 << 48  # scales from here on leave too few fraction bits; the scalar code takes them
 _SLACK = 5
 _LOW = np.uint64(0xFFFFFFFF)
 

@@ -71,6 +71,8 @@ def accepts(law: Law, k: int, x: Digits) -> bool:
         return survives(x, 0, law.strip, squared=False)
     power = 2 * law.strip + 1
     halvings = max(0, (2 * k).bit_length() - power)
+    if not halvings:
+        return survives(x, 2 * k, power, squared=True)
     # g is halved until it is at most one, and the kept place must then survive 2^halvings times
     return all(survives(x, 2 * k, power + halvings, squared=True) for _ in range(1 << halvings))
 

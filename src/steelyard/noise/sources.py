@@ -54,19 +54,26 @@ class Noise(Protocol):
         """Like ``normal``, as an int64 array; sigma must be below 2^48."""
 
 
-def _check(scale: Fraction | int, size: int) -> Fraction:
+def _ratio(scale: Fraction | int, size: int) -> tuple[int, int]:
+    """The scale as two integers, refused unless it is exact and positive."""
     if isinstance(scale, bool) or not isinstance(scale, int | Fraction):
         raise InvalidTask(f"a noise scale must be an exact Fraction or integer; got {scale!r}.")
-    if scale <= 0:
+    numerator, denominator = scale.numerator, scale.denominator
+    if numerator <= 0:
         raise InvalidTask(f"a noise scale must be above zero; got {scale}.")
     if size < 0:
         raise InvalidTask(f"cannot draw {size} times.")
-    return Fraction(scale)
+    return numerator, denominator
 
 
-def _narrow(scale: Fraction) -> None:
-    if scale >= 1 << 48:
-        raise InvalidTask(f"noise of scale {float(scale):.3g} does not fit 64-bit arrays; draw it as Python integers.")
+def _wide(numerator: int, denominator: int) -> bool:
+    return numerator >= denominator << 48
+
+
+def _narrow(numerator: int, denominator: int) -> Fraction:
+    if _wide(numerator, denominator):
+        raise InvalidTask("noise of a scale from 2^48 on does not fit 64-bit arrays; draw it as Python integers.")
+    return Fraction(numerator, denominator)
 
 
 class _Words:
@@ -80,22 +87,22 @@ class _Words:
 
         *Privacy:* an integer query of L1 sensitivity S plus this noise is S/scale-differentially private.
         """
-        return self._draw(exponential(), _check(scale, size), size)
+        return self._draw(exponential(), *_ratio(scale, size), size)
 
     def normal(self, sigma: Fraction, size: int) -> list[int]:
         """``size`` integers round(sigma Z), exactly, for any rational sigma.
 
         *Privacy:* an integer query of L2 sensitivity S plus this noise is S/sigma-Gaussian-private.
         """
-        return self._draw(normal(), _check(sigma, size), size)
+        return self._draw(normal(), *_ratio(sigma, size), size)
 
     def laplace_array(self, scale: Fraction, size: int) -> NDArray[np.int64]:
         """Like ``laplace``, as an int64 array; the scale must be below 2^48."""
-        return self._draw_array(exponential(), _check(scale, size), size)
+        return self._draw_array(exponential(), *_ratio(scale, size), size)
 
     def normal_array(self, sigma: Fraction, size: int) -> NDArray[np.int64]:
         """Like ``normal``, as an int64 array; sigma must be below 2^48."""
-        return self._draw_array(normal(), _check(sigma, size), size)
+        return self._draw_array(normal(), *_ratio(sigma, size), size)
 
     def below(self, bound: int) -> int:
         """A uniform integer in [0, bound)."""
@@ -105,18 +112,17 @@ class _Words:
         """``size`` uniform 64-bit words, each handed out once."""
         return self._stream().words(size)
 
-    def _draw(self, law: Law, scale: Fraction, size: int) -> list[int]:
-        if size > _FEW and scale < 1 << 48:
-            values: list[int] = self._draw_array(law, scale, size).tolist()
+    def _draw(self, law: Law, numerator: int, denominator: int, size: int) -> list[int]:
+        if size > _FEW and not _wide(numerator, denominator):
+            values: list[int] = self._draw_array(law, numerator, denominator, size).tolist()
             return values
-        word, ratio = self._stream().word, scale.as_integer_ratio()
-        return [draw(law, word, *ratio) for _ in range(size)]
+        word = self._stream().word
+        return [draw(law, word, numerator, denominator) for _ in range(size)]
 
-    def _draw_array(self, law: Law, scale: Fraction, size: int) -> NDArray[np.int64]:
+    def _draw_array(self, law: Law, numerator: int, denominator: int, size: int) -> NDArray[np.int64]:
         from steelyard.noise.bulk import draw_array
 
-        _narrow(scale)
-        return draw_array(law, self._stream(), scale, size)
+        return draw_array(law, self._stream(), _narrow(numerator, denominator), size)
 
 
 class ExactNoise(_Words):
@@ -177,8 +183,7 @@ class OpenDPNoise:
 
     def laplace(self, scale: Fraction, size: int) -> list[int]:
         """``size`` discrete Laplace draws; a scale that is no float is rounded up to the next one."""
-        scale = _check(scale, size)
-        _narrow(scale)
+        scale = _narrow(*_ratio(scale, size))
         if size == 0:
             return []
         dp = self._dp
