@@ -1,7 +1,25 @@
 """Noise applied to bounded integers; each mechanism carries the event it must be charged for."""
 
+from steelyard.mechanisms.above_threshold import AboveThreshold, Questions
+from steelyard.mechanisms.exponential import Exponential
+from steelyard.mechanisms.finite import Finite
 from steelyard.mechanisms.gaussian import Gaussian
+from steelyard.mechanisms.gradual import GaussianPath, LaplacePath, combined
+from steelyard.mechanisms.histogram import Histogram
 from steelyard.mechanisms.laplace import Laplace
 from steelyard.mechanisms.observe import Seen, observing
 
-__all__ = ["Gaussian", "Laplace", "Seen", "observing"]
+__all__ = [
+    "AboveThreshold",
+    "Exponential",
+    "Finite",
+    "Gaussian",
+    "GaussianPath",
+    "Histogram",
+    "Laplace",
+    "LaplacePath",
+    "Questions",
+    "Seen",
+    "combined",
+    "observing",
+]
