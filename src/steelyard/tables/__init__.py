@@ -1,0 +1,15 @@
+"""Private data behind a few questions: per-unit totals, capped sums, histograms, batches.
+
+``read`` opens a table lazily; a ``Table`` answers only in integers whose change under one added or removed unit is
+known in advance (docs/proofs/tables.md). Ibis writes every question once; DuckDB answers it by default, Spark when
+one machine is too small. This is the only room that knows the engines, and it loads them only when asked.
+"""
+
+from __future__ import annotations
+
+from steelyard.tables.quantity import LIMIT, Quantity
+from steelyard.tables.sources import read
+from steelyard.tables.table import Table
+from steelyard.tables.totals import Bounded
+
+__all__ = ["LIMIT", "Bounded", "Quantity", "Table", "read"]

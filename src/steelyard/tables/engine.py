@@ -1,0 +1,128 @@
+"""Engines: the one place where a question is run on private rows.
+
+An engine is a dialect and a way to run SQL; the SQL is written by Ibis. Each table has its own private in-memory
+DuckDB, never the caller's default one, so names cannot collide and nothing of the caller's can be changed.
+Law: once rows may have been read, every failure has one fixed text, and neither its cause nor its context survives.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
+
+from steelyard.errors import TableError
+
+SOURCE = "steelyard_source"
+FAILED = (
+    "the engine could not answer. Nothing more is said here, because the reason may depend on private rows. "
+    "Check that the files are complete, that nobody changed them meanwhile, and that memory and disk suffice."
+)
+
+
+class Engine(Protocol):
+    """What can answer: ``name`` is the Ibis dialect."""
+
+    name: str
+
+    def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        """All rows of a small answer; ``columns`` are those the question reads."""
+        ...
+
+    def batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
+        """Arrow record batches of an answer, streamed."""
+        ...
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Turn any failure inside into one fixed-text ``TableError`` without cause or context.
+
+    Law 4 asks for the broad ``except``: after data was read no error may depend on the data, whichever it is.
+    """
+    failed = False
+    try:
+        yield
+    except Exception:
+        failed = True
+    if failed:  # raised outside the handler, so that not even __context__ holds the engine's words
+        raise TableError(FAILED)
+
+
+Bind = Callable[[Any, Sequence[str]], None]
+"""Makes the source visible on a fresh DuckDB cursor under the name ``SOURCE``; given the columns that are needed."""
+
+
+class DuckEngine:
+    """A private in-memory DuckDB that sees one source."""
+
+    name = "duckdb"
+
+    def __init__(self, bind: Bind) -> None:
+        self._bind = bind
+        self._lock = threading.Lock()
+        self._connection: Any = None
+
+    def describe(self) -> list[tuple[str, str]]:
+        """Column names and DuckDB types; reads the schema only."""
+        cursor = self._cursor()
+        try:
+            self._bind(cursor, ())
+            return [(row[0], row[1]) for row in cursor.execute(f"DESCRIBE {SOURCE}").fetchall()]
+        finally:
+            cursor.close()
+
+    def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Run one question and fetch its small answer."""
+        with guarded():
+            cursor = self._cursor()
+            try:
+                self._bind(cursor, columns)
+                answer: list[tuple[Any, ...]] = cursor.execute(sql).fetchall()
+                return answer
+            finally:
+                cursor.close()
+        raise AssertionError  # pragma: no cover
+
+    def batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
+        """Run one question and stream its answer."""
+        with guarded():
+            cursor = self._cursor()
+            try:
+                self._bind(cursor, columns)
+                yield from cursor.sql(sql).to_arrow_reader(size)
+            finally:
+                cursor.close()
+
+    def _cursor(self) -> Any:
+        with self._lock:
+            if self._connection is None:
+                self._connection = self._open()
+            return self._connection.cursor()
+
+    def _open(self) -> Any:
+        import duckdb
+
+        spill = tempfile.mkdtemp(prefix="steelyard-")  # private to this user, and gone with the table
+        connection = duckdb.connect(
+            ":memory:",
+            config={
+                "temp_directory": spill,
+                "preserve_insertion_order": "false",
+                "autoinstall_known_extensions": "false",
+                "python_enable_replacements": "false",
+            },
+        )
+        connection.execute("SET enable_progress_bar = false")  # progress would tell how many rows there are
+        weakref.finalize(self, _close, connection, spill)
+        return connection
+
+
+def _close(connection: Any, spill: str) -> None:
+    with suppress(RuntimeError, OSError):
+        connection.close()
+    shutil.rmtree(spill, ignore_errors=True)

@@ -1,0 +1,114 @@
+"""Tables in memory or behind another library's handle, shown to DuckDB through Arrow without copying where possible.
+
+A pandas NaN is a missing value, as pandas itself means it; elsewhere NaN is NaN. A one-shot Arrow reader is read into
+memory when the first question is asked.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from steelyard.errors import TableError
+from steelyard.tables.engine import SOURCE, Bind
+
+
+def bind_pandas(frame: Any) -> Bind:
+    """A pandas data frame; its index is not a column."""
+    import pyarrow
+
+    if not hasattr(frame, "columns"):
+        raise TableError(f"a pandas {type(frame).__name__} is not a table; give a DataFrame.")
+    if not all(isinstance(name, str) for name in frame.columns):
+        raise TableError("the columns of a pandas DataFrame must be named by text.")
+    return _bind_object(_typed(lambda: pyarrow.Table.from_pandas(frame, preserve_index=False)))
+
+
+def bind_dict(arrays: Mapping[str, Any]) -> Bind:
+    """A dictionary of equally long arrays or lists."""
+    import pyarrow
+
+    if not all(isinstance(name, str) for name in arrays):
+        raise TableError("the columns of a dictionary must be named by text.")
+    return _bind_object(_typed(lambda: pyarrow.table(dict(arrays))))
+
+
+def bind_polars(frame: Any) -> Bind:
+    """A Polars data frame, or a lazy one that is collected for each question, only the columns it needs."""
+    if hasattr(frame, "collect_schema") and hasattr(frame, "collect"):
+        empty = frame.clear().collect().to_arrow()
+        return bind_stream(lambda columns: frame.select(columns).collect(engine="streaming").to_arrow(), empty)
+    if not hasattr(frame, "to_arrow") or not hasattr(frame, "columns"):
+        raise TableError(f"a Polars {type(frame).__name__} is not a table; give a DataFrame or a LazyFrame.")
+    return _bind_object(frame.to_arrow())
+
+
+def bind_arrow(source: Any) -> Bind:
+    """An Arrow table, record batch, dataset, or one-shot reader."""
+    import pyarrow
+    import pyarrow.dataset
+
+    if isinstance(source, pyarrow.RecordBatchReader):
+        return _bind_reader(source)
+    if isinstance(source, pyarrow.RecordBatch):
+        source = pyarrow.Table.from_batches([source])
+    if not isinstance(source, pyarrow.Table | pyarrow.dataset.Dataset):
+        raise TableError(f"an Arrow {type(source).__name__} is not a table; give a Table, a Dataset or a reader.")
+    return _bind_object(source)
+
+
+def bind_relation(relation: Any) -> Bind:
+    """A DuckDB relation: it runs on its own connection and is streamed from there, only the columns needed."""
+    if not hasattr(relation, "to_arrow_reader") or not hasattr(relation, "project"):
+        raise TableError(f"a DuckDB {type(relation).__name__} is not a table; give a relation, such as con.table('t').")
+    empty = relation.limit(0).to_arrow_table()
+
+    def stream(columns: Sequence[str]) -> Any:
+        quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
+        return relation.project(quoted).to_arrow_reader(65_536)
+
+    return bind_stream(stream, empty)
+
+
+def bind_stream(stream: Callable[[Sequence[str]], Any], empty: Any) -> Bind:
+    """Something that can be asked for its columns again and again; ``empty`` is an Arrow table with its schema."""
+
+    def bind(cursor: Any, columns: Sequence[str]) -> None:
+        cursor.register(SOURCE, stream(list(columns)) if columns else empty)
+
+    return bind
+
+
+def _bind_object(source: Any) -> Bind:
+    def bind(cursor: Any, columns: Sequence[str]) -> None:
+        cursor.register(SOURCE, source)
+
+    return bind
+
+
+def _bind_reader(reader: Any) -> Bind:
+    lock = threading.Lock()
+    held: list[Any] = []
+
+    def stream(columns: Sequence[str]) -> Any:
+        with lock:
+            if not held:
+                held.append(reader.read_all())
+        return held[0]
+
+    return bind_stream(stream, reader.schema.empty_table())
+
+
+def _typed(convert: Callable[[], Any]) -> Any:
+    """Convert to Arrow; a column that has no one type is refused without a word about its values."""
+    import pyarrow
+
+    failed = False
+    try:
+        return convert()
+    except (pyarrow.ArrowException, TypeError, ValueError, OverflowError):
+        failed = True
+    if failed:
+        raise TableError("the source has no clear schema: make every column of equal length and of one plain type.")
+    raise AssertionError  # pragma: no cover

@@ -1,0 +1,66 @@
+"""Opening a table: what a person has, turned lazily into something an engine can read.
+
+Kinds of source are told apart by the module their type comes from, so no library is imported to find out that it
+was not needed. Only schemas are looked at here. A missing file, an unknown kind or a source without a schema is a
+``TableError`` that says what to do; a table without rows is a table.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from steelyard.errors import TableError
+from steelyard.tables.engine import Bind, DuckEngine
+from steelyard.tables.files import bind_files
+from steelyard.tables.frames import bind_arrow, bind_dict, bind_pandas, bind_polars, bind_relation
+from steelyard.tables.schema import schema_of
+from steelyard.tables.table import Table
+
+_FRAMES: dict[str, Callable[[Any], Bind]] = {
+    "pandas": bind_pandas,
+    "polars": bind_polars,
+    "pyarrow": bind_arrow,
+    "duckdb": bind_relation,
+    "_duckdb": bind_relation,
+}
+
+
+def read(source: Any, **options: Any) -> Table:
+    """Open a table lazily: a path, glob or list of paths, a URL, a data frame, Arrow, a DuckDB relation, Spark, Ibis.
+
+    Files take ``format="parquet"`` or ``"csv"`` where the name does not tell, and CSV ``types={"column": "float"}``.
+
+    *Cost:* reads the schema only.
+
+    >>> import numpy as np
+    >>> read({"user": np.array([1, 1, 2]), "amount": np.array([0.5, 2.0, 1.0])})
+    Table(user: integer, amount: float) on duckdb
+    """
+    if isinstance(source, Table):
+        return source
+    engine = DuckEngine(_bind(source, options))
+    import ibis
+
+    from steelyard.tables.engine import SOURCE
+
+    return Table(engine, ibis.table(schema_of(engine.describe()), name=SOURCE))
+
+
+def _bind(source: Any, options: Mapping[str, Any]) -> Bind:
+    if isinstance(source, str | os.PathLike):
+        return bind_files([source], options)
+    if isinstance(source, Sequence) and source and all(isinstance(path, str | os.PathLike) for path in source):
+        return bind_files(list(source), options)
+    if options:
+        raise TableError(f"the options {', '.join(sorted(options))} apply to files only.")
+    if isinstance(source, Mapping):
+        return bind_dict(source)
+    frame = _FRAMES.get(type(source).__module__.partition(".")[0])
+    if frame is None:
+        raise TableError(
+            f"a {type(source).__name__} is not a table. Give a Parquet or CSV path, a pandas, Polars or Spark "
+            "data frame, an Arrow table, a DuckDB relation, an Ibis table, or a dictionary of arrays."
+        )
+    return frame(source)
