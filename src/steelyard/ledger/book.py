@@ -1,0 +1,99 @@
+"""Ledger: the whole book of one place, to list, verify and export."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from steelyard.errors import LedgerTampered
+from steelyard.ledger import birth, place, verify
+from steelyard.ledger.account import Account
+from steelyard.ledger.chain import COLUMNS, Entry
+from steelyard.ledger.guard import FileAnchor, Mark
+from steelyard.ledger.receipt import Receipt
+from steelyard.ledger.store import Store, reach
+from steelyard.ledger.verify import Report
+
+_ALL = f"SELECT {', '.join(COLUMNS)} FROM entries ORDER BY sequence"
+
+
+class Ledger:
+    """A ledger that exists, opened to be read; it opens even when it would be refused for spending.
+
+    >>> from steelyard.ledger import open_account
+    >>> from steelyard.privacy import rows
+    >>> account = open_account(":memory:", "demo", unit=rows(), epsilon="1")
+    >>> Ledger(account.location).verify().ok
+    True
+    """
+
+    def __init__(self, location: str | os.PathLike[str]) -> None:
+        self._store: Store = reach(location, check=False)
+        self.location = self._store.place.text
+
+    @property
+    def id(self) -> str:
+        """The ledger's random name."""
+        with self._store.reading() as link:
+            return birth.recognize(link, self._store.place, self._store.identity.key)
+
+    def accounts(self) -> list[Account]:
+        """Every account, by name."""
+        with self._store.reading() as link:
+            names = [row[0] for row in link.rows("SELECT name FROM accounts ORDER BY name")]
+        return [Account(self.location, name) for name in names]
+
+    def account(self, name: str) -> Account:
+        """One account; it must exist."""
+        account = Account(self.location, name)
+        _ = account.terms
+        return account
+
+    def entries(self) -> Iterator[Entry]:
+        """Every entry in order, streamed from one snapshot."""
+        with self._store.reading() as link:
+            for row in link.rows(_ALL):
+                yield Entry.read(row)
+
+    def export(self) -> Iterator[str]:
+        """Every entry as a line of JSON; answers appear as digests only."""
+        for entry in self.entries():
+            yield json.dumps(dataclasses.asdict(entry), sort_keys=True)
+
+    def verify(self, *, anchor: str | os.PathLike[str] | None = None, receipts: Sequence[Receipt] = ()) -> Report:
+        """Check every table against the chain, the chain against the anchor, and receipts against the chain.
+
+        ``anchor`` is a copy of the anchor kept elsewhere; by default the ledger's own is read.
+        """
+        key, store = self._store.identity.key, self._store
+        here = store.anchor if anchor is None else FileAnchor(Path(anchor), key)
+        try:
+            mark = here.read()  # before the snapshot is taken, so that the anchor cannot be ahead of it
+        except LedgerTampered as error:
+            return Report(False, error.findings, 0, "")
+        with store.reading() as link:
+            report = verify.examine(link, store.identity, [mark, *map(_mark, receipts)])
+            wrong = [text for receipt in receipts for text in verify.compare_receipt(link, receipt)]
+        return dataclasses.replace(report, ok=report.ok and not wrong, findings=(*report.findings, *wrong))
+
+    def accept(self) -> Report:
+        """Anchor the ledger as it is, after a move or a restore that you can explain; its chain must be whole.
+
+        *Privacy:* what was spent after the copy was made is forgotten. Accept only what no one was told.
+        """
+        store = self._store
+        with store.reading() as link:
+            report = verify.examine(link, store.identity, [])
+        if report.ok:
+            store.anchor.reset(Mark(report.entries, report.head, self.id))
+        return report
+
+    def __repr__(self) -> str:
+        return f"Ledger({place.find(self.location).shown!r})"
+
+
+def _mark(receipt: Receipt) -> Mark:
+    return Mark(receipt.sequence, receipt.head, receipt.ledger_id)

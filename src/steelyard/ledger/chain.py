@@ -1,0 +1,86 @@
+"""The chain: every entry carries a keyed hash (HMAC-SHA256) of itself and of the entry before it.
+
+What is chained is everything that decides what may be spent and what was said: the ledger's own birth (with the
+fingerprint of its schema), the opening of each account with its cap, each charge, each raise, and the digest of each
+stored answer. Without the key nobody can edit, drop, add or reorder entries and mend the hashes.
+Times are kept for openings and charges only: the time of an answer would tell how long private data took.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from steelyard.privacy import canonical
+
+COLUMNS = (
+    "sequence",
+    "kind",
+    "account",
+    "name",
+    "request",
+    "amount",
+    "delta",
+    "charge",
+    "step",
+    "digest",
+    "detail",
+    "at",
+    "mac",
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the ledger. ``kind`` is ledger, account, charge, raise or answer; unused fields are empty or 0.
+
+    ``name`` is the idempotency key of a charge and ``request`` the SHA-256 of its request; ``amount`` and ``delta``
+    are the account's cap, the charge's cost or the raised level; ``charge`` is the sequence of the charge that a
+    raise or an answer belongs to; ``digest`` is the SHA-256 of the stored answer.
+    """
+
+    sequence: int
+    kind: str
+    account: str = ""
+    name: str = ""
+    request: str = ""
+    amount: int = 0
+    delta: int = 0
+    charge: int = 0
+    step: int = 0
+    digest: str = ""
+    detail: str = ""
+    at: str = ""
+    mac: str = ""
+
+    @classmethod
+    def read(cls, row: Sequence[Any]) -> Entry:
+        """An entry from a row in the order of COLUMNS."""
+        return cls(*row)
+
+    def values(self) -> tuple[Any, ...]:
+        """The row in the order of COLUMNS."""
+        return (*self.content(), self.mac)
+
+    def content(self) -> tuple[Any, ...]:
+        """Everything the hash covers, beside the entry before."""
+        return (
+            self.sequence,
+            self.kind,
+            self.account,
+            self.name,
+            self.request,
+            self.amount,
+            self.delta,
+            self.charge,
+            self.step,
+            self.digest,
+            self.detail,
+            self.at,
+        )
+
+    def link(self, key: bytes, before: str) -> str:
+        """The hash that ties this entry to the one before it."""
+        return hmac.digest(key, canonical([before, *self.content()]), "sha256").hex()

@@ -1,0 +1,184 @@
+"""The four things that can happen on a ledger: an account is opened, charged, a charge is raised, an answer is stored.
+
+Each is a function of one transaction. Refusals are raised before anything is written. The balance moves by one
+conditional update, in the same transaction as the entry that explains it, under a CHECK constraint: together with the
+write lock no interleaving of processes can spend more than the cap. Every move may be repeated with the same outcome.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from steelyard.errors import BudgetExceeded, CurrencyMismatch, KeyConflict, LedgerError, OurBug
+from steelyard.ledger.chain import COLUMNS, Entry
+from steelyard.ledger.transaction import Transaction, now
+from steelyard.privacy import Currency, Loss, Terms, canonical
+
+Move = Callable[[Transaction], "Standing"]
+
+_BALANCE = "SELECT spent, spent_delta, cap, cap_delta FROM balances WHERE account = ?"
+_SPEND = (
+    "UPDATE balances SET spent = spent + ?, spent_delta = spent_delta + ? "
+    "WHERE account = ? AND ? <= cap - spent AND ? <= cap_delta - spent_delta"
+)
+_CHARGES = f"SELECT {', '.join(COLUMNS)} FROM entries WHERE kind = 'charge' AND account = ?"
+_RAISED = "SELECT sequence, amount, mac FROM entries WHERE charge = ? AND kind = 'raise' ORDER BY sequence DESC LIMIT 1"
+_ANSWERS = "SELECT step, payload FROM answers WHERE charge = ? ORDER BY step"
+_STORE = "INSERT INTO answers (charge, step, sequence, payload) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a charge stands: its own sequence, its level, the entry that set that level, and its stored answers."""
+
+    sequence: int
+    level: Loss
+    priced_at: int
+    head: str
+    answers: dict[int, bytes] = field(default_factory=dict)
+
+
+def open_account(name: str, terms: Terms) -> Callable[[Transaction], str]:
+    """Open an account, unless it exists; returns the terms on the ledger as text."""
+
+    def move(transaction: Transaction) -> str:
+        row = transaction.one("SELECT terms FROM accounts WHERE name = ?", (name,))
+        if row is not None:
+            return str(row[0])
+        text, cap = canonical(terms.to_json()).decode(), terms.cap
+        transaction.execute(
+            "INSERT INTO balances (account, spent, spent_delta, cap, cap_delta) VALUES (?, 0, 0, ?, ?)",
+            (name, cap.amount, cap.delta),
+        )
+        entry = transaction.append("account", account=name, amount=cap.amount, delta=cap.delta, detail=text, at=now())
+        transaction.execute(
+            "INSERT INTO accounts (name, terms, sequence) VALUES (?, ?, ?)", (name, text, entry.sequence)
+        )
+        return text
+
+    return move
+
+
+def charge(account: str, key: str, request: str, loss: Loss, detail: str) -> Move:
+    """Charge ``loss`` under a key, or find the charge that this very request made before."""
+
+    def move(transaction: Transaction) -> Standing:
+        row = transaction.one(f"{_CHARGES} AND name = ?", (account, key))
+        if row is not None:
+            return _resume(transaction, Entry.read(row), request, loss, detail)
+        _spend(transaction, account, loss, loss)
+        entry = transaction.append(
+            "charge",
+            account=account,
+            name=key,
+            request=request,
+            amount=loss.amount,
+            delta=loss.delta,
+            detail=detail,
+            at=now(),
+        )
+        return Standing(entry.sequence, loss, entry.sequence, entry.mac)
+
+    return move
+
+
+def _resume(transaction: Transaction, made: Entry, request: str, loss: Loss, detail: str) -> Standing:
+    if made.request != request:
+        raise KeyConflict(
+            f"the key {made.name!r} already names another request on account {made.account!r}; a key is for one request and its "
+            "retries. Choose a new key."
+        )
+    standing = _standing(transaction, made, loss.currency)
+    if not standing.answers and (made.amount, made.delta, made.detail) != (loss.amount, loss.delta, detail):
+        charged = Loss(loss.currency, made.amount, made.delta)
+        raise KeyConflict(
+            f"the key {made.name!r} was charged {charged} and has no answer yet, and the same request now costs {loss} or is "
+            "done otherwise (was steelyard upgraded in between?). Choose a new key."
+        )
+    return standing
+
+
+def _standing(transaction: Transaction, made: Entry, currency: Currency) -> Standing:
+    raised = transaction.one(_RAISED, (made.sequence,))
+    answers = {row[0]: bytes(row[1]) for row in transaction.link.rows(_ANSWERS, (made.sequence,))}
+    if raised is None:
+        return Standing(made.sequence, Loss(currency, made.amount, made.delta), made.sequence, made.mac, answers)
+    return Standing(made.sequence, Loss(currency, raised[1], made.delta), raised[0], raised[2], answers)
+
+
+def raise_level(account: str, sequence: int, level: Loss) -> Move:
+    """Raise a charge to a level; at or above that level already, nothing happens."""
+    if level.currency is not Currency.PURE:
+        raise CurrencyMismatch(
+            f"only a charge in pure epsilon can be raised; on a {level.currency} account a path must be charged at its "
+            "maximum before its first answer."
+        )
+
+    def move(transaction: Transaction) -> Standing:
+        standing = _standing(transaction, _charge_at(transaction, account, sequence), level.currency)
+        if level.amount <= standing.level.amount:
+            return standing
+        more = Loss(level.currency, level.amount - standing.level.amount)
+        _spend(transaction, account, more, level)
+        detail = canonical({"from": standing.level.amount}).decode()
+        entry = transaction.append("raise", account=account, amount=level.amount, charge=sequence, detail=detail)
+        reached = Loss(level.currency, level.amount, standing.level.delta)
+        return Standing(sequence, reached, entry.sequence, entry.mac, standing.answers)
+
+    return move
+
+
+def _charge_at(transaction: Transaction, account: str, sequence: int) -> Entry:
+    row = transaction.one(f"{_CHARGES} AND sequence = ?", (account, sequence))
+    if row is None:
+        raise OurBug(f"entry {sequence} is no charge of account {account!r}.")
+    return Entry.read(row)
+
+
+def _spend(transaction: Transaction, account: str, cost: Loss, wanted: Loss) -> None:
+    amounts = (cost.amount, cost.delta)
+    if transaction.execute(_SPEND, (*amounts, account, *amounts)) == 1:
+        return
+    row = transaction.one(_BALANCE, (account,))
+    if row is None:
+        raise LedgerError(f"there is no account {account!r} on this ledger.")
+    spent, spent_delta, cap, cap_delta = row
+    remaining = Loss(cost.currency, max(cap - spent, 0), max(cap_delta - spent_delta, 0))
+    raise BudgetExceeded(
+        _refusal(account, wanted, remaining, Loss(cost.currency, cap, cap_delta)), wanted=wanted, remaining=remaining
+    )
+
+
+def _refusal(account: str, wanted: Loss, remaining: Loss, cap: Loss) -> str:
+    if wanted.delta and not cap.delta:
+        return (
+            f"this step wants {wanted}, but account {account!r} sets no delta aside for steps that may fail. "
+            "Open an account with additive_delta=, a part of its delta, for such steps."
+        )
+    return (
+        f"account {account!r} has {remaining} left of {cap}, and this step wants {wanted}. Nothing was charged and "
+        "nothing was read. Ask for less, or stop here: that is what the cap is for."
+    )
+
+
+def store(account: str, sequence: int, step: int, payload: bytes) -> Callable[[Transaction], bytes]:
+    """Store an answer, unless one is there already; returns what is in the store."""
+    digest = hashlib.sha256(payload).hexdigest()
+
+    def move(transaction: Transaction) -> bytes:
+        if transaction.execute(_STORE, (sequence, step, transaction.sequence + 1, payload)) == 1:
+            transaction.append("answer", account=account, charge=sequence, step=step, digest=digest)
+        row = transaction.one("SELECT payload FROM answers WHERE charge = ? AND step = ?", (sequence, step))
+        if row is None:
+            raise OurBug("an answer that was just stored is not there.")
+        return bytes(row[0])
+
+    return move
+
+
+def event_text(data: object) -> str:
+    """What was done, as canonical text."""
+    return "" if data is None else json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -1,0 +1,173 @@
+"""An open ledger in this process: its place, key, anchor and writer. Handles share one per place.
+
+Opening looks at the ledger before anyone relies on it: is it one of ours, of a version we know, does the key fit, is
+it at least as long as its anchor remembers. Small ledgers are verified in full.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from steelyard.errors import EngineMissing, LedgerError, LedgerTampered
+from steelyard.ledger import birth, guard, place, verify
+from steelyard.ledger.guard import FileAnchor, Mark, MemoryAnchor
+from steelyard.ledger.link import Link
+from steelyard.ledger.place import Place
+from steelyard.ledger.sqlite import SqliteLink
+from steelyard.ledger.transaction import Identity, Transaction
+from steelyard.ledger.writer import Writer
+
+T = TypeVar("T")
+
+
+class Store:
+    """One ledger, opened and looked at."""
+
+    def __init__(self, where: Place, *, create: bool) -> None:
+        self.place = where
+        self.process = os.getpid()
+        self._memory = SqliteLink(":memory:", where.shown, create=True) if where.kind == "memory" else None
+        self._one_at_a_time = threading.RLock()
+        exists = birth.exists(where, self.connect)
+        if not (exists or create):
+            raise LedgerError(f"there is no ledger at {where.shown}; open_account(...) makes one.")
+        self.identity = Identity(guard.find_key(where.key, create=not exists, shown=where.shown))
+        self.anchor = MemoryAnchor() if where.anchor is None else FileAnchor(where.anchor, self.identity.key)
+        self.writer = Writer(self.connect, self.identity, self._move_anchor)
+        if not exists:
+            birth.prepare(where, self.anchor)
+            self.write(birth.create)
+            birth.settle(where)
+        self._checked = False
+
+    def connect(self) -> Link:
+        """A connection of one's own (a memory store has but one)."""
+        if self._memory is not None:
+            return self._memory
+        if self.place.kind == "postgres":
+            return _postgres(self.place)
+        return SqliteLink(self.place.text, self.place.shown, create=not os.path.exists(self.place.text))
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        """Run a move durably."""
+        if self._memory is None:
+            return self.writer.submit(work)
+        self._same_process()
+        with self._one_at_a_time:
+            return self.writer.alone(work)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Link]:
+        """A link on one snapshot."""
+        self._same_process()
+        if self._memory is not None:
+            with self._one_at_a_time:
+                yield self._memory
+            return
+        link = self.connect()
+        try:
+            link.look()
+            yield link
+        finally:
+            with contextlib.suppress(LedgerError):
+                link.rollback()
+            link.close()
+
+    def check(self) -> None:
+        """Look at the ledger before anyone relies on it, once."""
+        if self._checked:
+            return
+        mark = self.anchor.read()  # before the snapshot is taken, so that the anchor cannot be ahead of it
+        with self.reading() as link:
+            self.identity.name = birth.recognize(link, self.place, self.identity.key)
+            findings = verify.glance(link, self.identity, mark)
+        if findings:
+            raise LedgerTampered(
+                f"{self.place.shown} does not match its chain or its anchor: {findings[0]}. Nothing was charged. If an "
+                "older copy was put back, bring the newest one back; if you can explain the difference and accept the "
+                "ledger as it is, Ledger(location).accept() anchors it again.",
+                findings=findings,
+            )
+        self._checked = True
+
+    def _move_anchor(self, mark: Mark) -> None:
+        with contextlib.suppress(OSError):  # the charge is already durable; a full disk only makes the anchor lag
+            self.anchor.write(mark)
+
+    def _same_process(self) -> None:
+        if self._memory is not None and self.process != os.getpid():
+            raise LedgerError(_ONE_PROCESS)
+
+
+_ONE_PROCESS = (
+    "an in-memory ledger lives and dies with the process that opened it; to share an account between processes keep "
+    "the ledger in a file or in PostgreSQL."
+)
+_open: weakref.WeakValueDictionary[str, Store] = weakref.WeakValueDictionary()
+_opening = threading.RLock()
+
+
+def reach(location: str | os.PathLike[str], *, create: bool = False, check: bool = True) -> Store:
+    """The store at a location, looked at: the one this process has open, or a newly opened one."""
+    where = place.find(location)
+    with _opening:
+        store = _open.get(where.text)
+        if store is None:
+            if where.kind == "memory" and not create:
+                raise LedgerError(_ONE_PROCESS)
+            store = Store(where, create=create)
+            _open[where.text] = store
+        if check:
+            store.check()
+    return store
+
+
+def _postgres(where: Place) -> Link:
+    try:
+        from steelyard.ledger.postgres import PostgresLink
+    except ImportError:
+        raise EngineMissing(
+            f"the ledger {where.shown} needs the PostgreSQL driver.", install="pip install 'steelyard[postgres]'"
+        ) from None
+    return PostgresLink(where.text, where.shown)
+
+
+_held: list[Store] = []
+
+
+def _before_fork() -> None:
+    _opening.acquire()
+    _held.extend(_open.values())
+    for store in _held:
+        store.writer.pause()
+
+
+def _after_in_parent() -> None:
+    for store in _held:
+        store.writer.resume()
+    _held.clear()
+    _opening.release()
+
+
+def _after_in_child() -> None:
+    global _opening
+    _opening = threading.RLock()
+    for store in _held:
+        store.writer.restart()
+    _held.clear()
+
+
+def _at_exit() -> None:
+    for store in list(_open.values()):
+        store.writer.pause()
+        store.writer.resume()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
+atexit.register(_at_exit)

@@ -1,0 +1,68 @@
+"""One writing transaction: statements, and entries appended to the chain, which is written back once at the end.
+
+Several moves may share a transaction (group commit). A move that is refused raises before it has written anything, so
+it leaves the others alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from steelyard.ledger.chain import COLUMNS, Entry
+from steelyard.ledger.guard import GENESIS, Mark
+from steelyard.ledger.link import Link
+
+_INSERT = f"INSERT INTO entries ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
+
+
+@dataclass
+class Identity:
+    """Which ledger this is: its random name, once known, and the key of its chain."""
+
+    key: bytes
+    name: str = ""
+
+
+class Transaction:
+    """A view of the ledger that can append; made by the writer, handed to each move in turn."""
+
+    def __init__(self, link: Link, identity: Identity) -> None:
+        self.link = link
+        self.identity = identity
+        start = link.begin()
+        self.empty = start is None
+        self.sequence, self.head = start or (0, GENESIS)
+        self._began = self.sequence
+
+    def one(self, statement: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+        """The first row, or None."""
+        return self.link.one(statement, values)
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """Run a statement and say how many rows it changed."""
+        return self.link.execute(statement, values)
+
+    def append(self, kind: str, **fields: Any) -> Entry:
+        """Add an entry to the chain."""
+        bare = Entry(self.sequence + 1, kind, **fields)
+        entry = replace(bare, mac=bare.link(self.identity.key, self.head))
+        self.link.execute(_INSERT, entry.values())
+        self.sequence, self.head = entry.sequence, entry.mac
+        return entry
+
+    def commit(self) -> Mark | None:
+        """Write the head back and make everything durable; the new mark, or None if nothing changed."""
+        if self.sequence == self._began:
+            self.link.rollback()
+            return None
+        self.link.execute("UPDATE head SET sequence = ?, mac = ? WHERE one = 1", (self.sequence, self.head))
+        self.link.commit()
+        return Mark(self.sequence, self.head, self.identity.name)
+
+
+def now() -> str:
+    """The time for openings and charges, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

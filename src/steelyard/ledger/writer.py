@@ -1,0 +1,208 @@
+"""The one writer of a ledger in a process: it groups what waits into one transaction and one sync (group commit).
+
+A lone caller is served at once; callers that arrive while a sync is under way share the next one. Every move is judged
+on its own, in the order of arrival. Moves may be repeated (keys make them so): when something unforeseen breaks a
+group, it is rolled back and each move runs again alone; when a connection is lost, the group runs again on a new one.
+The thread ends and closes its connection after a few idle seconds, and before a fork: neither is ever inherited.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from steelyard.errors import LedgerError, OurBug, SteelyardError
+from steelyard.ledger.guard import Mark
+from steelyard.ledger.link import Link, LinkLost
+from steelyard.ledger.transaction import Identity, Transaction
+
+T = TypeVar("T")
+IDLE = 3.0
+GROUP = 512
+_TRIES = 3
+
+
+class _Move:
+    """Work waiting for its turn, and then its outcome."""
+
+    __slots__ = ("_done", "error", "result", "work")
+
+    def __init__(self, work: Callable[[Transaction], Any]) -> None:
+        self.work = work
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self._done = threading.Lock()
+        self._done.acquire()
+
+    def wait(self) -> Any:
+        with self._done:
+            pass
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+    def finish(self) -> None:
+        self._done.release()
+
+
+class Writer:
+    """Serializes the moves of one process on one ledger."""
+
+    def __init__(self, connect: Callable[[], Link], identity: Identity, anchor: Callable[[Mark], None]) -> None:
+        self._connect = connect
+        self._identity = identity
+        self._anchor = anchor
+        self._link: Link | None = None
+        self._fresh()
+
+    def _fresh(self) -> None:
+        self._lock = threading.Lock()  # held to start the thread, to let it end, and over a fork
+        self._queue: SimpleQueue[_Move | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, work: Callable[[Transaction], T]) -> T:
+        """Run ``work`` in a transaction and return what it returned, after that is durable."""
+        move = _Move(work)
+        with self._lock:
+            self._queue.put(move)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="steelyard-ledger", daemon=True)
+                self._thread.start()
+        outcome: T = move.wait()
+        return outcome
+
+    def alone(self, work: Callable[[Transaction], T]) -> T:
+        """The same in the caller's thread, for a store that has nothing to sync; callers take turns by themselves."""
+        move = _Move(work)
+        self._run([move])
+        move.finish()
+        outcome: T = move.wait()
+        return outcome
+
+    def pause(self) -> None:
+        """Before a fork, and at exit: let the thread finish its group, end it, close its connection, hold the lock."""
+        self._lock.acquire()
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def resume(self) -> None:
+        """After a fork, in the parent: carry on."""
+        self._lock.release()
+
+    def restart(self) -> None:
+        """After a fork, in the child: nothing of the parent's is kept."""
+        self._fresh()
+
+    def _serve(self) -> None:
+        while True:
+            group, last = self._gather()
+            if group:
+                self._run(group)
+                for move in group:
+                    move.finish()
+            if last:
+                return self._close()
+            if not group and self._idle():
+                return None
+
+    def _gather(self) -> tuple[list[_Move], bool]:
+        """What waits, up to a group's size, and whether the thread was asked to end after it."""
+        group: list[_Move] = []
+        with contextlib.suppress(Empty):
+            move = self._queue.get(timeout=IDLE)
+            while move is not None:
+                group.append(move)
+                if len(group) == GROUP:
+                    return group, False
+                move = self._queue.get_nowait()
+            return group, True
+        return group, False
+
+    def _idle(self) -> bool:
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            if self._queue.empty():
+                self._close()
+                self._thread = None
+            return self._thread is None
+        finally:
+            self._lock.release()
+
+    def _close(self) -> None:
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    def _run(self, group: list[_Move]) -> None:
+        for attempt in range(_TRIES):
+            try:
+                return self._attempt(group)
+            except LinkLost as error:
+                self._close()
+                if attempt == _TRIES - 1:
+                    self._fail(group, error)
+            except SteelyardError as error:
+                return self._fail(group, error)
+            except Exception as error:  # whatever it is, nobody may wait for ever (law 1)
+                return self._fail(group, OurBug(f"the ledger's writer broke: {error!r}"))
+        return None
+
+    def _attempt(self, group: list[_Move]) -> None:
+        if self._link is None:
+            self._link = self._connect()
+        try:
+            self._together(group)
+        except _Unforeseen as unforeseen:
+            if len(group) == 1:
+                self._fail(group, unforeseen.error)
+            else:
+                for move in group:
+                    self._run([move])
+
+    def _together(self, group: list[_Move]) -> None:
+        assert self._link is not None
+        try:
+            transaction = Transaction(self._link, self._identity)
+            for move in group:
+                _perform(move, transaction)
+            mark = transaction.commit()
+        except BaseException:
+            self._link.rollback()
+            raise
+        if mark is not None:
+            self._anchor(mark)
+
+    def _fail(self, group: list[_Move], error: BaseException) -> None:
+        for move in group:
+            move.error = error
+
+
+class _Unforeseen(Exception):
+    """A move broke in a way that is no refusal, so its transaction cannot be trusted."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+
+def _perform(move: _Move, transaction: Transaction) -> None:
+    before = transaction.sequence
+    move.result, move.error = None, None
+    try:
+        move.result = move.work(transaction)
+    except LinkLost:
+        raise
+    except SteelyardError as error:
+        if transaction.sequence != before or isinstance(error, LedgerError):
+            raise _Unforeseen(error) from None
+        move.error = error
+    except (
+        Exception
+    ) as error:  # a bug in one move must fail that caller and no other (law 1: nobody hangs or is charged)
+        raise _Unforeseen(OurBug(f"a ledger move broke: {error!r}")) from error
