@@ -1,0 +1,23 @@
+"""Every picture in one place: plain numbers in, a ``Chart`` or a ``Report`` out.
+
+Charts know no capability, no table and no ledger. They are hand-written SVG and need nothing installed; only PNG
+needs the extra ``charts``.
+
+>>> chart = tradeoff(caps=[1, 10, 100], noise=[1, 10, 100], bias=[90, 8, 0], total=[91, 18, 100])
+>>> chart.svg().startswith("<svg")
+True
+"""
+
+from __future__ import annotations
+
+from steelyard.charts.budget import Spend, budget
+from steelyard.charts.chart import Chart
+from steelyard.charts.curves import Line, lines, tradeoff
+from steelyard.charts.matrix import matrix
+from steelyard.charts.report import Code, Figure, Figures, Report, Section, Tabular
+from steelyard.charts.rows import bars, intervals
+
+__all__ = [
+    "Chart", "Code", "Figure", "Figures", "Line", "Report", "Section", "Spend", "Tabular",
+    "bars", "budget", "intervals", "lines", "matrix", "tradeoff",
+]  # fmt: skip
