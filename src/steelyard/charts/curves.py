@@ -58,7 +58,8 @@ def tradeoff(caps: Sequence[Number], noise: Sequence[Number], bias: Sequence[Num
     _end_labels(sheet, curves, x, y)
     best = min(rows, key=lambda row: row[3])
     _sweet_spot(sheet, x, y, best[0], best[3])
-    return sheet.chart(f"{one_line(y_title)} against {one_line(x_title)} for {len(rows)} candidates. The smallest "
+    return sheet.chart(f"{one_line(y_title)} against {one_line(x_title)} for {len(rows)} "
+                       f"candidate{'s' if len(rows) > 1 else ''}. The smallest "
                        f"total is {short(best[3])}, at {short(best[0])}: noise {short(best[1])}, "
                        f"bias {short(best[2])}.")  # fmt: skip
 

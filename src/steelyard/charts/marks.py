@@ -42,8 +42,8 @@ def tag(name: str, *inside: Mark | str, **attributes: str | float | None) -> Mar
     for key, value in attributes.items():
         if key in ("fill", "stroke") and value not in (None, "none"):
             classes.append(f"sy-{key[0]}-{value}")
-        elif key == "class_" and value:
-            classes.append(str(value))
+        elif key == "class_":
+            classes.extend([str(value)] if value else [])
         elif value is not None:
             plain.append((key.replace("_", "-"), value if isinstance(value, str) else coordinate(value)))
     kind = [("class", " ".join(classes))] if classes else []
@@ -95,6 +95,8 @@ def _advance(letter: str) -> float:
         return 0.34
     if letter in _WIDE:
         return 0.92
+    if ord(letter) in _LEVEL:
+        return 0.45
     if unicodedata.combining(letter):
         return 0.0
     return 1.0 if unicodedata.east_asian_width(letter) in "WF" else 0.68 if letter.isupper() else 0.58
