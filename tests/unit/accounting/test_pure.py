@@ -1,0 +1,73 @@
+"""The price of a pure step on a Gaussian account, against the step that needs all of it."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath
+import pytest
+
+from steelyard.accounting.gaussian import delta_of
+from steelyard.accounting.pure import group, pure_to_mu
+from steelyard.errors import CurrencyMismatch, InvalidTask
+from steelyard.privacy import ATTO, MICRO, Currency, Loss
+
+EPSILONS = ["0.000001", "0.01", "0.3", "1", "5", "30", "300"]
+
+
+def covers_randomized_response(mu: float, epsilon: float) -> bool:
+    """Whether mu-GDP allows what the most telling epsilon-DP mechanism does, at every epsilon."""
+    for share in range(100):
+        e = epsilon * share / 100
+        needed = (math.exp(epsilon) - math.exp(e)) / (1 + math.exp(epsilon))
+        if needed > delta_of(e, mu):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_the_price_is_the_smallest_micro_mu_that_is_enough(epsilon: str) -> None:
+    exact = Fraction(epsilon)
+    c = pure_to_mu(exact)
+    with mpmath.workdps(400):
+        corner = 1 / (1 + mpmath.exp(mpmath.mpf(exact.numerator) / exact.denominator))
+        assert mpmath.ncdf(-mpmath.mpf(c) / (2 * MICRO)) <= corner < mpmath.ncdf(-mpmath.mpf(c - 1) / (2 * MICRO))
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 1.0, 3.0])
+def test_the_price_covers_randomized_response_at_every_epsilon(epsilon: float) -> None:
+    assert covers_randomized_response(pure_to_mu(Fraction(epsilon)) / MICRO, epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 1.0])
+def test_the_zcdp_price_is_caught(epsilon: float) -> None:
+    assert not covers_randomized_response(epsilon, epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0])
+def test_a_price_a_thousandth_too_low_is_caught(epsilon: float) -> None:
+    assert not covers_randomized_response(pure_to_mu(Fraction(epsilon)) / MICRO * 0.999, epsilon)
+
+
+def test_a_huge_epsilon_has_a_safe_price_and_zero_costs_nothing() -> None:
+    assert pure_to_mu(Fraction(0)) == 0
+    with mpmath.workdps(50):
+        assert mpmath.ncdf(-mpmath.mpf(pure_to_mu(Fraction(5000))) / (2 * MICRO)) <= 1 / (1 + mpmath.exp(5000))
+    with pytest.raises(InvalidTask):
+        pure_to_mu(Fraction(-1))
+
+
+def test_a_group_pays_epsilon_or_mu_per_unit() -> None:
+    assert group(Loss.pure("0.2"), 5) == Loss.pure(1)
+    assert group(Loss.mu("0.2"), 5) == Loss.mu(1)
+    assert group(Loss.mu("0.2"), 1) == Loss.mu("0.2")
+
+
+def test_groups_without_a_proof_are_refused() -> None:
+    with pytest.raises(CurrencyMismatch):
+        group(Loss.nats(1), 2)
+    with pytest.raises(CurrencyMismatch):
+        group(Loss(Currency.GAUSSIAN, 1, ATTO // 10**6), 2)
+    with pytest.raises(InvalidTask):
+        group(Loss.pure(1), 0)
