@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
@@ -22,6 +23,7 @@ from steelyard.errors import CurrencyMismatch, InvalidTask
 
 MICRO = 10**6
 ATTO = 10**18
+_RATIO = re.compile(r"-?\d{1,60}/0*[1-9]\d{0,60}")
 Number = int | float | str | Decimal | Fraction
 
 
@@ -60,8 +62,11 @@ def exact(value: Number, name: str) -> Fraction:
         raise InvalidTask(f"{name} must be a number; got {value!r}.")
     if isinstance(value, Fraction):
         return value
+    text = str(value).strip()
+    if _RATIO.fullmatch(text):
+        return Fraction(text)
     try:
-        decimal = Decimal(value) if isinstance(value, int | Decimal) else Decimal(str(value).strip())
+        decimal = Decimal(value) if isinstance(value, int | Decimal) else Decimal(text)
     except InvalidOperation:
         raise InvalidTask(f"{name} must be a number such as 0.5 or '1e-6'; got {value!r}.") from None
     if not decimal.is_finite():

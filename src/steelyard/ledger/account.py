@@ -73,6 +73,17 @@ class Account:
         standing = self._store.write(moves.charge(self.name, key, digest, loss, detail))
         return Charge(self._store, self.name, key, standing)
 
+    def find(self, *, key: str, request: bytes) -> Charge | None:
+        """The charge that this key and request made before, or None; costs nothing."""
+        digest = hashlib.sha256(request).hexdigest()
+        standing = self._store.write(moves.find(self.name, key, digest, self.terms.currency))
+        return None if standing is None else Charge(self._store, self.name, key, standing)
+
+    @property
+    def durable(self) -> bool:
+        """Whether the account outlives this process."""
+        return place.find(self.location).kind != "memory"
+
     def _balance(self) -> tuple[Loss, Loss]:
         with self._store.reading() as link:
             row = link.one("SELECT spent, spent_delta, cap, cap_delta FROM balances WHERE account = ?", (self.name,))

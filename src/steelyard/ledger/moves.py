@@ -85,18 +85,31 @@ def charge(account: str, key: str, request: str, loss: Loss, detail: str) -> Mov
     return move
 
 
+def find(account: str, key: str, request: str, currency: Currency) -> Callable[[Transaction], Standing | None]:
+    """Find the charge that this very request made before, if it did; charges nothing."""
+
+    def move(transaction: Transaction) -> Standing | None:
+        row = transaction.one(f"{_CHARGES} AND name = ?", (account, key))
+        if row is None:
+            return None
+        made = Entry.read(row)
+        return _resume(transaction, made, request, Loss(currency, made.amount, made.delta), made.detail)
+
+    return move
+
+
 def _resume(transaction: Transaction, made: Entry, request: str, loss: Loss, detail: str) -> Standing:
     if made.request != request:
         raise KeyConflict(
-            f"the key {made.name!r} already names another request on account {made.account!r}; a key is for one request and its "
-            "retries. Choose a new key."
+            f"the key {made.name!r} already names another request on account {made.account!r}; a key is for one "
+            "request and its retries. Choose a new key."
         )
     standing = _standing(transaction, made, loss.currency)
     if not standing.answers and (made.amount, made.delta, made.detail) != (loss.amount, loss.delta, detail):
         charged = Loss(loss.currency, made.amount, made.delta)
         raise KeyConflict(
-            f"the key {made.name!r} was charged {charged} and has no answer yet, and the same request now costs {loss} or is "
-            "done otherwise (was steelyard upgraded in between?). Choose a new key."
+            f"the key {made.name!r} was charged {charged} and has no answer yet, and the same request now costs {loss} "
+            "or is done otherwise (was steelyard upgraded in between?). Choose a new key."
         )
     return standing
 

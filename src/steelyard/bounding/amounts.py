@@ -1,0 +1,109 @@
+"""How an amount of money, time or rows becomes an integer that noise can cover, and back.
+
+A request ("epsilon 1, at most 100 per user") fixes, before any row is read, a public grid step, integer bounds and
+the mechanism whose price is exactly what was asked. Under add/remove a user who appears brings an integer between
+the bounds, so the integer sensitivity is the larger of the two, whatever the rows hold (law 3).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from steelyard.accounting.gaussian import mu_request
+from steelyard.errors import CurrencyMismatch, InvalidTask
+from steelyard.mechanisms import Gaussian, Laplace
+from steelyard.privacy import MICRO, Currency, Neighbours, Number, Terms, exact, positive
+from steelyard.release import Error
+
+FINENESS = 2**14
+"""Grid steps per micro of noise scale: rounding 2^28 rows stays below a hundredth of the noise (docs/proofs/sum.md)."""
+
+_NORMAL_95 = 1.959964
+
+
+@dataclass(frozen=True)
+class Spend:
+    """A price asked for: ``micro`` of epsilon as Laplace noise, or of mu as Gaussian noise."""
+
+    gaussian: bool
+    micro: int
+
+    @classmethod
+    def read(cls, epsilon: Number | None, mu: Number | None, terms: Terms) -> Spend:
+        """What a task's epsilon or mu means on an account; rounds down, and halves where neighbours replace."""
+        if terms.currency is Currency.NATS:
+            raise CurrencyMismatch("this account counts validity in nats; a private release needs epsilon.")
+        gaussian = terms.currency is Currency.GAUSSIAN
+        if mu is not None and not gaussian:
+            raise CurrencyMismatch("mu is a Gaussian amount and this account is pure; give epsilon instead.")
+        if mu is not None:
+            micro = math.floor(positive(mu, "mu") * MICRO)
+        elif epsilon is None:
+            raise InvalidTask("give epsilon (how much this release may spend), for instance epsilon='0.5'.")
+        elif gaussian:
+            micro = mu_request(positive(epsilon, "epsilon"), terms.filter_delta)
+        else:
+            micro = math.floor(positive(epsilon, "epsilon") * MICRO)
+        if terms.unit.neighbours is Neighbours.REPLACE:
+            micro //= 2
+        if micro < 1:
+            raise InvalidTask("what this release may spend is below one millionth, the ledger's smallest step.")
+        return cls(gaussian, micro)
+
+    def split(self, share: Fraction) -> tuple[Spend, Spend]:
+        """Two spends that add up to this one: ``share`` of epsilon, or of mu (whose squares add)."""
+        first = max(1, math.floor(self.micro * share))
+        rest = math.isqrt(self.micro**2 - first**2) if self.gaussian else self.micro - first
+        if rest < 1:
+            raise InvalidTask("what this release may spend is too little to share between choosing a cap and noise.")
+        return Spend(self.gaussian, first), Spend(self.gaussian, rest)
+
+    def mechanism(self, sensitivity: int) -> Laplace | Gaussian:
+        """Noise that costs exactly this spend at an integer sensitivity."""
+        scale = Fraction(sensitivity * MICRO, self.micro)
+        return Gaussian(sensitivity, scale) if self.gaussian else Laplace(sensitivity, scale)
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Public bounds of one unit's total, as integers on a grid of ``step``."""
+
+    step: Fraction
+    lower: int
+    upper: int
+
+    @classmethod
+    def of_rows(cls, cap: int) -> Amount:
+        """At most ``cap`` rows, counted one by one."""
+        return cls(Fraction(1), 0, cap)
+
+    @classmethod
+    def of_values(cls, lower: Fraction, upper: Fraction, spend: Spend) -> Amount:
+        """Totals between ``lower`` <= 0 and ``upper`` >= 0, on a grid far finer than the noise."""
+        step = max(-lower, upper) / (spend.micro * FINENESS)
+        return cls(step, -math.floor(-lower / step), math.floor(upper / step))
+
+    @property
+    def sensitivity(self) -> int:
+        """The most one unit can move the integer sum when it is added or removed."""
+        return max(-self.lower, self.upper)
+
+    def back(self, noised: int) -> float:
+        """A noised integer as the amount a person asked about."""
+        return float(noised * self.step)
+
+
+def noise_error(mechanism: Laplace | Gaussian, step: Fraction, bias: float | None = None) -> Error:
+    """The error the noise alone brings, known before anything is spent."""
+    if isinstance(mechanism, Gaussian):
+        sigma = float(mechanism.sigma * step)
+        return Error(sigma * math.sqrt(2 / math.pi), _NORMAL_95 * sigma, bias)
+    scale = float(mechanism.scale * step)
+    return Error(scale, scale * math.log(20), bias)
+
+
+def bound(value: Number, name: str) -> Fraction:
+    """Read a public bound, which may be any finite number."""
+    return exact(value, name)

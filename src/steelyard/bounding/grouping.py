@@ -1,0 +1,75 @@
+"""Where a total is asked for: once for the whole table, or once per public key."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from steelyard.bounding.amounts import Amount
+from steelyard.errors import InvalidTask
+from steelyard.privacy import Unit
+from steelyard.tables import Quantity, Table
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The public keys of a release, and how much of one unit may reach them.
+
+    Without ``by`` there is one total. With it, rows of other keys are dropped before anything is counted, and the
+    cap bounds one unit over all keys together (its L1 norm, or L2 under Gaussian noise).
+    """
+
+    by: str | None = None
+    keys: tuple[Any, ...] | None = None
+    max_keys: int | None = None
+    rows_per_key: int | None = None
+
+    @classmethod
+    def read(
+        cls, by: str | None, keys: Sequence[Any] | None, max_keys: int | None, rows_per_key: int | None
+    ) -> Grouping:
+        """Check what a task was given; says what to do when something is missing."""
+        if by is None and not (keys is None and max_keys is None and rows_per_key is None):
+            raise InvalidTask("keys, max_keys and rows_per_key belong to by=; say which column holds the keys.")
+        if by is not None and keys is None:
+            raise InvalidTask(f"by={by!r} needs the public list keys=[...]: which keys occur is itself private.")
+        if keys is not None and (len(keys) == 0 or len(set(keys)) != len(keys)):
+            raise InvalidTask("keys must be a non-empty list without repeats.")
+        for name, value in (("max_keys", max_keys), ("rows_per_key", rows_per_key)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise InvalidTask(f"{name} must be a whole number of at least 1; got {value!r}.")
+        return cls(by, None if keys is None else tuple(keys), max_keys, rows_per_key)
+
+    def check(self, table: Table) -> None:
+        """Refuse a column that is not there."""
+        if self.by is not None:
+            table.require(self.by)
+
+    def totals(self, table: Table, unit: Unit, quantity: Quantity, amount: Amount, norm: str) -> list[int]:
+        """The bounded integer totals, one per key; one unit moves them by at most ``amount.sensitivity`` in the norm."""
+        if self.by is None or self.keys is None:
+            return [table.capped_sum(unit, quantity, amount.lower, amount.upper)]
+        return table.capped_sums(
+            unit,
+            quantity,
+            lower=amount.lower,
+            upper=amount.upper,
+            norm=norm,
+            by=self.by,
+            keys=self.keys,
+            max_keys=self.max_keys,
+            rows_per_key=self.rows_per_key,
+            secret=secrets.token_bytes(32),
+        )
+
+    def label(self, values: list[Any]) -> Any:
+        """One value, or pairs of key and value, as JSON."""
+        if self.keys is None:
+            return values[0]
+        return [[key, value] for key, value in zip(self.keys, values, strict=True)]
+
+    def present(self, value: Any) -> Any:
+        """What ``label`` made, as a person wants it: a number, or a dictionary by key."""
+        return value if self.keys is None else {key: item for key, (_, item) in zip(self.keys, value, strict=True)}

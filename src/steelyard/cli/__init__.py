@@ -1,0 +1,73 @@
+"""The command line: parse, call, print.
+
+Every command takes ``--json`` (one JSON document on standard output) and ``--plan`` (say what it would do and cost;
+spend nothing). Exit codes: 0 done, 1 our bug, 2 invalid request or table, 3 privacy refusal, 4 ledger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+from steelyard.cli import accounts, auditing, demo, ledgers, releases
+from steelyard.cli.answer import Answer
+from steelyard.errors import SteelyardError
+
+_BUG = "steelyard failed in a way it should not. Set STEELYARD_TRACEBACK=1 to see where, and please report it."
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    args = parser().parse_args(argv)
+    try:
+        answer: Answer = args.run(args)
+    except SteelyardError as error:
+        return _fail(type(error).__name__, str(error), error.exit_code, as_json=args.json)
+    except KeyboardInterrupt:
+        return _fail("Interrupted", "stopped; what was charged stays charged.", 130, as_json=args.json)
+    except Exception:
+        if os.environ.get("STEELYARD_TRACEBACK"):
+            raise
+        return _fail("OurBug", _BUG, 1, as_json=args.json)
+    print(json.dumps(answer.data, sort_keys=True) if args.json else answer.text)
+    return answer.exit_code
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command tree."""
+    root = argparse.ArgumentParser(
+        prog="steelyard",
+        description="Differential privacy at the right operating point: find it, release, and write down the cost.",
+        epilog="Start with: steelyard demo",
+    )
+    root.add_argument("--version", action="version", version=f"steelyard {_version()}")
+    commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for room in (demo, accounts, ledgers, releases, auditing):
+        room.add_commands(commands, _shared())
+    return root
+
+
+def _shared() -> argparse.ArgumentParser:
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+    shared.add_argument(
+        "--plan", action="store_true", help="say what would be done and what it would cost; spend nothing"
+    )
+    return shared
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("steelyard")
+
+
+def _fail(kind: str, message: str, code: int, *, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps({"error": {"kind": kind, "message": message, "exit_code": code}}, sort_keys=True))
+    else:
+        print(f"{kind}: {message}", file=sys.stderr)
+    return code

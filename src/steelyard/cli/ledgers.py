@@ -1,0 +1,61 @@
+"""``steelyard ledger verify|export``: is the ledger what was written, and what does it say?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from steelyard.cli.answer import Answer, waiting
+from steelyard.errors import InvalidTask, LedgerTampered
+from steelyard.ledger import Ledger, Receipt
+
+
+def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
+    """Add ``ledger`` and its two verbs."""
+    verbs = commands.add_parser("ledger", help="verify and export the ledger").add_subparsers(
+        metavar="VERB", required=True
+    )
+    verify = verbs.add_parser(
+        "verify", parents=[shared], help="find edits, deletions, raised caps and restored backups"
+    )
+    verify.add_argument("ledger", help="a file such as budget.db, or a postgresql:// URL")
+    verify.add_argument("--anchor", help="an anchor file kept elsewhere (default: the one beside the ledger)")
+    verify.add_argument(
+        "--receipt",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a saved release or receipt that must be in the chain",
+    )
+    verify.set_defaults(run=_verify)
+    export = verbs.add_parser("export", parents=[shared], help="every entry, one JSON line each")
+    export.add_argument("ledger")
+    export.set_defaults(run=_export)
+
+
+def _verify(args: argparse.Namespace) -> Answer:
+    receipts = [_receipt(Path(name)) for name in args.receipt]
+    with waiting("checking the chain"):
+        report = Ledger(args.ledger).verify(anchor=args.anchor, receipts=receipts)
+    if not report.ok:
+        raise LedgerTampered(
+            f"{len(report.findings)} finding(s) in {report.entries} entries: " + "; ".join(report.findings[:5]),
+            findings=report.findings,
+        )
+    text = f"{report.entries} entries, chain whole, balances and caps agree, anchor agrees.\nhead {report.head}"
+    return Answer(text, {"ok": True, "entries": report.entries, "head": report.head})
+
+
+def _receipt(path: Path) -> Receipt:
+    try:
+        data = json.loads(path.read_text())
+        return Receipt.from_json(data.get("receipt", data))
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        raise InvalidTask(f"{path} is not a saved release or receipt ({type(error).__name__}).") from None
+
+
+def _export(args: argparse.Namespace) -> Answer:
+    lines = list(Ledger(args.ledger).export())
+    return Answer("\n".join(lines), {"entries": [json.loads(line) for line in lines]})

@@ -1,0 +1,76 @@
+"""Where one request is served: charge, then compute, then store, then deliver.
+
+Every answer that ever leaves passes through ``Desk.answer``. It needs a ``Charge``, which exists only once it is on
+stable storage; it hands the rows to the computation, stores the outcome, and delivers what it reads back. So a crash may
+waste budget but never hides spending, and one charge never has two answers (laws 1 and 4). The proof is
+docs/proofs/session.md; no error raised after the table was read may depend on its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from steelyard.accounting.prices import price
+from steelyard.errors import OurBug, SteelyardError
+from steelyard.ledger import Account, Charge
+from steelyard.noise import Noise
+from steelyard.privacy import Event, Terms, canonical
+from steelyard.release import Outcome, Release, promise, sealed_payload
+from steelyard.tables import Table
+
+Compute = Callable[[Table, Noise], Outcome]
+
+
+def _as_is(value: Any) -> Any:
+    return value
+
+
+class Desk:
+    """Where one request is served: every answer is charged, computed, stored and read back before anyone sees it."""
+
+    def __init__(self, table: Table, noise: Noise, account: Account, key: str, request: dict[str, Any]) -> None:
+        self._table, self._noise, self._account = table, noise, account
+        self._key, self._request = key, request
+
+    @property
+    def terms(self) -> Terms:
+        """The account's terms."""
+        return self._account.terms
+
+    def charge(self, event: Event, step: str = "") -> Charge:
+        """Pay for an event, durably. The same step of the same key is the same charge and costs nothing more."""
+        return self._account.charge(price(event, self.terms), **self._naming(step), event=event)
+
+    def find(self, step: str) -> Release | None:
+        """The stored answer of an earlier step, if there is one; costs nothing."""
+        charge = self._account.find(**self._naming(step))
+        stored = None if charge is None else charge.answer
+        return None if charge is None or stored is None else Release.delivered(stored, _as_is, charge)
+
+    def answer(
+        self, charge: Charge, event: Event, compute: Compute, *, step: int = 0, present: Callable[[Any], Any] = _as_is
+    ) -> Release:
+        """The stored answer of a paid step, computed first if there is none yet."""
+        stored = charge.answers.get(step)
+        if stored is None:
+            outcome = self._sealed(compute)
+            cost = price(event, self.terms)
+            kept = promise(self.terms, cost, event, secure=self._noise.secure)
+            stored = charge.store(sealed_payload(outcome, kept, event, self._request), step=step)
+        return Release.delivered(stored, present, charge)
+
+    def _naming(self, step: str) -> dict[str, Any]:
+        key = f"{self._key}/{step}" if step else self._key
+        return {"key": key, "request": canonical({**self._request, "step": step} if step else self._request)}
+
+    def _sealed(self, compute: Compute) -> Outcome:
+        """Run code that has rows in its hands. Law 4: no error may carry anything out (a test's noise excepted)."""
+        try:
+            return compute(self._table, self._noise)
+        except SteelyardError:  # raised by our own rooms, whose texts are fixed
+            raise
+        except Exception:
+            if not self._noise.secure:
+                raise
+        raise OurBug("the release failed after its charge; its key can be retried at no further cost.")

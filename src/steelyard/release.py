@@ -1,0 +1,145 @@
+"""What leaves: a value, the promise that covers it, its error split into noise and bias, and its receipt.
+
+An ``Outcome`` is what a task hands to the session; a ``Release`` is what the session hands to the world after the
+outcome was stored and read back. Both are plain numbers: neither may hold a row, a table or anything that could
+fetch one (law 4: nothing leaves but a ``Release``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from steelyard.ledger import Charge, Receipt
+from steelyard.privacy import Event, Guarantee, Loss, Status, Terms, canonical, decimal_text
+
+
+@dataclass(frozen=True)
+class Error:
+    """The error to expect: ``noise`` and ``bias`` are expected absolute errors, ``interval`` the noise's half width.
+
+    ``bias`` is ``None`` where nothing is known about what the cap cut off. The interval covers the noise alone, at
+    ``confidence``; the bias of the cap comes on top.
+    """
+
+    noise: float
+    interval: float
+    bias: float | None = None
+    confidence: float = 0.95
+
+    def __str__(self) -> str:
+        cut = "not estimated" if self.bias is None else f"about {self.bias:.4g}"
+        return f"noise ± {self.interval:.4g} in {self.confidence:.0%} of draws; what the cap cuts off: {cut}"
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary; ``Error(**data)`` reads it back."""
+        return {"noise": self.noise, "interval": self.interval, "bias": self.bias, "confidence": self.confidence}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a task computed: plain JSON only."""
+
+    value: Any
+    error: Error | None
+    point: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Release:
+    """A value that may be published, with everything a reader needs to judge it.
+
+    ``point`` is the operating point that was used (the cap, the grid, the scale); ``event`` is what was done, for
+    accountants; ``task`` is the request it answers.
+    """
+
+    value: Any
+    error: Error | None
+    guarantee: Guarantee
+    point: Mapping[str, Any]
+    event: Event
+    task: Mapping[str, Any]
+    receipt: Receipt
+
+    def __str__(self) -> str:
+        shown = self.value if isinstance(self.value, int | float | str) else json.dumps(plain(self.value))
+        return f"{shown}\n{self.error or ''}\n{self.guarantee}"
+
+    def to_json(self) -> str:
+        """The release as one JSON document; ``Release.from_json`` reads it back."""
+        parts = {
+            "value": plain(self.value),
+            "error": None if self.error is None else self.error.to_json(),
+            "guarantee": self.guarantee.to_json(),
+            "point": dict(self.point),
+            "event": self.event.to_json(),
+            "task": dict(self.task),
+            "receipt": self.receipt.to_json(),
+        }
+        return json.dumps(parts, sort_keys=True, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Release:
+        """Read back what ``to_json`` wrote (the value comes back as plain JSON)."""
+        data = json.loads(text)
+        error = None if data["error"] is None else Error(**data["error"])
+        return cls(
+            data["value"],
+            error,
+            Guarantee.from_json(data["guarantee"]),
+            data["point"],
+            Event.from_json(data["event"]),
+            data["task"],
+            Receipt.from_json(data["receipt"]),
+        )
+
+    @classmethod
+    def delivered(cls, stored: bytes, present: Callable[[Any], Any], charge: Charge) -> Release:
+        """The release as read back from the ledger's store: what law 1 lets out."""
+        data = json.loads(stored)
+        receipt = charge.receipt
+        release = cls.from_json(json.dumps({**data, "receipt": receipt.to_json()}))
+        return replace(release, value=present(release.value))
+
+
+def sealed_payload(outcome: Outcome, promise: Guarantee, event: Event, task: Mapping[str, Any]) -> bytes:
+    """The bytes that are stored for a charge: everything of a release but its receipt."""
+    parts = {
+        "value": outcome.value,
+        "error": None if outcome.error is None else outcome.error.to_json(),
+        "guarantee": promise.to_json(),
+        "point": dict(outcome.point),
+        "event": event.to_json(),
+        "task": dict(task),
+    }
+    return canonical(parts)
+
+
+def promise(terms: Terms, cost: Loss, event: Event, *, secure: bool) -> Guarantee:
+    """What may be said of a step that cost ``cost`` on an account with these terms."""
+    status = event.status if secure else Status.TEST_NOISE
+    epsilon = None if terms.epsilon is None else decimal_text(terms.epsilon)
+    return Guarantee(terms.unit, cost, epsilon, decimal_text(terms.delta), "filter", status)
+
+
+def request_of(task: object) -> dict[str, Any]:
+    """A task as its own JSON request: its name and its fields."""
+    parts = {f.name: plain(getattr(task, f.name)) for f in fields(task)}  # type: ignore[arg-type]
+    return {"task": type(task).__name__, **parts}
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON: nouns by their own ``to_json``, exact numbers as text."""
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, Fraction | Decimal):
+        return str(value)
+    if isinstance(value, dict):
+        return [[plain(key), plain(item)] for key, item in value.items()]
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.desk import Desk
+from steelyard.errors import BudgetExceeded, InsecureNoise, InvalidTask, KeyConflict, OurBug, TableError
+from steelyard.ledger import Account, open_account
+from steelyard.mechanisms import Laplace
+from steelyard.noise import ExactNoise, Noise, TestNoise
+from steelyard.privacy import Event, Loss, Status, Terms, rows, users
+from steelyard.release import Error, Outcome, Release, request_of
+from steelyard.session import Session
+from steelyard.tables import Table, read
+
+DATA = {"user": [1, 1, 2, 3], "x": [1.0, 2.0, 3.0, 4.0]}
+SEEN: list[str] = []
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A task that notes when it reads, and can be told to fail."""
+
+    epsilon: str = "0.5"
+    fail: str = ""
+
+    def check(self, table: Table, terms: Terms) -> None:
+        SEEN.append("check")
+
+    def event(self, table: Table, terms: Terms) -> Event:
+        return Laplace(1, 1 / Fraction(self.epsilon)).event
+
+    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
+        SEEN.append("read")
+        if self.fail == "ours":
+            raise TableError("the table could not be read")
+        if self.fail:
+            raise RuntimeError(f"row 17 holds {self.fail}")
+        return Outcome(noise.below(2**60), Error(1.0, 3.0), {"cap": 1})
+
+    def present(self, value: Any) -> Any:
+        return value
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Account:
+    SEEN.clear()
+    return open_account(tmp_path / "budget.db", "a", unit=users("user"), epsilon=1)
+
+
+def test_a_release_carries_value_error_guarantee_and_receipt(account: Account) -> None:
+    release = Session(read(DATA), account).release(Probe())
+    assert isinstance(release.value, int)
+    assert release.error == Error(1.0, 3.0)
+    assert release.receipt.cost == Loss.pure("0.5") == account.spent
+    assert release.guarantee.status is Status.PROVED
+    assert release.task == {"task": "Probe", "epsilon": "0.5", "fail": ""}
+    assert Release.from_json(release.to_json()).to_json() == release.to_json()
+
+
+def test_a_quote_spends_nothing_and_reads_nothing(account: Account) -> None:
+    assert Session(read(DATA), account).quote(Probe()) == Loss.pure("0.5")
+    assert SEEN == ["check"]
+    assert account.spent == Loss.pure(1) - Loss.pure(1)
+
+
+def test_a_retry_with_the_same_key_is_free_and_the_same(account: Account) -> None:
+    session = Session(read(DATA), account)
+    first = session.release(Probe(), key="k")
+    again = Session(read(DATA), account).release(Probe(), key="k")
+    assert first.to_json() == again.to_json()
+    assert SEEN.count("read") == 1
+    assert account.spent == Loss.pure("0.5")
+
+
+def test_a_key_names_one_request(account: Account) -> None:
+    session = Session(read(DATA), account)
+    session.release(Probe("0.5"), key="k")
+    with pytest.raises(KeyConflict):
+        session.release(Probe("0.25"), key="k")
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, 7])
+def test_a_key_is_short_text(account: Account, key: Any) -> None:
+    with pytest.raises(InvalidTask, match="key"):
+        Session(read(DATA), account).release(Probe(), key=key)
+
+
+def test_a_refusal_comes_before_a_row_is_read(account: Account) -> None:
+    session = Session(read(DATA), account)
+    session.release(Probe())
+    with pytest.raises(BudgetExceeded) as refusal:
+        session.release(Probe("0.6"))
+    assert SEEN.count("read") == 1
+    assert refusal.value.remaining == Loss.pure("0.5")
+
+
+def test_a_failure_after_the_charge_tells_nothing_and_can_be_retried(account: Account) -> None:
+    session = Session(read(DATA), account)
+    texts = set()
+    for secret in ("a", "a much longer secret"):
+        with pytest.raises(OurBug) as bug:
+            session.release(Probe("0.5", fail=secret), key=secret)
+        texts.add(str(bug.value))
+        assert bug.value.__context__ is None
+    assert len(texts) == 1
+    assert account.spent == Loss.pure(1)
+
+
+def test_our_own_fixed_texts_pass(account: Account) -> None:
+    with pytest.raises(TableError, match="could not be read"):
+        Session(read(DATA), account).release(Probe(fail="ours"))
+
+
+def test_test_noise_marks_its_releases_and_cannot_touch_a_durable_account(account: Account) -> None:
+    with pytest.raises(InsecureNoise):
+        Session(read(DATA), account, noise=TestNoise(1))
+    memory = open_account(":memory:", "a", unit=users("user"), epsilon=1)
+    release = Session(read(DATA), memory, noise=TestNoise(1)).release(Probe())
+    assert release.guarantee.status is Status.TEST_NOISE
+    assert "NO GUARANTEE" in str(release)
+
+
+def test_a_session_needs_the_unit_of_its_account() -> None:
+    memory = open_account(":memory:", "a", unit=users("customer"), epsilon=1)
+    with pytest.raises(TableError, match="customer"):
+        Session(read(DATA), memory)
+    Session(read(DATA), open_account(":memory:", "b", unit=rows(), epsilon=1))
+
+
+def test_nothing_that_leaves_holds_rows(account: Account) -> None:
+    session = Session(read(DATA), account)
+    release = session.release(Probe())
+    json.loads(release.to_json())
+    assert "4.0" not in repr(session)
+
+
+# The order of law 1, as a checker that every desk must pass and that its broken twins must not.
+
+
+@dataclass
+class Spy:
+    """Stands between a desk and an account and notes what happened when."""
+
+    account: Account
+    log: list[str] = field(default_factory=list)
+
+    @property
+    def terms(self) -> Terms:
+        return self.account.terms
+
+    def charge(self, loss: Loss, **named: Any) -> Any:
+        charge = self.account.charge(loss, **named)
+        self.log.append("charged")
+        return SpyCharge(charge, self.log)
+
+
+@dataclass
+class SpyCharge:
+    charge: Any
+    log: list[str]
+
+    @property
+    def receipt(self) -> Any:
+        return self.charge.receipt
+
+    @property
+    def answers(self) -> dict[int, bytes]:
+        found: dict[int, bytes] = self.charge.answers
+        return found
+
+    def store(self, payload: bytes, step: int = 0) -> bytes:
+        self.charge.store(payload.replace(b'"cap":1', b'"cap":2'), step=step)  # a rival stored first
+        kept: bytes = self.charge.store(payload, step=step)
+        self.log.append("stored")
+        return kept
+
+
+def broken_promises(desk_type: type[Desk], account: Account) -> list[str]:
+    """What a desk does wrong, if anything."""
+    spy, task = Spy(account), Probe()
+    desk = desk_type(read(DATA), ExactNoise(), spy, "key", request_of(task))  # type: ignore[arg-type]
+
+    def compute(table: Table, noise: Noise) -> Outcome:
+        spy.log.append("read")
+        return task.run(table, noise, spy.terms)
+
+    event = task.event(read(DATA), spy.terms)
+    release = desk.answer(desk.charge(event), event, compute)
+    spy.log.append("delivered")
+    faults = [] if spy.log == ["charged", "read", "stored", "delivered"] else [f"order was {spy.log}"]
+    return faults + ([] if release.point == {"cap": 2} else ["delivered something else than what was stored"])
+
+
+def leaks(desk_type: type[Desk], account: Account) -> bool:
+    """Whether an exception's text gets out."""
+    desk = desk_type(read(DATA), ExactNoise(), account, "leak", {})
+
+    def compute(table: Table, noise: Noise) -> Outcome:
+        raise RuntimeError("row 17")
+
+    event = Probe("0.25").event(read(DATA), account.terms)
+    charge = desk.charge(event)
+    try:
+        desk.answer(charge, event, compute)
+    except Exception as error:
+        return "row 17" in str(error) or error.__context__ is not None
+    return True
+
+
+class DeliversWhatItComputed(Desk):
+    """Broken twin: hands out its own draw."""
+
+    def answer(self, charge: Any, event: Event, compute: Callable[[Table, Noise], Outcome], **named: Any) -> Release:
+        from steelyard.release import promise, sealed_payload
+
+        outcome = compute(self._table, self._noise)
+        payload = sealed_payload(outcome, promise(self.terms, Loss.pure(1), event, secure=True), event, {})
+        charge.store(payload)
+        return Release.delivered(payload, lambda value: value, charge)
+
+
+class ReadsBeforeItCharges(Desk):
+    """Broken twin: computes first and charges for it afterwards."""
+
+    def charge(self, event: Event, step: str = "") -> Any:
+        return None
+
+    def answer(self, charge: Any, event: Event, compute: Callable[[Table, Noise], Outcome], **named: Any) -> Release:
+        outcome = compute(self._table, self._noise)
+        return super().answer(super().charge(event), event, lambda table, noise: outcome, **named)
+
+
+class LetsTheErrorOut(Desk):
+    """Broken twin: re-raises what went wrong."""
+
+    def _sealed(self, compute: Callable[[Table, Noise], Outcome]) -> Outcome:
+        return compute(self._table, self._noise)
+
+
+def test_the_desk_keeps_the_order_and_its_broken_twins_are_caught(account: Account) -> None:
+    def fresh(name: str) -> Account:
+        return open_account(":memory:", name, unit=users("user"), epsilon=1)
+
+    assert broken_promises(Desk, account) == []
+    assert broken_promises(DeliversWhatItComputed, fresh("b")) == ["delivered something else than what was stored"]
+    assert broken_promises(ReadsBeforeItCharges, fresh("c"))[0].startswith("order was ['read'")
+
+
+def test_the_desk_seals_errors_and_its_broken_twin_is_caught(account: Account) -> None:
+    assert not leaks(Desk, account)
+    assert leaks(LetsTheErrorOut, open_account(":memory:", "d", unit=users("user"), epsilon=1))
