@@ -134,18 +134,26 @@ def _band(points: Sequence[tuple[float, float | None, float | None, float | None
 
 def _end_labels(sheet: Sheet, curves: dict[str, list[_Point]], x: Scale, y: Scale) -> None:
     """Name each curve where it leaves the frame; names at the right end are pushed apart."""
-    above = y.end - 16
-    for name in sorted(curves, key=lambda name: -curves[name][-1][1]):
-        colour = SERIES[list(curves).index(name)]
-        places = [(x(px), y(py)) for px, py in curves[name]]
+    ends: list[tuple[float, str]] = []
+    floor = y.start - 10
+    for name, points in curves.items():
+        places = [(x(px), y(py)) for px, py in points]
         last = max((i for i, place in enumerate(places) if place[1] <= y.start + 1e-6), default=-1)
         if last == len(places) - 1:
-            above = max(places[last][1], above + 16)
-            sheet.add(text(x.end + 10, above + 4, name, size=12.5, fill=colour, bold=name == "total"))
+            ends.append((places[last][1], name))
         elif last >= 0:
             (x0, y0), (x1, y1) = places[last : last + 2]
             leaves = x0 + (x1 - x0) * (y.start - y0) / (y1 - y0)
-            sheet.add(text(leaves + 4, y.start - 10, name, size=12.5, fill=colour, halo=True))
+            colour = SERIES[list(curves).index(name)]
+            place = min(leaves + 4, x.end - measure(name, 12.5))
+            sheet.add(text(place, floor, name, size=12.5, fill=colour, halo=True))
+            floor -= 16
+    # Curves are named from the top down, each at its end or under the name before it, never below the frame.
+    above = y.end - 16
+    for i, (end, name) in enumerate(sorted(ends, key=lambda end: end[0])):
+        above = min(max(end, above + 16), y.start - 16 * (len(ends) - 1 - i))
+        colour = SERIES[list(curves).index(name)]
+        sheet.add(text(x.end + 10, above + 4, name, size=12.5, fill=colour, bold=name == "total"))
 
 
 def _sweet_spot(sheet: Sheet, x: Scale, y: Scale, cap: float, total: float) -> None:

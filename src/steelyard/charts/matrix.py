@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from steelyard.charts.chart import MARGIN, RIGHT, Chart, Sheet
+from steelyard.charts.chart import MARGIN, RIGHT, WIDTH, Chart, Sheet
 from steelyard.charts.marks import fit, measure, one_line, tag, text
 from steelyard.charts.numbers import Number, columns, short
 
@@ -41,10 +41,10 @@ def _words(names: Sequence[object]) -> list[str]:
 def _draw(sheet: Sheet, cells: _Cells, down: Sequence[str], across: Sequence[str], largest: float, x_title: str,
           y_title: str) -> None:  # fmt: skip
     # Whole pixels, or hair-lines of paper show between the cells.
-    left = MARGIN + round(min(max(map(measure, (*down, y_title))), 150)) + 10
+    left = MARGIN + round(min(max(map(measure, (*down, y_title + " ↓"))), 150)) + 10
     width = min((RIGHT - left) // len(across), 64.0)
     height = min(max(360 // len(down), 4.0), 40.0, max(width, 22.0))
-    top = round(sheet.y) + (26 if x_title else 8) + 20
+    top = round(sheet.y) + (26 if x_title or y_title else 8) + 20
     _names(sheet, across, down, left, top, width, height, x_title, y_title)
     for r, line in enumerate(cells):
         for c, cell in enumerate(line):
@@ -68,12 +68,18 @@ def _blocks(cells: _Cells, tall: int, wide: int) -> _Cells:
 def _names(sheet: Sheet, across: Sequence[str], down: Sequence[str], left: float, top: float, width: float,
            height: float, x_title: str, y_title: str) -> None:  # fmt: skip
     if x_title:
-        sheet.add(text(left, top - 28, fit(x_title, RIGHT - left)))
+        sheet.add(text(left, top - 28, f"{fit(x_title, RIGHT - left - 20)} →"))
     if y_title:
-        sheet.add(text(left - 10, top - 8, fit(y_title, 150), anchor="end"))
+        sheet.add(text(left - 10, top - 28, f"{fit(y_title, 130)} ↓", anchor="end"))
+    free = 0.0
     stride = -(-int(max(measure(fit(name, 90)) for name in across) + 8) // int(max(width, 1)))
     for c in range(0, len(across), stride):
-        sheet.add(text(left + (c + 0.5) * width, top - 8, fit(across[c], 90), anchor="middle"))
+        name = fit(across[c], 90)
+        half = measure(name) / 2
+        place = min(left + (c + 0.5) * width, WIDTH - 6 - half)
+        if place - half >= free:
+            sheet.add(text(place, top - 8, name, anchor="middle"))
+            free = place + half
     for r in range(0, len(down), -(-18 // max(int(height), 1))):
         sheet.add(text(left - 10, top + (r + 0.5) * height + 4, fit(down[r], 150), anchor="end"))
 
