@@ -7,9 +7,11 @@ one machine is too small. This is the only room that knows the engines, and it l
 
 from __future__ import annotations
 
+from steelyard.tables.keyed import Capped
 from steelyard.tables.quantity import LIMIT, Quantity
+from steelyard.tables.sampling import Limits
 from steelyard.tables.sources import read
 from steelyard.tables.table import Table
 from steelyard.tables.totals import Bounded
 
-__all__ = ["LIMIT", "Bounded", "Quantity", "Table", "read"]
+__all__ = ["LIMIT", "Bounded", "Capped", "Limits", "Quantity", "Table", "read"]

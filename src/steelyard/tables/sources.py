@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from steelyard.errors import TableError
-from steelyard.tables.engine import Bind, DuckEngine
+from steelyard.tables.databases import bind_duckdb_file, bind_ibis, open_ibis, spark_frame, split_url
+from steelyard.tables.engine import SOURCE, Bind, DuckEngine
 from steelyard.tables.files import bind_files
 from steelyard.tables.frames import bind_arrow, bind_dict, bind_pandas, bind_polars, bind_relation
 from steelyard.tables.schema import schema_of
@@ -40,15 +42,38 @@ def read(source: Any, **options: Any) -> Table:
     """
     if isinstance(source, Table):
         return source
-    engine = DuckEngine(_bind(source, options))
+    library = type(source).__module__.partition(".")[0]
+    if isinstance(source, str) and "://" in source and "::" in source:
+        scheme, address, table = split_url(source)
+        if scheme == "duckdb":
+            return _through_duckdb(bind_duckdb_file(address, table))
+        source, library = open_ibis(scheme, address, table), "ibis"
+    if library == "ibis":
+        frame = spark_frame(source)
+        return _through_duckdb(bind_ibis(source)) if frame is None else _through_spark(frame)
+    return _through_spark(source) if library == "pyspark" else _through_duckdb(_bind(source, library, options))
+
+
+def _through_spark(frame: Any) -> Table:
+    from steelyard.tables.spark import read_spark
+
+    return read_spark(frame)
+
+
+def _through_duckdb(bind: Bind) -> Table:
+    import duckdb
     import ibis
 
-    from steelyard.tables.engine import SOURCE
+    engine = DuckEngine(bind)
+    described: list[tuple[str, str]] = []
+    with suppress(duckdb.Error):  # its words may quote what it read
+        described = engine.describe()
+    if not described:
+        raise TableError("no schema can be read from the source. Check that it is whole and of the format it claims.")
+    return Table(engine, ibis.table(schema_of(described), name=SOURCE))
 
-    return Table(engine, ibis.table(schema_of(engine.describe()), name=SOURCE))
 
-
-def _bind(source: Any, options: Mapping[str, Any]) -> Bind:
+def _bind(source: Any, library: str, options: Mapping[str, Any]) -> Bind:
     if isinstance(source, str | os.PathLike):
         return bind_files([source], options)
     if isinstance(source, Sequence) and source and all(isinstance(path, str | os.PathLike) for path in source):
@@ -57,7 +82,7 @@ def _bind(source: Any, options: Mapping[str, Any]) -> Bind:
         raise TableError(f"the options {', '.join(sorted(options))} apply to files only.")
     if isinstance(source, Mapping):
         return bind_dict(source)
-    frame = _FRAMES.get(type(source).__module__.partition(".")[0])
+    frame = _FRAMES.get(library)
     if frame is None:
         raise TableError(
             f"a {type(source).__name__} is not a table. Give a Parquet or CSV path, a pandas, Polars or Spark "

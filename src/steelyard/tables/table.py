@@ -8,16 +8,20 @@ Law: a question is one total function of each unit's own rows, then a sum over u
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from steelyard.errors import ColumnMissing, InvalidTask, TableError
 from steelyard.privacy import Unit
-from steelyard.tables import totals
+from steelyard.tables import sampling, totals
 from steelyard.tables.engine import Engine
+from steelyard.tables.keyed import MOST_KEYS, Capped, capped_by_key
+from steelyard.tables.keys import check_keys, is_wanted, key_column
 from steelyard.tables.quantity import Quantity
-from steelyard.tables.schema import NUMERIC, kind_of
+from steelyard.tables.sampling import Limits
+from steelyard.tables.schema import GROUPABLE, NUMERIC, kind_of
 from steelyard.tables.totals import Bounded
 
 
@@ -88,6 +92,55 @@ class Table:
         counts = self._numbers(totals.tails(self._rows, unit, quantity, edges, self.engine))
         return [left - right for left, right in zip(counts, [*counts[1:], 0], strict=True)]
 
+    def sums_by_key(
+        self, unit: Unit, parts: Sequence[Capped], by: str, keys: Sequence[Any], limits: Limits | None = None
+    ) -> list[list[int]]:
+        """Capped sums by public keys in one pass: for each part, one integer per key in the order given, absent keys 0.
+
+        *Privacy:* one unit added or removed moves each part by at most its cap in its norm. Rows with other keys are
+        dropped before the norm is taken.
+        """
+        key, known = self._key(unit, parts, by)
+        keys = check_keys(self.columns[by], keys, by)
+        if not keys or not parts:
+            return [[0] * len(keys) for _ in parts]
+        wanted = known & is_wanted(key, keys)
+        found = self._by_key(unit, parts, key, wanted, limits or Limits())
+        none = (0, [0] * len(parts))
+        return [[found.get(each, none)[1][i] for each in keys] for i in range(len(parts))]
+
+    def found_sums_by_key(
+        self, unit: Unit, parts: Sequence[Capped], by: str, limits: Limits
+    ) -> dict[Any, tuple[int, list[int]]]:
+        """Capped sums by whatever keys the rows hold: key -> (units under it, one integer per part).
+
+        *Privacy:* one unit added or removed moves at most ``limits.max_keys`` keys, each one's units by one, and each
+        part by at most its cap in its norm. Which keys are there is itself private: the caller must apply a threshold.
+        """
+        if limits.max_keys is None or limits.max_keys > MOST_KEYS:
+            raise InvalidTask(f"keys that are not public need max_keys, an integer from 1 to {MOST_KEYS}.")
+        key, known = self._key(unit, parts, by)
+        return self._by_key(unit, parts, key, known, limits)
+
+    def keep_rows(
+        self, unit: Unit, rows: int, secret: bytes | None = None, columns: Sequence[str] | None = None
+    ) -> Table:
+        """A table with at most ``rows`` rows of each unit, chosen by a digest keyed with a fresh secret.
+
+        *Privacy:* what is kept of a unit depends on that unit's rows alone, so one unit added or removed adds or
+        removes at most ``rows`` rows. Identical on every engine for integers, text, dates and decimals.
+        """
+        self._check(unit, ())
+        sampling.check_limit(rows, "rows")
+        secret = sampling.check_secret(secrets.token_bytes(32) if secret is None else secret)
+        kept = list(self.columns) if columns is None else list(columns)
+        self.require(*kept)
+        if unit.column is None:
+            return Table(self._engine, self._base, self._rows.select(*kept))
+        if unit.column not in kept:
+            kept.append(unit.column)
+        return Table(self._engine, self._base, sampling.keep_rows(self._rows, unit.column, kept, rows, secret))
+
     def batches(self, columns: Sequence[str], size: int = 65_536) -> Iterator[Any]:
         """Stream the rows of some columns as Arrow record batches of about ``size`` rows; in no promised order."""
         self.require(*columns)
@@ -101,9 +154,23 @@ class Table:
             raise InvalidTask(f"a table cannot answer about the unit {unit}.")
         if unit.column is not None:
             self.require(unit.column)
+            kind = self.columns[unit.column]
+            if kind not in GROUPABLE:
+                raise TableError(f"column {unit.column!r} holds {kind} values and cannot name a unit.")
         for quantity in quantities:
             if quantity.column is not None:
                 self.require_numeric(quantity.column)
+
+    def _key(self, unit: Unit, parts: Sequence[Capped], by: str) -> tuple[Any, Any]:
+        self._check(unit, [part.quantity for part in parts])
+        self.require(by)
+        return key_column(self._rows, by)
+
+    def _by_key(
+        self, unit: Unit, parts: Sequence[Capped], key: Any, wanted: Any, limits: Limits
+    ) -> dict[Any, tuple[int, list[int]]]:
+        answer = self._run(capped_by_key(self._rows, unit, parts, key, wanted, limits, self.engine))
+        return {row[0]: (int(row[1]), [int(value) for value in row[2:]]) for row in answer}
 
     def _numbers(self, question: Any) -> list[int]:
         """Run a question that answers with one row of numbers; a sum over no rows at all is 0."""

@@ -1,0 +1,89 @@
+"""Tables inside databases: a DuckDB file attached read-only, an Ibis table, or a URL that Ibis can open.
+
+Anything that is neither DuckDB nor Spark is streamed through Arrow into the private DuckDB, only the columns needed,
+so every answer comes from an engine whose arithmetic is proved and tested here. Nothing is downloaded to get there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from steelyard.errors import EngineMissing, TableError
+from steelyard.tables.engine import SOURCE, Bind
+from steelyard.tables.frames import bind_stream
+
+HOW = "write it as scheme://place::table, such as duckdb:///sales.db::orders or sqlite:///sales.db::orders"
+
+
+def split_url(url: str) -> tuple[str, str, str]:
+    """Scheme, the whole address, and the table's name."""
+    address, _, table = url.partition("::")
+    if not table:
+        raise TableError(f"a database address needs a table name: {HOW}.")
+    return address.partition("://")[0], address, table
+
+
+def bind_duckdb_file(address: str, table: str) -> Bind:
+    """A table of a DuckDB file, which is never written to."""
+    path = _database(address)
+    name = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
+    attach = "ATTACH IF NOT EXISTS '" + path.replace("'", "''") + f"' AS {SOURCE}_file (TYPE duckdb, READ_ONLY)"
+
+    def bind(cursor: Any, columns: Sequence[str]) -> None:
+        cursor.execute(attach)
+        cursor.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS SELECT * FROM {SOURCE}_file.{name}")
+
+    return bind
+
+
+def open_ibis(scheme: str, address: str, table: str) -> Any:
+    """The Ibis table behind a URL; a file that is not there is refused rather than made."""
+    import ibis
+    from ibis.common.exceptions import IbisError
+
+    if scheme == "sqlite":
+        address = f"sqlite://{os.path.abspath(_database(address))}"
+    missing = False
+    try:
+        backend = ibis.connect(address)
+    except ImportError:
+        missing = True
+    except (IbisError, ValueError, OSError):
+        raise TableError(f"no database can be opened for the scheme {scheme!r}: {HOW}.") from None
+    if missing:
+        raise EngineMissing(f"{scheme} tables need an Ibis backend.", install=f"pip install 'ibis-framework[{scheme}]'")
+    if table not in backend.list_tables():
+        raise TableError(f"there is no table {table!r} in that database.")
+    return backend.table(table)
+
+
+def spark_frame(table: Any) -> Any:
+    """The Spark data frame behind an Ibis table, or None when it lives elsewhere."""
+    from ibis.common.exceptions import IbisError
+
+    try:
+        backend = table.get_backend()
+    except IbisError:
+        return None
+    return backend._session.sql(backend.compile(table)) if backend.name == "pyspark" else None
+
+
+def bind_ibis(table: Any) -> Bind:
+    """An Ibis table of any backend, streamed."""
+    if not hasattr(table, "to_pyarrow_batches") or not hasattr(table, "schema"):
+        raise TableError(f"an Ibis {type(table).__name__} is not a table; give a table expression.")
+    return bind_stream(
+        lambda columns: table.select(*columns).to_pyarrow_batches(chunk_size=65_536),
+        table.schema().to_pyarrow().empty_table(),
+    )
+
+
+def _database(address: str) -> str:
+    """The file of an address: three slashes before it, or four when it is absolute."""
+    path = address.partition("://")[2].removeprefix("/")
+    for candidate in (path, "/" + path):
+        if os.path.isfile(candidate):
+            return candidate
+    raise TableError(f"there is no database file {path!r} (seen from {os.getcwd()}). Check the path.")

@@ -1,0 +1,117 @@
+"""Keeping some of a unit's rows or keys, chosen by a keyed digest.
+
+Each candidate gets 64 bits of SHA-256 over a fresh secret and its own content; the smallest are kept. So the choice
+depends on what the rows say and never on where they lie, equals uniform sampling to whoever does not know the secret,
+and is the same on every engine. Exactly min(limit, available) are kept. Identical rows are told apart by a number.
+Law: what is kept of a unit is a function of that unit's rows and the secret alone.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from steelyard.errors import InvalidTask, TableError
+from steelyard.tables.schema import GROUPABLE, kind_of
+from steelyard.tables.totals import identity
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Harder bounds by key: at most ``max_keys`` keys per unit and ``rows_per_key`` rows per unit and key."""
+
+    max_keys: int | None = None
+    rows_per_key: int | None = None
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("max_keys", "rows_per_key"):
+            if getattr(self, name) is not None:
+                check_limit(getattr(self, name), name)
+        check_secret(self.secret)
+
+
+def check_limit(value: int, name: str) -> int:
+    """Read a public limit of at least one."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
+        raise InvalidTask(f"{name} must be an integer of at least 1; got {value!r}.")
+    return value
+
+
+def check_secret(secret: bytes) -> bytes:
+    """Read a secret of at least 16 bytes."""
+    if not isinstance(secret, bytes) or len(secret) < 16:
+        raise InvalidTask("the secret must be at least 16 bytes; leave it out to draw a fresh one.")
+    return secret
+
+
+def keep_keys(pairs: Any, limits: Limits) -> Any:
+    """At most ``max_keys`` of each unit's rows ``(u, k, …)``, one per key."""
+    import ibis
+
+    if limits.max_keys is None:
+        return pairs
+    counted = pairs.group_by("u").agg(c=pairs.count())
+    marked = pairs.left_join(counted.filter(counted.c > limits.max_keys), "u")
+    digest = _digest(limits.secret, _text(marked.u) + _text(marked.k))
+    order = marked.select(*pairs.columns, d=ibis.cases((marked.c.notnull(), digest), else_=""))
+    ranked = order.mutate(r=ibis.row_number().over(group_by=order.u, order_by=[order.d, order.k]))
+    return ranked.filter(ranked.r < limits.max_keys).select(*pairs.columns)
+
+
+def keep_rows_per_key(units: Any, limits: Limits) -> Any:
+    """At most ``rows_per_key`` of the rows ``(u, k, q0, …)`` of each unit and key."""
+    if limits.rows_per_key is None:
+        return units
+    return _keep(units, ["u", "k"], units.columns, limits.rows_per_key, limits.secret)
+
+
+def keep_rows(rows: Any, column: str, columns: Sequence[str], limit: int, secret: bytes) -> Any:
+    """At most ``limit`` rows of each unit, with the given columns; rows without a unit are dropped."""
+    known = rows.filter(rows[column].notnull())
+    for name in columns:
+        if kind_of(known[name].type()) not in GROUPABLE:
+            raise TableError(f"column {name!r} cannot be compared between rows; name the columns to keep without it.")
+    units = known.select(*columns, steelyard_unit=identity(known[column]))
+    return _keep(units, ["steelyard_unit"], units.columns, limit, secret).select(*columns)
+
+
+def _keep(rows: Any, group: Sequence[str], content: Sequence[str], limit: int, secret: bytes) -> Any:
+    """At most ``limit`` rows of each group: light groups whole, heavy ones in the order of their digests."""
+    import ibis
+
+    names = list(rows.columns)
+    counted = rows.group_by(*group).agg(steelyard_c=rows.count())
+    marked = rows.left_join(counted, list(group)).select(*[rows[name] for name in names], counted.steelyard_c)
+    light = marked.filter(marked.steelyard_c <= limit).select(*names)
+    heavy = marked.filter(marked.steelyard_c > limit)
+    told = heavy.select(*names, steelyard_t=_join([_text(heavy[name]) for name in content]))
+    number = ibis.row_number().over(group_by=told.steelyard_t, order_by=told.steelyard_t)
+    told = told.mutate(steelyard_n=number)
+    told = told.mutate(steelyard_d=_digest(secret, told.steelyard_t + told.steelyard_n.cast("string")))
+    order = [told.steelyard_d, told.steelyard_t, told.steelyard_n]
+    ranked = told.mutate(steelyard_r=ibis.row_number().over(group_by=list(group), order_by=order))
+    return light.union(ranked.filter(ranked.steelyard_r < limit).select(*names))
+
+
+def _digest(secret: bytes, text: Any) -> Any:
+    import ibis
+
+    return (ibis.literal(secret.hex() + ":") + text).hexdigest("sha256").left(16)
+
+
+def _text(value: Any) -> Any:
+    """A value as text with its length before it, so that no two lists of values read the same."""
+    import ibis
+
+    text = value.cast("string")
+    return ibis.cases((value.isnull(), "-:"), else_=text.length().cast("string") + ":" + text)
+
+
+def _join(texts: Sequence[Any]) -> Any:
+    whole = texts[0]
+    for text in texts[1:]:
+        whole = whole + text
+    return whole

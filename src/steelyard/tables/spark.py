@@ -1,0 +1,111 @@
+"""Spark data frames, classic or Connect, asked where they live.
+
+The same Ibis expressions, compiled for Spark and run on the data frame's own session. The session's settings and
+catalogue are left alone: a view with a random name exists while a question runs. No expression used can fail under
+ANSI rules, so the answers do not depend on that setting.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from steelyard.errors import EngineMissing, TableError
+from steelyard.tables.engine import SOURCE, guarded
+from steelyard.tables.schema import check_names
+from steelyard.tables.table import Table
+
+INSTALL = "pip install 'steelyard[spark]'"
+
+
+class SparkEngine:
+    """The session of a Spark data frame."""
+
+    name = "pyspark"
+
+    def __init__(self, frame: Any) -> None:
+        self.source = f"{SOURCE}_{secrets.token_hex(8)}"
+        self._frame = frame
+        self._session = frame.sparkSession
+        self._lock = threading.Lock()
+        self._asking = 0
+
+    def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Run one question and fetch its small answer."""
+        with guarded(), self._view(sql) as question:
+            return [tuple(row) for row in question.collect()]
+        raise AssertionError  # pragma: no cover
+
+    def batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
+        """Run one question and stream its answer, one partition of the data frame at a time."""
+        import pyarrow
+
+        with guarded(), self._view(sql) as question:
+            from pyspark.sql.pandas.types import to_arrow_schema
+
+            schema = to_arrow_schema(question.schema)
+            held: list[dict[str, Any]] = []
+            for row in question.toLocalIterator():
+                held.append(row.asDict())
+                if len(held) == size:
+                    yield pyarrow.RecordBatch.from_pylist(held, schema)
+                    held = []
+            if held:
+                yield pyarrow.RecordBatch.from_pylist(held, schema)
+
+    @contextmanager
+    def _view(self, sql: str) -> Iterator[Any]:
+        with self._lock:
+            self._asking += 1
+            if self._asking == 1:
+                self._frame.createOrReplaceTempView(self.source)
+        try:
+            yield self._session.sql(sql)
+        finally:
+            with self._lock:
+                self._asking -= 1
+                if self._asking == 0:
+                    self._session.catalog.dropTempView(self.source)
+
+
+def read_spark(frame: Any) -> Table:
+    """A table over a Spark data frame; only its schema is looked at."""
+    import ibis
+
+    if not hasattr(frame, "createOrReplaceTempView"):
+        raise TableError(f"a Spark {type(frame).__name__} is not a table; give a DataFrame.")
+    if frame.isStreaming:
+        raise TableError("a streaming Spark DataFrame never ends; give a batch one.")
+    load_dialect()
+    from ibis.backends.pyspark.datatypes import PySparkType
+
+    check_names(frame.columns)
+    schema = {field.name: _ibis_type(PySparkType, field.dataType) for field in frame.schema.fields}
+    engine = SparkEngine(frame)
+    return Table(engine, ibis.table(schema, name=engine.source))
+
+
+def load_dialect() -> None:
+    """Load Ibis's Spark compiler, or say how to install what it needs."""
+    import ibis
+
+    missing = False
+    try:
+        _ = ibis.pyspark
+    except (ImportError, AttributeError):
+        missing = True
+    if missing:
+        raise EngineMissing("Spark tables need PySpark.", install=INSTALL)
+
+
+def _ibis_type(mapper: Any, kind: Any) -> Any:
+    import ibis.expr.datatypes as dt
+    from ibis.common.exceptions import IbisError
+
+    try:
+        return mapper.to_ibis(kind)
+    except (IbisError, KeyError, TypeError, ValueError, NotImplementedError):
+        return dt.unknown
