@@ -85,7 +85,7 @@ class FiniteTable:
         """The outputs that these words pick from these rows: the drawing itself, without the randomness."""
         mask = self._kind((1 << self._columns) - 1)
         column = words & mask
-        place = (np.clip(rows, 0, self.inputs - 1).astype(np.int64) << self._columns) | column.astype(np.int64)
+        place = (np.clip(rows.astype(np.int64), 0, self.inputs - 1) << self._columns) | column.astype(np.int64)
         entry = self._entries.reshape(-1)[place]
         symbols: NDArray[Any] = np.where((words | mask) < entry, column, entry & mask)
         return symbols
