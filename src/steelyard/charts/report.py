@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib import metadata
 from os import PathLike
 from pathlib import Path
 
@@ -71,7 +70,7 @@ class Report:
     title: str
     sections: Sequence[Section]
     lead: str = ""
-    version: str = field(default_factory=lambda: metadata.version("steelyard"))
+    version: str = field(default_factory=lambda: _version())
     generated: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def html(self) -> str:
@@ -91,6 +90,12 @@ class Report:
             raise InvalidTask(f"a report is saved as .html, not as {target.suffix or 'a name without suffix'}.")
         target.write_text(self.html(), encoding="utf-8", newline="\n")
         return target
+
+
+def _version() -> str:
+    from importlib import metadata  # slow to load, and only reports need it
+
+    return metadata.version("steelyard")
 
 
 def _block(block: Block) -> Mark:
