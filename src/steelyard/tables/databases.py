@@ -1,6 +1,6 @@
 """Tables inside databases: a DuckDB file attached read-only, an Ibis table, or a URL that Ibis can open.
 
-Anything that is neither DuckDB nor Spark is streamed through Arrow into the private DuckDB, only the columns needed,
+Anything that is neither DuckDB nor Spark is brought through Arrow into the private DuckDB, only the columns needed,
 so every answer comes from an engine whose arithmetic is proved and tested here. Nothing is downloaded to get there.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from steelyard.errors import EngineMissing, TableError
@@ -59,25 +60,26 @@ def open_ibis(scheme: str, address: str, table: str) -> Any:
     return backend.table(table)
 
 
-def spark_frame(table: Any) -> Any:
-    """The Spark data frame behind an Ibis table, or None when it lives elsewhere."""
+def native(table: Any) -> Any:
+    """The Spark data frame or DuckDB relation behind an Ibis table, or the table itself when it lives elsewhere."""
     from ibis.common.exceptions import IbisError
+    from ibis.expr.operations import InMemoryTable
 
-    try:
+    if not hasattr(table, "to_pyarrow") or not hasattr(table, "schema"):
+        raise TableError(f"an Ibis {type(table).__name__} is not a table; give a table expression.")
+    with suppress(IbisError):
         backend = table.get_backend()
-    except IbisError:
-        return None
-    return backend._session.sql(backend.compile(table)) if backend.name == "pyspark" else None
+        if backend.name == "pyspark":
+            return backend._session.sql(backend.compile(table))
+        if backend.name == "duckdb" and not table.op().find(InMemoryTable):
+            return backend.con.sql(backend.compile(table))
+    return table
 
 
 def bind_ibis(table: Any) -> Bind:
-    """An Ibis table of any backend, streamed."""
-    if not hasattr(table, "to_pyarrow_batches") or not hasattr(table, "schema"):
-        raise TableError(f"an Ibis {type(table).__name__} is not a table; give a table expression.")
-    return bind_stream(
-        lambda columns: table.select(*columns).to_pyarrow_batches(chunk_size=65_536),
-        table.schema().to_pyarrow().empty_table(),
-    )
+    """An Ibis table of any other backend, fetched for each question, only the columns needed."""
+    empty = table.schema().to_pyarrow().empty_table()
+    return bind_stream(lambda columns: table.select(*columns).to_pyarrow(), empty)
 
 
 def _database(address: str) -> str:

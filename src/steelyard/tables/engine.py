@@ -12,8 +12,8 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from contextlib import closing, suppress
+from typing import Any, Protocol, TypeVar, cast
 
 from steelyard.errors import TableError
 
@@ -22,6 +22,8 @@ FAILED = (
     "the engine could not answer. Nothing more is said here, because the reason may depend on private rows. "
     "Check that the files are complete, that nobody changed them meanwhile, and that memory and disk suffice."
 )
+
+T = TypeVar("T")
 
 
 class Engine(Protocol):
@@ -38,19 +40,24 @@ class Engine(Protocol):
         ...
 
 
-@contextmanager
-def guarded() -> Iterator[None]:
-    """Turn any failure inside into one fixed-text ``TableError`` without cause or context.
+def guarded(action: Callable[[], T]) -> T:
+    """Do something that reads rows; any failure becomes one fixed-text ``TableError`` without cause or context.
 
     Law 4 asks for the broad ``except``: after data was read no error may depend on the data, whichever it is.
     """
-    failed = False
+    with suppress(Exception):
+        return action()
+    raise TableError(FAILED)  # outside any handler, so that not even __context__ holds the engine's words
+
+
+def guarded_batches(batches: Iterator[T]) -> Iterator[T]:
+    """The same for a stream: each step is guarded, and closing the stream early closes the question."""
+    end = object()
     try:
-        yield
-    except Exception:
-        failed = True
-    if failed:  # raised outside the handler, so that not even __context__ holds the engine's words
-        raise TableError(FAILED)
+        while (batch := guarded(lambda: next(batches, end))) is not end:
+            yield cast("T", batch)
+    finally:
+        guarded(getattr(batches, "close", lambda: None))
 
 
 Bind = Callable[[Any, Sequence[str]], None]
@@ -69,34 +76,27 @@ class DuckEngine:
 
     def describe(self) -> list[tuple[str, str]]:
         """Column names and DuckDB types; reads the schema only."""
-        cursor = self._cursor()
-        try:
+        with closing(self._cursor()) as cursor:
             self._bind(cursor, ())
             return [(row[0], row[1]) for row in cursor.execute(f"DESCRIBE {SOURCE}").fetchall()]
-        finally:
-            cursor.close()
 
     def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         """Run one question and fetch its small answer."""
-        with guarded():
-            cursor = self._cursor()
-            try:
-                self._bind(cursor, columns)
-                answer: list[tuple[Any, ...]] = cursor.execute(sql).fetchall()
-                return answer
-            finally:
-                cursor.close()
-        raise AssertionError  # pragma: no cover
+        return guarded(lambda: self._rows(sql, columns))
 
     def batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
         """Run one question and stream its answer."""
-        with guarded():
-            cursor = self._cursor()
-            try:
-                self._bind(cursor, columns)
-                yield from cursor.sql(sql).to_arrow_reader(size)
-            finally:
-                cursor.close()
+        return guarded_batches(self._batches(sql, columns, size))
+
+    def _rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        with closing(self._cursor()) as cursor:
+            self._bind(cursor, columns)
+            return list(cursor.execute(sql).fetchall())
+
+    def _batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
+        with closing(self._cursor()) as cursor:
+            self._bind(cursor, columns)
+            yield from cursor.sql(sql).to_arrow_reader(size)
 
     def _cursor(self) -> Any:
         with self._lock:

@@ -1,8 +1,8 @@
 """Parquet and CSV files, read where they lie.
 
 Parquet is streamed with only the columns a question needs. CSV is read as text and each column converted by a cast
-that gives null where it cannot, so no cell can be an error; rows too short are padded, rows that cannot be split are
-skipped. Column types are the schema, hence public: give ``types`` where the first rows may mislead.
+that gives null where it cannot, so no cell can be an error. Column types are the schema, hence public: give ``types``
+where the first rows may mislead, or where there are none.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +19,24 @@ from steelyard.tables.engine import SOURCE, Bind
 
 _FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"}
 _CSV_TYPES = {"integer": "BIGINT", "float": "DOUBLE", "boolean": "BOOLEAN", "string": "VARCHAR"}
-_CSV_TOTAL = "all_varchar = true, null_padding = true, ignore_errors = true, strict_mode = false"
-_CSV_SNIFF = (
-    "auto_type_candidates = ['BOOLEAN', 'BIGINT', 'DOUBLE', 'VARCHAR'], ignore_errors = true, null_padding = true"
-)
+_CSV_TOTAL = "all_varchar = true"
+_CSV_SNIFF = "auto_type_candidates = ['BOOLEAN', 'BIGINT', 'DOUBLE', 'VARCHAR']"
 
 
 def bind_files(paths: Sequence[str | os.PathLike[str]], options: Mapping[str, Any]) -> Bind:
     """Make files visible; they must exist and all have one format."""
-    unknown = set(options) - {"format", "types"}
+    unknown = set(options) - {"format", "types", "delimiter"}
     if unknown:
-        raise TableError(f"unknown options {', '.join(sorted(unknown))}; files take format and types.")
+        raise TableError(f"unknown options {', '.join(sorted(unknown))}; files take format, types and delimiter.")
     found = [file for path in paths for file in _expand(os.fspath(path))]
     chosen = options.get("format") or _format(found)
     types = options.get("types") or {}
     if chosen == "csv":
-        body = _csv(found, types)
-    elif chosen == "parquet" and not types:
+        body = _csv(found, types, options.get("delimiter") or ("\t" if ".tsv" in found[0] else ","))
+    elif chosen == "parquet" and not (types or "delimiter" in options):
         body = f"SELECT * FROM read_parquet({_list(found)}, union_by_name = {str(len(found) > 1).lower()})"
     elif chosen == "parquet":
-        raise TableError("a Parquet file declares its own types; the option types is for CSV.")
+        raise TableError("a Parquet file declares its own types; types and delimiter are for CSV.")
     else:
         raise TableError(f"the format must be 'parquet' or 'csv'; got {chosen!r}.")
 
@@ -73,8 +72,8 @@ def _format(paths: Sequence[str]) -> str:
     return str(formats.pop())
 
 
-def _csv(paths: Sequence[str], types: Mapping[str, str]) -> str:
-    sniffed = _sniff(paths)
+def _csv(paths: Sequence[str], types: Mapping[str, str], delimiter: str) -> str:
+    sniffed = _sniff(paths, delimiter)
     for name, kind in types.items():
         if name not in sniffed:
             raise ColumnMissing(name, list(sniffed))
@@ -82,27 +81,34 @@ def _csv(paths: Sequence[str], types: Mapping[str, str]) -> str:
             raise TableError(f"the type of column {name!r} must be one of {', '.join(_CSV_TYPES)}; got {kind!r}.")
         sniffed[name] = _CSV_TYPES[kind]
     casts = ", ".join(f"TRY_CAST({_quoted(name)} AS {kind}) AS {_quoted(name)}" for name, kind in sniffed.items())
-    return f"SELECT {casts} FROM read_csv({_list(paths)}, {_CSV_TOTAL})"
+    return f"SELECT {casts} FROM {_reader(paths, delimiter, _CSV_TOTAL)}"
 
 
-def _sniff(paths: Sequence[str]) -> dict[str, str]:
-    """Names and types from the header and the first rows."""
+def _reader(paths: Sequence[str], delimiter: str, how: str) -> str:
+    """One fixed dialect, and no row that is an error: short rows are padded, rows that cannot be split skipped."""
+    dialect = f"""header = true, delim = {_text(delimiter)}, quote = '"', escape = '"'"""
+    return f"read_csv({_list(paths)}, {dialect}, null_padding = true, ignore_errors = true, strict_mode = false, {how})"
+
+
+def _sniff(paths: Sequence[str], delimiter: str) -> dict[str, str]:
+    """Names from the header, types from the first rows."""
     import duckdb
 
-    with duckdb.connect(":memory:") as connection:
-        try:
-            described = connection.execute(f"DESCRIBE FROM read_csv({_list(paths)}, {_CSV_SNIFF})").fetchall()
-        except duckdb.Error:
-            described = []
+    described: list[tuple[Any, ...]] = []
+    if any(os.path.getsize(path) for path in paths):
+        with duckdb.connect(":memory:") as connection, suppress(duckdb.Error):
+            described = connection.execute(f"DESCRIBE FROM {_reader(paths, delimiter, _CSV_SNIFF)}").fetchall()
     if not described:
-        raise TableError(
-            "no columns can be made out in the CSV file. It needs a header line, even when it has no rows."
-        )
+        raise TableError("the CSV file has no columns. It needs a header line, even when it has no rows.")
     return {row[0]: row[1] for row in described}
 
 
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
 def _list(paths: Sequence[str]) -> str:
-    return "[" + ", ".join("'" + path.replace("'", "''") + "'" for path in paths) + "]"
+    return "[" + ", ".join(map(_text, paths)) + "]"
 
 
 def _quoted(name: str) -> str:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from steelyard.errors import TableError
 from steelyard.tables.engine import SOURCE, Bind
+from steelyard.tables.schema import check_names
 
 
 def bind_pandas(frame: Any) -> Bind:
@@ -74,6 +76,8 @@ def bind_relation(relation: Any) -> Bind:
 def bind_stream(stream: Callable[[Sequence[str]], Any], empty: Any) -> Bind:
     """Something that can be asked for its columns again and again; ``empty`` is an Arrow table with its schema."""
 
+    check_names(empty.schema.names)
+
     def bind(cursor: Any, columns: Sequence[str]) -> None:
         cursor.register(SOURCE, stream(list(columns)) if columns else empty)
 
@@ -81,6 +85,8 @@ def bind_stream(stream: Callable[[Sequence[str]], Any], empty: Any) -> Bind:
 
 
 def _bind_object(source: Any) -> Bind:
+    check_names(source.schema.names)
+
     def bind(cursor: Any, columns: Sequence[str]) -> None:
         cursor.register(SOURCE, source)
 
@@ -104,11 +110,6 @@ def _typed(convert: Callable[[], Any]) -> Any:
     """Convert to Arrow; a column that has no one type is refused without a word about its values."""
     import pyarrow
 
-    failed = False
-    try:
+    with suppress(pyarrow.ArrowException, TypeError, ValueError, OverflowError):
         return convert()
-    except (pyarrow.ArrowException, TypeError, ValueError, OverflowError):
-        failed = True
-    if failed:
-        raise TableError("the source has no clear schema: make every column of equal length and of one plain type.")
-    raise AssertionError  # pragma: no cover
+    raise TableError("the source has no clear schema: make every column of equal length and of one plain type.")

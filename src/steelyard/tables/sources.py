@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from steelyard.errors import TableError
-from steelyard.tables.databases import bind_duckdb_file, bind_ibis, open_ibis, spark_frame, split_url
+from steelyard.tables.databases import bind_duckdb_file, bind_ibis, native, open_ibis, split_url
 from steelyard.tables.engine import SOURCE, Bind, DuckEngine
 from steelyard.tables.files import bind_files
 from steelyard.tables.frames import bind_arrow, bind_dict, bind_pandas, bind_polars, bind_relation
@@ -21,6 +21,7 @@ from steelyard.tables.schema import schema_of
 from steelyard.tables.table import Table
 
 _FRAMES: dict[str, Callable[[Any], Bind]] = {
+    "ibis": bind_ibis,
     "pandas": bind_pandas,
     "polars": bind_polars,
     "pyarrow": bind_arrow,
@@ -49,8 +50,8 @@ def read(source: Any, **options: Any) -> Table:
             return _through_duckdb(bind_duckdb_file(address, table))
         source, library = open_ibis(scheme, address, table), "ibis"
     if library == "ibis":
-        frame = spark_frame(source)
-        return _through_duckdb(bind_ibis(source)) if frame is None else _through_spark(frame)
+        source = native(source)
+        library = type(source).__module__.partition(".")[0]
     return _through_spark(source) if library == "pyspark" else _through_duckdb(_bind(source, library, options))
 
 

@@ -11,10 +11,11 @@ import secrets
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 from steelyard.errors import EngineMissing, TableError
-from steelyard.tables.engine import SOURCE, guarded
+from steelyard.tables.engine import SOURCE, guarded, guarded_batches
 from steelyard.tables.schema import check_names
 from steelyard.tables.table import Table
 
@@ -35,25 +36,24 @@ class SparkEngine:
 
     def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         """Run one question and fetch its small answer."""
-        with guarded(), self._view(sql) as question:
-            return [tuple(row) for row in question.collect()]
-        raise AssertionError  # pragma: no cover
+        return guarded(lambda: self._rows(sql))
 
     def batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
         """Run one question and stream its answer, one partition of the data frame at a time."""
+        return guarded_batches(self._batches(sql, size))
+
+    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
+        with self._view(sql) as question:
+            return [tuple(row) for row in question.collect()]
+
+    def _batches(self, sql: str, size: int) -> Iterator[Any]:
         import pyarrow
+        from pyspark.sql.pandas.types import to_arrow_schema
 
-        with guarded(), self._view(sql) as question:
-            from pyspark.sql.pandas.types import to_arrow_schema
-
+        with self._view(sql) as question:
             schema = to_arrow_schema(question.schema)
-            held: list[dict[str, Any]] = []
-            for row in question.toLocalIterator():
-                held.append(row.asDict())
-                if len(held) == size:
-                    yield pyarrow.RecordBatch.from_pylist(held, schema)
-                    held = []
-            if held:
+            rows = iter(question.toLocalIterator())
+            while held := [row.asDict() for row in islice(rows, size)]:
                 yield pyarrow.RecordBatch.from_pylist(held, schema)
 
     @contextmanager
