@@ -1,0 +1,63 @@
+"""Tries to break our promises: exact enumeration, sampling lower bounds, neighbour replay.
+
+An audit can prove that a promise is broken; it cannot prove that one is kept. Each check says what it looked at.
+The names below are loaded when first touched, so that a command line that audits nothing pays nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+_HOMES = {
+    "Bound": "sampling",
+    "Bracket": "exact",
+    "Check": "verdict",
+    "Corpus": "corpus",
+    "Epsilon": "claims",
+    "Feature": "features",
+    "Mu": "claims",
+    "Pool": "corpus",
+    "TapeNoise": "tapes",
+    "Verdict": "verdict",
+    "audit": "subjects",
+    "certify": "sampling",
+    "decimals": "corpus",
+    "enumerated": "exact",
+    "floats": "corpus",
+    "integers": "corpus",
+    "largest_ratio": "exact",
+    "replay": "replay",
+    "texts": "corpus",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'steelyard.audit' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"steelyard.audit.{_HOMES[name]}"), name)
+    globals()[name] = value  # a name shared with a module (replay) must keep meaning the function
+    return value
+
+
+if TYPE_CHECKING:
+    from steelyard.audit.claims import Epsilon as Epsilon
+    from steelyard.audit.claims import Mu as Mu
+    from steelyard.audit.corpus import Corpus as Corpus
+    from steelyard.audit.corpus import Pool as Pool
+    from steelyard.audit.corpus import decimals as decimals
+    from steelyard.audit.corpus import floats as floats
+    from steelyard.audit.corpus import integers as integers
+    from steelyard.audit.corpus import texts as texts
+    from steelyard.audit.exact import Bracket as Bracket
+    from steelyard.audit.exact import enumerated as enumerated
+    from steelyard.audit.exact import largest_ratio as largest_ratio
+    from steelyard.audit.features import Feature as Feature
+    from steelyard.audit.replay import replay as replay
+    from steelyard.audit.sampling import Bound as Bound
+    from steelyard.audit.sampling import certify as certify
+    from steelyard.audit.subjects import audit as audit
+    from steelyard.audit.tapes import TapeNoise as TapeNoise
+    from steelyard.audit.verdict import Check as Check
+    from steelyard.audit.verdict import Verdict as Verdict

@@ -1,0 +1,241 @@
+"""How each shipped mechanism is put to the test: neighbouring inputs, batch samplers, and what is enumerated.
+
+The inputs are the worst ones of each proof: a vector moved by its whole sensitivity, questions that rise before they
+fall, costs that move against each other. Additive mechanisms noise each entry independently, so one call on a long
+vector is a batch of short releases; the others are run one by one, with fewer samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from steelyard.audit.claims import Claim, Epsilon, claim_of
+from steelyard.audit.distances import declared_scale
+from steelyard.audit.exact import enumerated, matrix_check
+from steelyard.audit.sampling import ALPHA, Sampler, certify
+from steelyard.audit.steering import SteeredNoise
+from steelyard.audit.verdict import Check
+from steelyard.errors import InvalidTask
+from steelyard.mechanisms import (
+    AboveThreshold,
+    Exponential,
+    Finite,
+    Gaussian,
+    GaussianPath,
+    Histogram,
+    Laplace,
+    LaplacePath,
+    observing,
+)
+from steelyard.noise import ExactNoise, Noise
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_ONE_BY_ONE = 25  # a release run by itself costs about this many batched ones
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much work an audit may do; never what it concludes."""
+
+    samples: int = 400_000
+    alpha: float = ALPHA
+    runs: int = 4_000
+
+    @property
+    def singles(self) -> int:
+        """Samples of mechanisms that must be run one by one."""
+        return max(2_000, self.samples // _ONE_BY_ONE)
+
+
+def probe(mechanism: object, effort: Effort, noise: Noise | None = None) -> Iterator[Check]:
+    """Every check there is for one mechanism."""
+    source = ExactNoise() if noise is None else noise
+    for kind, checks in _PROBES:
+        if isinstance(mechanism, kind):
+            yield from checks(mechanism, effort, source)
+            return
+    known = ", ".join(kind.__name__ for kind, _ in _PROBES)
+    raise InvalidTask(f"{type(mechanism).__name__} is no task and no mechanism the audit knows ({known}).")
+
+
+def _sampled(name: str, sides: Sequence[Sampler], claim: Claim, samples: int, effort: Effort) -> Check:
+    left, right = sides
+    return certify(left, right, claim, samples=max(1000, samples), alpha=effort.alpha).check(f"sampling, {name}")
+
+
+def _additive(mechanism: Laplace | Gaussian, effort: Effort, noise: Noise) -> Iterator[Check]:
+    yield _width(mechanism)
+    claim = claim_of(mechanism.event)
+    for name, move in _moves(mechanism):
+        sides = [_vectors(mechanism, values, noise) for values in ([0] * len(move), move)]
+        yield _sampled(name, sides, claim, effort.samples // len(move), effort)
+
+
+def _moves(mechanism: Laplace | Gaussian) -> Iterator[tuple[str, list[int]]]:
+    """Vectors at exactly the declared distance from zero."""
+    if isinstance(mechanism, Gaussian):
+        root = math.isqrt(mechanism.square)
+        if root * root == mechanism.square:
+            yield "one entry moved", [root]
+        else:
+            yield "entries moved by one", [1] * min(mechanism.square, 16)
+        return
+    size = mechanism.sensitivity
+    yield "one entry moved", [size]
+    if size > 1:
+        yield "two entries moved apart", [size - size // 2, -(size // 2)]
+
+
+def _vectors(mechanism: Laplace | Gaussian, values: Sequence[int], noise: Noise) -> Sampler:
+    def draw(size: int) -> NDArray[Any]:
+        import numpy as np
+
+        batch = np.array(mechanism.release(list(values) * size, noise))
+        return batch if len(values) == 1 else batch.reshape(size, len(values))
+
+    return draw
+
+
+def _width(mechanism: Laplace | Gaussian) -> Check:
+    """Whether the noise that is asked for is the noise that is charged for."""
+    with observing() as window:
+        noise = SteeredNoise(window, "width")
+        mechanism.release([0, 1, 2], noise)
+    wanted, law = declared_scale(mechanism.event), mechanism.event.name
+    seen = [(draw.law, draw.scale) for draw in noise.draws]
+    fits = len(seen) == 1 and seen[0][0] == law and wanted is not None and seen[0][1] >= wanted
+    asked = ", ".join(f"{name} {float(scale):.6g}" for name, scale in seen) or "nothing"
+    charged = "unknown" if wanted is None else f"{float(wanted):.6g}"
+    return Check("noise width", fits and len(window) == 1, f"charged for {law} {charged}; draws {asked}")
+
+
+def _histogram(mechanism: Histogram, effort: Effort, noise: Noise) -> Iterator[Check]:
+    yield from _additive(mechanism.mechanism, effort, noise)
+
+
+def _finite(mechanism: Finite, effort: Effort, noise: Noise) -> Iterator[Check]:
+    claim = claim_of(mechanism.event)
+    assert isinstance(claim, Epsilon)
+    yield matrix_check(mechanism.weights, claim)
+    inputs = range(min(len(mechanism.weights), 8))
+    bracket = enumerated(lambda i, source: mechanism.release([i], source)[0], inputs, runs=effort.runs)
+    yield bracket.check("enumeration", claim)
+    last = len(mechanism.weights) - 1
+    samplers = [_ints(partial(_outputs, mechanism, index, noise)) for index in (0, last)]
+    yield _sampled("first and last input", samplers, claim, effort.samples // 4, effort)
+
+
+def _outputs(mechanism: Finite, index: int, noise: Noise, size: int) -> list[int]:
+    return mechanism.release([index] * size, noise)
+
+
+def _ints(draw: Callable[[int], list[Any]]) -> Sampler:
+    def batch(size: int) -> NDArray[Any]:
+        import numpy as np
+
+        return np.array(draw(size))
+
+    return batch
+
+
+def _exponential(mechanism: Exponential, effort: Effort, noise: Noise) -> Iterator[Check]:
+    claim, step = claim_of(mechanism.event), mechanism.sensitivity
+    assert isinstance(claim, Epsilon)
+    left, right = ((0, 0, 0), (0, step, step)) if mechanism.monotone else ((step, 0, 0), (0, step, step))
+    if mechanism.weight.denominator * step <= 64:
+        bracket = enumerated(mechanism.choose, [left, right], runs=effort.runs)
+        yield bracket.check("enumeration, three candidates", claim)
+    wide = [(side[0], *[side[1]] * 9) for side in (left, right)]
+    samplers = [_ints(partial(_chosen, mechanism, costs, noise)) for costs in wide]
+    yield _sampled("ten candidates", samplers, claim, effort.singles, effort)
+
+
+def _chosen(mechanism: Exponential, costs: Sequence[int], noise: Noise, size: int) -> list[int]:
+    return [mechanism.choose(costs, noise) for _ in range(size)]
+
+
+def _above_threshold(mechanism: AboveThreshold, effort: Effort, noise: Noise) -> Iterator[Check]:
+    claim, step = claim_of(mechanism.event), mechanism.sensitivity
+    assert isinstance(claim, Epsilon)
+    if max(mechanism.threshold_scale, mechanism.question_scale) <= 1:
+        bracket = enumerated(partial(_answers, mechanism), [(0, step), (step, 0)], runs=effort.runs, rest=1e-6)
+        yield bracket.check("enumeration, two questions", claim)
+    rise, fall = [0] * 4, [step] * 4
+    tail = [0] * mechanism.stops, [0 if mechanism.monotone else -step] * mechanism.stops
+    sides = (*rise, *tail[0]), (*fall, *tail[1])
+    samplers = [_rows(partial(_answers, mechanism, values, noise), len(values)) for values in sides]
+    yield _sampled("rise before fall", samplers, claim, effort.singles, effort)
+
+
+def _answers(mechanism: AboveThreshold, values: Sequence[int], noise: Noise) -> tuple[bool, ...]:
+    questions = mechanism.start(0, noise)
+    given: list[bool] = []
+    for value in values:
+        if questions.left == 0:
+            break
+        given.append(questions.above(value))
+    return tuple(given)
+
+
+def _rows(run: Callable[[], Sequence[int]], width: int) -> Sampler:
+    """Runs of at most ``width`` answers as rows of one length, the end marked."""
+
+    def batch(size: int) -> NDArray[Any]:
+        import numpy as np
+
+        return np.array(
+            [[*map(int, answers), *[-1] * (width - len(answers))] for answers in (run() for _ in range(size))]
+        )
+
+    return batch
+
+
+def _laplace_path(mechanism: LaplacePath, effort: Effort, noise: Noise) -> Iterator[Check]:
+    claim = claim_of(mechanism.event)
+    sides = [
+        _rows(partial(_path, mechanism, value, noise), len(mechanism.scales)) for value in (0, mechanism.sensitivity)
+    ]
+    yield _sampled("the whole path", sides, claim, effort.singles, effort)
+
+
+def _path(mechanism: LaplacePath, value: int, noise: Noise) -> list[int]:
+    released = mechanism.release([value], noise)
+    shown = list(released)
+    for step in range(1, len(mechanism.scales)):
+        released = mechanism.refine([value], released, step, noise)
+        shown += released
+    return shown
+
+
+def _gaussian_path(mechanism: GaussianPath, effort: Effort, noise: Noise) -> Iterator[Check]:
+    steps, claim = mechanism.steps, claim_of(mechanism.event)
+    move = math.isqrt(steps[0].square)
+
+    def measured(value: int, size: int) -> NDArray[Any]:
+        import numpy as np
+
+        parts = [np.array(step.release([value] * size, noise), dtype=float) for step in steps]
+        return sum(part / float(step.sigma) ** 2 for part, step in zip(parts, steps, strict=True)) + np.zeros(size)
+
+    sides = [partial(measured, 0), partial(measured, move)]
+    yield _sampled("combined by precision", sides, claim, effort.samples, effort)
+    for step in steps:
+        yield _width(step)
+
+
+_PROBES: tuple[tuple[type, Callable[[Any, Effort, Noise], Iterator[Check]]], ...] = (
+    (Laplace, _additive),
+    (Gaussian, _additive),
+    (Histogram, _histogram),
+    (Finite, _finite),
+    (Exponential, _exponential),
+    (AboveThreshold, _above_threshold),
+    (LaplacePath, _laplace_path),
+    (GaussianPath, _gaussian_path),
+)

@@ -1,0 +1,229 @@
+"""Grey-box audits: run a task on neighbouring tables so that both release the same numbers, and compare everything else.
+
+The window shows the integers before noise: their distance must be within what the event declares, and the noise as
+wide as the event was charged for. The transcript is steered to be the same, so the number of releases, their events,
+the outcome and any failure must be the same too: a difference is data that went around the noise (after Cebere et al.
+2026, who replay with the same randomness). Tables come from a corpus of hostile values.
+Law: a check compares integers or bytes; there is no tolerance.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from steelyard.accounting.prices import price
+from steelyard.audit.corpus import Corpus, Neighbour
+from steelyard.audit.distances import STEERABLE, Distance, declared_scale, distance
+from steelyard.audit.steering import Draw, SteeredNoise
+from steelyard.audit.verdict import Check
+from steelyard.errors import SteelyardError
+from steelyard.mechanisms import Seen, observing
+from steelyard.privacy import Event, Loss, Terms, canonical
+from steelyard.release import plain
+from steelyard.session import Task
+from steelyard.tables import Table, read
+
+CHECKS = {
+    "distance": "integers of neighbours lie within the declared sensitivity",
+    "noise": "noise is as wide as the event says, and hides every number",
+    "transcript": "same released numbers, same events and same outcome",
+    "order": "row order and chunks change nothing",
+    "event": "the declared event does not depend on rows",
+    "price": "what is done costs no more than what is declared",
+    "errors": "no failure depends on rows",
+    "randomness": "all randomness comes from the noise source",
+}
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Everything a run let the audit see."""
+
+    declared: bytes
+    seen: tuple[Seen, ...]
+    draws: tuple[Draw, ...]
+    written: list[list[int]]
+    outcome: bytes
+    failure: str | None
+
+    @property
+    def events(self) -> list[bytes]:
+        """The observed events, as bytes."""
+        return [canonical(seen.event.to_json()) for seen in self.seen]
+
+
+Finding = tuple[str, str]
+
+
+class Replay:
+    """One task under one account's terms, replayed over a corpus."""
+
+    def __init__(
+        self, task: Task, terms: Terms, corpus: Corpus, open_table: Callable[[Any], Any], seed: int | str
+    ) -> None:
+        self._task, self._terms, self._corpus, self._open, self._seed = task, terms, corpus, open_table, seed
+        self._worst: Distance | None = None
+        self._pairs = 0
+        self._found: dict[str, list[str]] = {name: [] for name in CHECKS}
+
+    def checks(self) -> tuple[Check, ...]:
+        """Replay everything and say, check by check, what was seen."""
+        declared: bytes | None = None
+        failed: dict[str | None, str] = {}
+        for name, rows in self._corpus.tables().items():
+            left = self._run(Neighbour(name, rows))
+            declared = declared or left.declared
+            self._note(self._alone(left, declared), name)
+            self._note(_same(left, self._run(Neighbour(name, rows)), "randomness"), name)
+            failed.setdefault(left.failure, name)
+            for neighbour in self._corpus.neighbours(rows):
+                right = self._run(neighbour, left.written)
+                failed.setdefault(right.failure, f"{name}, {neighbour.label}")
+                self._note(self._alone(right, declared), f"{name}, {neighbour.label}")
+                self._note(self._pair(left, right, neighbour), f"{name}, {neighbour.label}")
+                self._pairs += 1
+        self._note(_failures(failed), "")
+        return tuple(self._answer(name, about) for name, about in CHECKS.items())
+
+    def _run(self, neighbour: Neighbour, script: list[list[int]] | None = None) -> Trace:
+        table = self._open(self._corpus.arrow(neighbour.rows, neighbour.chunks))
+        with observing() as window:
+            noise = SteeredNoise(window, self._seed, script)
+            declared, outcome, failure = self._attempt(table, noise)
+        return Trace(declared, tuple(window), tuple(noise.draws), noise.written, outcome, failure)
+
+    def _attempt(self, table: Table, noise: SteeredNoise) -> tuple[bytes, bytes, str | None]:
+        declared = b""
+        try:
+            self._task.check(table, self._terms)
+            declared = canonical(self._task.event(table, self._terms).to_json())
+            outcome = self._task.run(table, noise, self._terms)
+            error = None if outcome.error is None else outcome.error.to_json()
+            parts = {"value": plain(outcome.value), "error": error, "point": plain(dict(outcome.point))}
+            return declared, canonical(parts), None
+        except Exception as failure:  # whatever a task raises is a thing the world would see: it is the evidence
+            return declared, b"", f"{type(failure).__name__}: {failure}"
+
+    def _alone(self, trace: Trace, declared: bytes) -> Iterator[Finding]:
+        """What one run shows by itself."""
+        if trace.declared != declared:
+            yield "event", "the declared event changed with the rows"
+        if trace.failure is not None:
+            return
+        if not trace.seen:
+            yield "noise", "the task released an outcome without passing any integer through a mechanism"
+        yield from _noise_findings(trace)
+        yield from self._price_findings(trace)
+
+    def _price_findings(self, trace: Trace) -> Iterator[Finding]:
+        promised = price(_event(trace.declared), self._terms)
+        done = _charged([seen.event for seen in trace.seen])
+        try:
+            total = sum((price(event, self._terms) for event in done), Loss.zero(self._terms.currency))
+        except SteelyardError as refusal:
+            yield "price", f"the account could not pay for what was done ({refusal})"
+            return
+        if not total <= promised:
+            yield "price", f"what was done costs {total}, declared was {promised}"
+
+    def _pair(self, left: Trace, right: Trace, neighbour: Neighbour) -> Iterator[Finding]:
+        """What two neighbouring runs with one transcript show."""
+        if neighbour.same:
+            yield from _same(left, right, "order")
+        if left.failure is not None or right.failure is not None:
+            return
+        if len(left.seen) != len(right.seen):
+            yield "transcript", f"{len(left.seen)} releases on one table, {len(right.seen)} on its neighbour"
+        for step, (a, b) in enumerate(zip(left.seen, right.seen, strict=False)):
+            if a.event != b.event or len(a.values) != len(b.values):
+                yield "transcript", f"release {step} has another event or another length on the neighbour"
+                return
+            yield from self._distance(step, a, b)
+            if a.event.name not in STEERABLE:
+                return  # from here on the two transcripts differ lawfully
+        if left.written == right.written and left.outcome != right.outcome:
+            yield "transcript", "the same released numbers led to another outcome"
+
+    def _distance(self, step: int, a: Seen, b: Seen) -> Iterator[Finding]:
+        found = distance(a.event, a.values, b.values, self._terms.unit.neighbours)
+        if self._worst is None or found.share > self._worst.share:
+            self._worst = found
+        if found.broken:
+            yield "distance", f"release {step}: {found}"
+
+    def _note(self, findings: Iterator[Finding], where: str) -> None:
+        for check, text in findings:
+            self._found[check].append(f"{text} ({where})" if where else text)
+
+    def _answer(self, name: str, about: str) -> Check:
+        found = self._found[name]
+        if found:
+            more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
+            return Check(name, False, found[0] + more)
+        if name == "distance" and self._worst is not None:
+            about += f" (largest: {self._worst.share:.4g} of it, {self._pairs} pairs)"
+        return Check(name, True, about)
+
+
+def _noise_findings(trace: Trace) -> Iterator[Finding]:
+    for draw in trace.draws:
+        if draw.release is None:
+            if not any(seen.event.name == "above_threshold" for seen in trace.seen):
+                yield "noise", f"{draw.law} noise was drawn outside a mechanism"
+            continue
+        event = trace.seen[draw.release].event
+        wanted = declared_scale(event)
+        law = "gaussian" if event.name == "gaussian" else "laplace"
+        if wanted is not None and (draw.law != law or draw.scale < wanted):
+            yield (
+                "noise",
+                f"the event says {event.name} of scale {float(wanted):.6g}, drawn was {draw.law} {float(draw.scale):.6g}",
+            )
+    hidden = {draw.release for draw in trace.draws}
+    for number, seen in enumerate(trace.seen):
+        if seen.event.name in STEERABLE and number not in hidden and seen.values:
+            yield "noise", f"release {number} drew no noise"
+
+
+def _same(left: Trace, right: Trace, check: str) -> Iterator[Finding]:
+    what = {"order": "another order of rows", "randomness": "a second run with the same noise"}[check]
+    if [seen.values for seen in left.seen] != [seen.values for seen in right.seen] or left.events != right.events:
+        yield check, f"{what} changed the integers or the events"
+    elif left.failure != right.failure:
+        yield check, f"{what} changed the failure"
+
+
+def _failures(failed: dict[str | None, str]) -> Iterator[Finding]:
+    if set(failed) == {None}:
+        return
+    told = "; ".join(f"{text or 'no failure'} [{where}]" for text, where in list(failed.items())[:3])
+    if len(failed) > 1:
+        yield "errors", f"{len(failed)} different endings: {told}"
+    else:
+        yield "errors", f"every run failed, so nothing could be checked: {told}"
+
+
+def _event(declared: bytes) -> Event:
+    return Event.from_json(json.loads(declared))
+
+
+def _charged(events: list[Event]) -> list[Event]:
+    """What is paid for: every event, but one for a whole row of questions and the last level of a path."""
+    kept = {
+        event.name if event.name in ("above_threshold", "laplace_path") else i: event for i, event in enumerate(events)
+    }
+    return list(kept.values())
+
+
+def replay(
+    task: Any, terms: Terms, corpus: Corpus, *, open_table: Callable[[Any], Any] = read, seed: int | str = 0
+) -> tuple[Check, ...]:
+    """Replay a task over a corpus of neighbouring tables; ``open_table`` makes a table of an Arrow table.
+
+    *Privacy:* nothing is charged and nothing real is read; the corpus is made up. A clean replay says that these
+    tables showed no flaw, not that none exists.
+    """
+    return Replay(task, terms, corpus, open_table, seed).checks()

@@ -1,0 +1,160 @@
+"""Everything shipped, and how each item is audited.
+
+One entry per mechanism and per task, with the parameters and accounts that have bitten others: uneven bounds, one
+user with very many rows, replaced rows, keys nobody has, Gaussian and pure accounts. A mechanism or task that ships
+without an entry here fails a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from multiprocessing import get_context
+from typing import Any
+
+from steelyard.accounting.gaussian import mu_cap
+from steelyard.audit.corpus import Pool, decimals, floats, integers, texts
+from steelyard.audit.subjects import audit
+from steelyard.audit.verdict import Verdict
+from steelyard.bounding import Count, Sum
+from steelyard.errors import InvalidTask
+from steelyard.mechanisms import (
+    AboveThreshold,
+    Exponential,
+    Finite,
+    Gaussian,
+    GaussianPath,
+    Histogram,
+    Laplace,
+    LaplacePath,
+)
+from steelyard.privacy import Loss, Neighbours, Terms, Unit, rows, users
+
+SAMPLES = 400_000
+_QUICK = 40_000
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing to audit: a mechanism, or a task with its terms and the columns of its tables."""
+
+    subject: Any
+    terms: Terms | None = None
+    columns: Mapping[str, Pool] | None = None
+
+    def audit(self, name: str, *, samples: int, quick: bool) -> Verdict:
+        """Every check there is for it."""
+        verdict = audit(self.subject, terms=self.terms, columns=self.columns, samples=samples, quick=quick)
+        return replace(verdict, subject=name)
+
+
+def pure(unit: Unit) -> Terms:
+    """The terms of a pure account."""
+    return Terms(unit, Loss.pure(100), Fraction(100))
+
+
+def gaussian(unit: Unit) -> Terms:
+    """The terms of a Gaussian account."""
+    epsilon, delta = Fraction(8), Fraction(1, 10**6)
+    return Terms(unit, mu_cap(epsilon, delta), epsilon, delta)
+
+
+def mechanisms() -> dict[str, Item]:
+    """Every mechanism, at more than one setting where the code branches."""
+    third = Fraction(1, 3)
+    shipped = {
+        "laplace": Laplace(1_000_000, Fraction(1_000_000)),
+        "laplace-narrow": Laplace(3, 2 * third),
+        "gaussian": Gaussian(1_000_000, Fraction(1_000_000)),
+        "gaussian-squared": Gaussian(None, Fraction(7, 3), squared_sensitivity=2),
+        "histogram": Histogram.laplace(8, Fraction(2)),
+        "histogram-replace": Histogram.gaussian(8, Fraction(3), Neighbours.REPLACE),
+        "exponential": Exponential(Fraction(1), 1),
+        "exponential-monotone": Exponential(Fraction(2), 3, monotone=True),
+        "above-threshold": AboveThreshold(1, Fraction(1), Fraction(1)),
+        "above-threshold-stops": AboveThreshold(2, Fraction(4), Fraction(16), stops=2),
+        "above-threshold-monotone": AboveThreshold(1, Fraction(1), Fraction(1), monotone=True),
+        "finite": Finite(((4, 2, 1, 1), (2, 4, 2, 1), (1, 2, 4, 2), (1, 1, 2, 4))),
+        "laplace-path": LaplacePath(1, (Fraction(3), Fraction(1))),
+        "gaussian-path": GaussianPath(5, (Fraction(20), Fraction(10), Fraction(5))),
+    }
+    return {name: Item(mechanism) for name, mechanism in shipped.items()}
+
+
+def tasks() -> dict[str, Item]:
+    """Every task, on the accounts and the kinds of columns it takes."""
+    who, each, swapped = users("who"), rows(), rows(neighbours="replace", n=20)
+    keys = ["FR", "DE", "", "nobody"]
+    amounts = {"who": texts(), "amount": floats(10.0, 10.5, 9.5, -300.0), "land": texts(*keys)}
+    whole = {"who": integers(1, 2, 3), "amount": integers(99, 100, 101), "land": texts(*keys)}
+    cents = {"who": texts("a", "b"), "amount": decimals()}
+    grouped: dict[str, Any] = {"by": "land", "keys": keys}
+    return {
+        "sum": Item(Sum("amount", epsilon="1", cap=10), pure(who), amounts),
+        "sum-uneven": Item(Sum("amount", epsilon="0.5", cap=10, lower=-300), pure(who), amounts),
+        "sum-integers": Item(Sum("amount", epsilon="0.001", cap=100, lower=-1), pure(who), whole),
+        "sum-decimals": Item(Sum("amount", epsilon="2", cap="1.25"), pure(who), cents),
+        "sum-gaussian": Item(Sum("amount", epsilon="1", cap="0.1", lower=-7), gaussian(who), amounts),
+        "sum-rows": Item(Sum("amount", epsilon="1", cap=10, lower=-5), pure(each), amounts),
+        "sum-replace": Item(Sum("amount", epsilon="1", cap=10, lower=-5), pure(swapped), amounts),
+        "sum-keys": Item(Sum("amount", epsilon="1", cap=10, lower=-20, **grouped), pure(who), amounts),
+        "sum-keys-gaussian": Item(Sum("amount", mu="0.5", cap=10, lower=-20, **grouped), gaussian(who), amounts),
+        "sum-keys-few": Item(Sum("amount", epsilon="1", cap=10, max_keys=2, **grouped), pure(who), amounts),
+        "count": Item(Count(epsilon="1", cap=5), pure(who), whole),
+        "count-rows": Item(Count(epsilon="1"), pure(each), amounts),
+        "count-keys": Item(Count(epsilon="1", cap=7, **grouped), pure(who), amounts),
+        "count-keys-few": Item(Count(epsilon="1", cap=7, rows_per_key=2, **grouped), gaussian(who), amounts),
+    }
+
+
+def registry() -> dict[str, Item]:
+    """Everything, by name."""
+    return {**mechanisms(), **tasks()}
+
+
+def select(names: Sequence[str]) -> list[str]:
+    """The items meant by these names: exact ones, or all that begin with a name; all of them for none."""
+    known = list(registry())
+    if not names:
+        return known
+    chosen = [item for item in known if any(item == name or item.startswith(f"{name}-") for name in names)]
+    missing = [name for name in names if not any(item == name or item.startswith(f"{name}-") for item in known)]
+    if missing:
+        raise InvalidTask(f"there is nothing to audit by the name {missing[0]!r}; known are {', '.join(known)}.")
+    return chosen
+
+
+def run(
+    names: Sequence[str] = (),
+    *,
+    samples: int | None = None,
+    quick: bool = False,
+    jobs: int = 2,
+    finished: Callable[[Verdict], None] = lambda verdict: None,
+) -> list[Verdict]:
+    """Audit the named items (all of them by default), in their order; ``finished`` hears of each as it ends."""
+    chosen = select(names)
+    size = samples if samples is not None else _QUICK if quick else SAMPLES
+    if size < 1000:
+        raise InvalidTask(f"an audit needs at least 1000 samples; got {size}.")
+    found = {}
+    for verdict in _each(chosen, size, quick, min(jobs, len(chosen))):
+        finished(verdict)
+        found[verdict.subject] = verdict
+    return [found[name] for name in chosen]
+
+
+def _each(names: Sequence[str], samples: int, quick: bool, jobs: int) -> Iterator[Verdict]:
+    if jobs <= 1:
+        yield from (_one(name, samples, quick) for name in names)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        waiting = [pool.submit(_one, name, samples, quick) for name in reversed(names)]
+        for future in as_completed(waiting):
+            yield future.result()
+
+
+def _one(name: str, samples: int, quick: bool) -> Verdict:
+    return registry()[name].audit(name, samples=samples, quick=quick)
