@@ -41,6 +41,7 @@ class Curve:
         import numpy as np
 
         losses = (self.lowest + np.arange(len(self.masses))) * float(self.step)
+        losses += 4 * _ULP * np.abs(losses)
         gain = -np.expm1(np.minimum(epsilon - losses, 0.0))
         bound = self.infinite + float(np.dot(gain, self.masses))
         return min(1.0, bound * _outward(len(self.masses) + 64) + _TAIL)
@@ -86,10 +87,13 @@ def gaussian_curve(mu: float, step: Fraction) -> Curve:
         raise InvalidTask(f"a curve needs 0 < mu < 100 and a grid step below mu, not absurdly so; got {mu!r}, {step}.")
     lowest, highest = math.floor((mu * mu / 2 - 11 * mu) / width), math.ceil((mu * mu / 2 + 11 * mu) / width)
     ends = np.arange(lowest, highest + 1, dtype=np.float64) * width
+    ends -= 4 * _ULP * np.abs(ends)
     under_p, size_p = _cells(ends / mu - mu / 2)
     under_q, size_q = _cells(ends / mu + mu / 2)
     growth = np.exp(ends[:-1])
-    error = 8 * _ULP * (size_p + growth * size_q) * (1 + abs(ends[:-1]))
+    # An end is off by a few ulps, and a tail at x magnifies that by x; the growth by its exponent.
+    far = (np.abs(ends[:-1]) + width) / mu + mu / 2
+    error = 16 * _ULP * (size_p + growth * size_q) * (2 + far * (far + mu) + np.abs(ends[:-1]))
     raised = np.clip((under_p - growth * under_q + error) / -math.expm1(-width), 0.0, under_p + error)
     masses = np.zeros(len(ends))
     masses[:-1] += under_p - np.minimum(raised, under_p)

@@ -20,7 +20,21 @@ from steelyard.accounting.pure import pure_to_mu
 from steelyard.errors import CurrencyMismatch, NeighbourMismatch, OurBug
 from steelyard.privacy import ATTO, MICRO, Currency, Event, Loss, Neighbours, Terms
 
-Parameters = Mapping[str, Any]
+
+class _Whole:
+    """An event's parameters, read as whole numbers of at least zero and refused otherwise."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self._given = given
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._given
+
+    def __getitem__(self, key: str) -> int:
+        value = self._given[key]
+        if not isinstance(value, int) or value < 0:
+            raise ValueError(f"{key} is {value!r}")
+        return value
 
 
 @dataclass(frozen=True)
@@ -51,11 +65,17 @@ def price(event: Event, terms: Terms) -> Loss:
             "this account counts nats (validity of a holdout); open a privacy account for this step."
         )
     if event.name == "composed":
-        parts = [price(Event.from_json(part), terms) for part in json.loads(str(event.parameters["events"]))]
-        return sum(parts, Loss.zero(terms.currency))
+        return sum((price(part, terms) for part in _parts(event)), Loss.zero(terms.currency))
     claim = _claim(event)
     units = _units(event.neighbours, terms.unit.neighbours)
     return _in_currency(claim, units, terms.currency, _failure(event, units, terms))
+
+
+def _parts(event: Event) -> list[Event]:
+    try:
+        return [Event.from_json(part) for part in json.loads(str(event.parameters["events"]))]
+    except (KeyError, TypeError, ValueError) as fault:
+        raise OurBug(f"a composed event cannot be taken apart ({fault}).") from fault
 
 
 def _claim(event: Event) -> Claim:
@@ -63,7 +83,7 @@ def _claim(event: Event) -> Claim:
     if read is None:
         raise OurBug(f"no price is known for the event {event.name!r}.")
     try:
-        return read(event.parameters)
+        return read(_Whole(event.parameters))
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as fault:
         raise OurBug(f"the event {event.name!r} lacks a parameter its price needs ({fault}).") from fault
 
@@ -113,34 +133,34 @@ def _failure(event: Event, units: int, terms: Terms) -> int:
     return failure
 
 
-def _laplace(given: Parameters) -> Claim:
+def _laplace(given: _Whole) -> Claim:
     return Pure(given["sensitivity"] * Fraction(given["scale_denominator"], given["scale_numerator"]))
 
 
-def _gaussian(given: Parameters) -> Claim:
+def _gaussian(given: _Whole) -> Claim:
     return Mu(_square(given) * Fraction(given["sigma_denominator"], given["sigma_numerator"]) ** 2)
 
 
-def _gaussian_path(given: Parameters) -> Claim:
+def _gaussian_path(given: _Whole) -> Claim:
     return Mu(_square(given) * Fraction(given["precision_numerator"], given["precision_denominator"]))
 
 
-def _square(given: Parameters) -> int:
-    return int(given["sensitivity"]) ** 2 if "sensitivity" in given else int(given["sensitivity_squared"])
+def _square(given: _Whole) -> int:
+    return given["sensitivity"] ** 2 if "sensitivity" in given else given["sensitivity_squared"]
 
 
-def _above_threshold(given: Parameters) -> Claim:
+def _above_threshold(given: _Whole) -> Claim:
     threshold = Fraction(given["threshold_scale_denominator"], given["threshold_scale_numerator"])
     question = Fraction(given["question_scale_denominator"], given["question_scale_numerator"])
     weight = given["stops"] * (1 if given["monotone"] else 2)
     return Pure(given["sensitivity"] * (threshold + weight * question))
 
 
-def _exponential(given: Parameters) -> Claim:
+def _exponential(given: _Whole) -> Claim:
     return Pure(Fraction(given["epsilon_numerator"], given["epsilon_denominator"]))
 
 
-def _finite(given: Parameters) -> Claim:
+def _finite(given: _Whole) -> Claim:
     return Pure(log_above(Fraction(given["ratio_numerator"], given["ratio_denominator"])))
 
 
@@ -159,7 +179,7 @@ def log_above(ratio: Fraction) -> Fraction:
         return Fraction(math.ceil(bound * MICRO), MICRO)
 
 
-_CLAIMS: dict[str, Callable[[Parameters], Claim]] = {
+_CLAIMS: dict[str, Callable[[_Whole], Claim]] = {
     "laplace": _laplace,
     "laplace_path": _laplace,
     "gaussian": _gaussian,

@@ -62,7 +62,7 @@ class Exponential:
 
         *Privacy:* pure epsilon. *Cost:* at most as many rounds as candidates, on average.
         """
-        if not costs:
+        if len(costs) == 0:
             raise OurBug("the exponential mechanism needs at least one candidate.")
         show(self.event, costs, noise)
         held = [saturate(cost) for cost in costs]

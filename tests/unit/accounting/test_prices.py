@@ -134,6 +134,11 @@ def test_what_has_no_price_is_our_bug() -> None:
         Event("laplace", {"sensitivity": 1}),
         Event("finite", {"ratio_numerator": 1, "ratio_denominator": 2}, Neighbours.ADD_REMOVE),
         laplace(failure_atto=-1),
+        laplace(scale_numerator=-3),
+        laplace(scale_numerator=0),
+        laplace(sensitivity=1.5),  # type: ignore[arg-type]
+        Event("composed"),
+        Event("composed", {"events": "no json"}),
     ):
         with pytest.raises(OurBug):
             price(event, PURE)
