@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from steelyard.bounding.amounts import Amount
 from steelyard.errors import InvalidTask
 from steelyard.privacy import Unit
-from steelyard.tables import Quantity, Table
+from steelyard.tables import Capped, Limits, Quantity, Table
 
 
 @dataclass(frozen=True)
@@ -48,21 +47,11 @@ class Grouping:
             table.require(self.by)
 
     def totals(self, table: Table, unit: Unit, quantity: Quantity, amount: Amount, norm: str) -> list[int]:
-        """The bounded integer totals, one per key; one unit moves them by at most ``amount.sensitivity`` in the norm."""
+        """The bounded integer totals, one per key; one unit moves them by ``amount.sensitivity`` at most, in the norm."""
         if self.by is None or self.keys is None:
             return [table.capped_sum(unit, quantity, amount.lower, amount.upper)]
-        return table.capped_sums(
-            unit,
-            quantity,
-            lower=amount.lower,
-            upper=amount.upper,
-            norm=norm,
-            by=self.by,
-            keys=self.keys,
-            max_keys=self.max_keys,
-            rows_per_key=self.rows_per_key,
-            secret=secrets.token_bytes(32),
-        )
+        limits = Limits(self.max_keys, self.rows_per_key)
+        return table.sums_by_key(unit, [Capped(quantity, amount.upper, norm)], self.by, self.keys, limits)[0]
 
     def label(self, values: list[Any]) -> Any:
         """One value, or pairs of key and value, as JSON."""

@@ -55,6 +55,8 @@ class Sum:
             raise InvalidTask(f"lower ({self.lower!r}) must not be above cap ({self.cap!r}).")
         if lower > 0:
             raise InvalidTask(f"lower must be zero or below, since an absent unit adds nothing; got {self.lower!r}.")
+        if lower and self.by is not None:
+            raise InvalidTask("with by=, cap bounds one unit's total in absolute value over all keys; leave lower out.")
         _normalize(self, cap=cap, lower=lower)
 
     def check(self, table: Table, terms: Terms) -> None:

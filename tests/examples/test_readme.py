@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_fifteen_lines_do_what_they_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = re.findall(r"```python\n(.*?)```", README, re.S)[0]
+    printed, names = io.StringIO(), {}
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - our own README
+    lines = printed.getvalue().splitlines()
+    promised = re.findall(r"```text\n(.*?)```", README, re.S)[0].splitlines()
+    truth = sum(names["spend"]["amount"])
+    assert len([line for line in code.splitlines() if line.strip()]) <= 15
+    assert abs(float(lines[0]) - truth) < 70 * 14  # fourteen scales: once in a million runs
+    assert lines[1:3] == promised[1:3]
+    assert lines[3].startswith(promised[3].rstrip(" …"))
+    assert names["again"].value == names["total"].value
+    assert abs(names["orders"].value - len(names["spend"]["amount"])) < 14 * 14
+
+
+def test_the_readme_has_exactly_two_set_up_commands() -> None:
+    commands = [line for line in README.splitlines() if line.startswith("python3 -m venv")]
+    assert len(commands) == 2
+    assert "steelyard demo" in commands[0]
+    assert "pytest" in commands[1]
+
+
+def test_the_gate_runs_the_readme_test_command() -> None:
+    assert "grep -E '^python3 -m venv .*\\[test\\]' README.md" in (ROOT / ".ci" / "run").read_text()
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md")), ids=lambda p: p.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
