@@ -1,8 +1,9 @@
 """The ledger in an SQLite file (or in memory).
 
 Write-ahead log with synchronous=FULL: a commit returns after the log is synced, so an acknowledged charge survives a
-power cut (NORMAL loses some, and the tests show it). Writers take the write lock at BEGIN IMMEDIATE and wait for each
-other with short random pauses, up to ``WAIT`` seconds. Never keep the file on a network file system: its locks lie.
+power cut (NORMAL loses some, and the tests show it). Writers take the write lock at BEGIN IMMEDIATE; whoever finds the
+file locked (a reader too: the log may be under recovery) tries again after short random pauses, for ``WAIT`` seconds.
+Never keep the file on a network file system: its locks lie.
 """
 
 from __future__ import annotations
@@ -55,15 +56,12 @@ class SqliteLink:
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
         """Run a statement and say how many rows it changed."""
-        try:
-            return self._connection.execute(statement, values).rowcount
-        except sqlite3.Error as error:
-            raise self._translate(error) from None
+        return self._run(statement, values).rowcount
 
     def one(self, statement: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
         """The first row, or None."""
         try:
-            row: tuple[Any, ...] | None = self._connection.execute(statement, values).fetchone()
+            row: tuple[Any, ...] | None = self._run(statement, values).fetchone()
         except sqlite3.Error as error:
             raise self._translate(error) from None
         return row
@@ -71,16 +69,16 @@ class SqliteLink:
     def rows(self, statement: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows, streamed."""
         try:
-            yield from self._connection.execute(statement, values)
+            yield from self._run(statement, values)
         except sqlite3.Error as error:
             raise self._translate(error) from None
 
     def begin(self) -> tuple[int, str] | None:
         """Take the write lock and read the chain's head."""
         if not self._logged:
-            self._patiently("PRAGMA journal_mode = WAL")
+            self.execute("PRAGMA journal_mode = WAL")
             self._logged = True
-        self._patiently("BEGIN IMMEDIATE")
+        self.execute("BEGIN IMMEDIATE")
         try:
             row = self.one("SELECT sequence, mac FROM head")
         except LedgerForeign:
@@ -93,7 +91,7 @@ class SqliteLink:
 
     def commit(self) -> None:
         """Commit and sync."""
-        self._patiently("COMMIT")
+        self.execute("COMMIT")
 
     def rollback(self) -> None:
         """Drop the transaction, if there is one."""
@@ -119,20 +117,20 @@ class SqliteLink:
         found = [str(row[0]) for row in self.rows("PRAGMA integrity_check(20)")]
         return [] if found == ["ok"] else found
 
-    def _patiently(self, statement: str) -> None:
-        deadline = time.monotonic() + link.WAIT
+    def _run(self, statement: str, values: Sequence[Any]) -> sqlite3.Cursor:
+        deadline = None
         while True:
             try:
-                self.execute(statement)
-                return
-            except LedgerLocked:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(random.uniform(0.0002, 0.002))
+                return self._connection.execute(statement, values)
+            except sqlite3.Error as error:
+                ours = self._translate(error)
+                if not isinstance(ours, LedgerLocked) or time.monotonic() > (deadline := deadline or _deadline()):
+                    raise ours from None
+            time.sleep(random.uniform(0.0002, 0.002))
 
     def _translate(self, error: sqlite3.Error) -> LedgerError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL):
             return LedgerLocked(
                 f"{self._shown} was locked by another process for {link.WAIT:g} seconds; nothing was charged. "
                 "Try again, or find out who holds it."
@@ -149,3 +147,7 @@ class SqliteLink:
         if code == sqlite3.SQLITE_CANTOPEN:
             return LedgerError(f"{self._shown} cannot be opened: does its folder exist, and may you write there?")
         return LedgerError(f"{self._shown} cannot be used: {error}.")
+
+
+def _deadline() -> float:
+    return time.monotonic() + link.WAIT

@@ -1,0 +1,81 @@
+"""Broken twins: a ledger that checks and then acts, and a worker that delivers before it stores."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+from histories import History, read_deliveries
+
+from steelyard.errors import BudgetExceeded
+from steelyard.privacy import Currency, Loss
+
+
+class RacyCharge:
+    """A charge of the racy ledger; storing is done properly, so that only the race is on trial."""
+
+    def __init__(self, path: str, account: str, key: str) -> None:
+        self._path, self._name = path, (account, key)
+        with closing(_connect(path)) as link:
+            row = link.execute("SELECT answer FROM answers WHERE account = ? AND name = ?", self._name).fetchone()
+        self.answer: bytes | None = row[0] if row else None
+
+    def raise_to(self, level: Loss) -> None:
+        """The racy ledger knows no paths."""
+
+    def store(self, payload: bytes) -> bytes:
+        """First writer wins."""
+        with closing(_connect(self._path)) as link:
+            link.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?)", (*self._name, payload))
+            row = link.execute("SELECT answer FROM answers WHERE account = ? AND name = ?", self._name).fetchone()
+        return bytes(row[0])
+
+
+class RacyAccount:
+    """Reads the balance, decides, and only then writes: the classic race."""
+
+    def __init__(self, path: str, name: str) -> None:
+        self._path, self.name = path, name
+
+    @classmethod
+    def open(cls, path: str, name: str, cap: int) -> None:
+        """Open an account with a cap."""
+        with closing(_connect(path)) as link:
+            link.execute("CREATE TABLE IF NOT EXISTS accounts (name TEXT PRIMARY KEY, cap INTEGER, spent INTEGER)")
+            link.execute("CREATE TABLE IF NOT EXISTS charges (account TEXT, name TEXT, PRIMARY KEY (account, name))")
+            link.execute("CREATE TABLE IF NOT EXISTS answers (account, name, answer, PRIMARY KEY (account, name))")
+            link.execute("INSERT INTO accounts VALUES (?, ?, 0)", (name, cap))
+
+    def charge(self, loss: Loss, *, key: str, request: bytes) -> RacyCharge:
+        """Check, then act."""
+        with closing(_connect(self._path)) as link:
+            known = link.execute("SELECT 1 FROM charges WHERE account = ? AND name = ?", (self.name, key)).fetchone()
+            cap, spent = link.execute("SELECT cap, spent FROM accounts WHERE name = ?", (self.name,)).fetchone()
+            if not known:
+                if spent + loss.amount > cap:
+                    raise BudgetExceeded("spent", wanted=loss, remaining=Loss(Currency.PURE, max(cap - spent, 0)))
+                time.sleep(0.001)
+                link.execute("INSERT OR IGNORE INTO charges VALUES (?, ?)", (self.name, key))
+                link.execute("UPDATE accounts SET spent = spent + ? WHERE name = ?", (loss.amount, self.name))
+        return RacyCharge(self._path, self.name, key)
+
+
+def of_racy(path: str, folder: Path) -> History:
+    """The history of the racy ledger."""
+    history = History(delivered=read_deliveries(folder))
+    with closing(_connect(path)) as link:
+        for name, cap, spent in link.execute("SELECT name, cap, spent FROM accounts"):
+            history.caps[name], history.spent[name] = cap, spent
+        history.charged = {(row[0], row[1]) for row in link.execute("SELECT account, name FROM charges")}
+        for account, name, answer in link.execute("SELECT account, name, answer FROM answers"):
+            history.stored[account, name] = hashlib.sha256(answer).hexdigest()
+    return history
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    link = sqlite3.connect(path, timeout=30, isolation_level=None)
+    link.execute("PRAGMA synchronous = OFF")
+    return link
