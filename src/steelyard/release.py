@@ -32,8 +32,8 @@ class Error:
     confidence: float = 0.95
 
     def __str__(self) -> str:
-        cut = "not estimated" if self.bias is None else f"about {self.bias:.4g}"
-        return f"noise ± {self.interval:.4g} in {self.confidence:.0%} of draws; what the cap cuts off: {cut}"
+        cut = "not estimated" if self.bias is None else f"about {figure(self.bias)}"
+        return f"noise ± {figure(self.interval)} in {self.confidence:.0%} of draws; what the cap cuts off: {cut}"
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``Error(**data)`` reads it back."""
@@ -104,6 +104,11 @@ class Release:
         receipt = charge.receipt
         release = cls.from_json(json.dumps({**data, "receipt": receipt.to_json()}))
         return replace(release, value=present(release.value))
+
+
+def figure(value: float) -> str:
+    """A number for people: four digits, or all whole ones."""
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
 def sealed_payload(outcome: Outcome, promise: Guarantee, event: Event, task: Mapping[str, Any]) -> bytes:

@@ -1,7 +1,7 @@
 """``steelyard demo``: the main job, end to end, on made-up purchases, ending in a report.
 
 It opens an account on a real ledger, looks for the cap, releases two totals, retries one for free, is refused when
-the budget is gone, verifies the ledger, tampers with a copy to show that it notices, and writes one HTML page.
+the budget is gone, verifies the ledger, puts an old backup back to show that it notices, and writes one HTML page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STEPS = (
     "find the cap where noise and bias balance",
     "release the total spent and the purchases by country",
     "retry for free, and be refused when the budget is gone",
-    "verify the ledger, tamper with a copy, verify again",
+    "verify the ledger; put an old backup back, verify again",
     "write report.html",
 )
 
@@ -72,7 +72,7 @@ def _demo(args: argparse.Namespace) -> Answer:
 def _clear(folder: Path) -> None:
     """An empty folder of our own: what an earlier demo left is removed, anything else is left alone."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("purchases.parquet", "report.html", "budget.db", "tampered.db"):
+    for name in ("purchases.parquet", "report.html", "budget.db", "restored.db"):
         for left in folder.glob(f"{name}*"):
             left.unlink()
 
@@ -102,7 +102,8 @@ def _release(story: Story, data: Purchases) -> None:
     story.say(f"4. {_STEPS[3]}")
     task = Sum("amount", epsilon=SHARE, cap=story.facts["cap"])
     total = session.release(task, key="total")
-    orders = session.release(Count(epsilon="0.3", cap=30, by="country", keys=COUNTRIES), key="orders")
+    _back_up(story.folder)
+    orders = session.release(Count(epsilon="0.3", cap=150, by="country", keys=COUNTRIES), key="orders")
     story.facts |= {"total": total, "orders": orders, "truth": sum(data.amount)}
     story.facts["orders_truth"] = {country: data.country.count(country) for country in COUNTRIES}
     story.say(
@@ -129,24 +130,21 @@ def _verify(story: Story) -> None:
     report = Ledger(source).verify()
     story.facts["verified"] = report
     story.say(f"     {report.entries} entries, chain whole: {report.ok}")
-    copy = story.folder / "tampered.db"
-    for suffix in ("", "-wal", "-shm", ".key", ".anchor"):
-        if Path(f"{source}{suffix}").exists():
-            shutil.copy(f"{source}{suffix}", f"{copy}{suffix}")
-    _cheat(copy)
-    caught = Ledger(copy).verify()
+    restored = story.folder / "restored.db"
+    for suffix in (".key", ".anchor"):
+        shutil.copy(f"{source}{suffix}", f"{restored}{suffix}")
+    caught = Ledger(restored).verify()
     story.facts["caught"] = caught
-    story.say(
-        f"     a copy with a larger cap written into it: {caught.findings[0] if caught.findings else 'NOT NOTICED'}"
-    )
+    found = caught.findings[0] if caught.findings else "NOT NOTICED"
+    story.say(f"     a backup from before the last release, put back to win its cost back: {found}")
     story.say(f"7. {_STEPS[6]}")
 
 
-def _cheat(path: Path) -> None:
-    """Write a larger cap into the file itself, as somebody with an editor would."""
-    for part in (path, Path(f"{path}-wal")):
-        if part.exists():
-            part.write_bytes(part.read_bytes().replace(b'"amount":1000000', b'"amount":9000000'))
+def _back_up(folder: Path) -> None:
+    """Copy the ledger's database as a backup would."""
+    for suffix in ("", "-wal"):
+        if (folder / f"budget.db{suffix}").exists():
+            shutil.copy(folder / f"budget.db{suffix}", folder / f"restored.db{suffix}")
 
 
 def _summary(facts: dict[str, Any]) -> dict[str, Any]:
@@ -157,5 +155,5 @@ def _summary(facts: dict[str, Any]) -> dict[str, Any]:
         "retry_was_free": facts["retry"],
         "refusal": facts["refusal"],
         "ledger_ok": facts["verified"].ok,
-        "tampering_found": not facts["caught"].ok,
+        "rollback_found": not facts["caught"].ok,
     }

@@ -61,11 +61,11 @@ def _countries(facts: dict[str, Any]) -> Section:
         [value + half for value in orders.value.values()],
         truths=[truth[country] for country in orders.value],
         title="Purchases by country",
-        subtitle="At most 30 purchases of one customer count; the interval covers the noise alone",
+        subtitle="At most 150 purchases of one customer count; the interval covers the noise alone",
         confidence="95 %",
         x_title="purchases",
     )
-    words = "What the cap of 30 cuts off pulls every answer towards zero; the interval does not know about it."
+    words = "What the cap of 150 cuts off pulls every answer towards zero; the interval does not know about it."
     return Section("By country", [picture, words])
 
 
@@ -83,8 +83,8 @@ def _ledger(facts: dict[str, Any]) -> Section:
     rows = [
         ("entries", report.entries),
         ("chain, balances, caps, anchor", "agree" if report.ok else "DO NOT AGREE"),
-        ("a copy with a larger cap written into it", "found" if not caught.ok else "NOT FOUND"),
+        ("an old backup, put back", "found" if not caught.ok else "NOT FOUND"),
     ]
     text = f"entry   {receipt.sequence}\naccount {receipt.account}\ncost    {receipt.cost}\nhead    {receipt.head}"
-    found = Code("\n".join(caught.findings[:3]), "What verification says of the copy")
+    found = Code("\n".join(caught.findings[:3]), "What verification says of the backup")
     return Section("The ledger", [Tabular(("check", "result"), rows), found, Code(text, "The receipt of the total")])

@@ -164,7 +164,7 @@ def test_the_demo_plans_and_runs(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert code == 0
     assert answer["retry_was_free"]
     assert answer["ledger_ok"]
-    assert answer["tampering_found"]
+    assert answer["rollback_found"]
     assert "left" in answer["refusal"]
     page = Path(answer["report"]).read_text()
     assert page.count("<svg") >= 3
