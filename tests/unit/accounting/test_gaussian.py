@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import mpmath
 import pytest
-from dp_accounting.pld import accountant, privacy_loss_mechanism
+from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
+from dp_accounting.pld import PLDAccountant, accountant, privacy_loss_distribution, privacy_loss_mechanism
+from dp_accounting.rdp import RdpAccountant
 
 from steelyard.accounting.gaussian import delta_of, epsilon_of, mu_cap, mu_request
+from steelyard.accounting.pure import pure_to_mu
 from steelyard.errors import InvalidTask
 from steelyard.privacy import MICRO, Currency
 
@@ -70,6 +74,30 @@ def test_epsilon_agrees_with_the_oracle_accountant(sigma: float, delta: float) -
         privacy_loss_mechanism.common.DifferentialPrivacyParameters(1.0, delta), 1
     )
     assert mu_request(Fraction(1), Fraction(delta)) / MICRO == pytest.approx(1 / cap, rel=1e-4)
+
+
+@pytest.mark.parametrize("steps", [1, 30])
+def test_the_sum_of_mu_squared_agrees_with_two_oracle_accountants(steps: int) -> None:
+    event = SelfComposedDpEvent(GaussianDpEvent(6.0), steps)
+    ours = epsilon_of(math.sqrt(steps) / 6, 1e-6)
+    tight = PLDAccountant().compose(event).get_epsilon(1e-6)
+    loose = RdpAccountant().compose(event).get_epsilon(1e-6)
+    assert ours == pytest.approx(tight, rel=1e-3)
+    assert ours <= loose
+
+
+@pytest.mark.parametrize("steps", [1, 5, 40])
+def test_pure_steps_stay_under_their_gaussian_price_in_the_oracle(steps: int) -> None:
+    epsilon = 0.4
+    # dp-accounting's noise parameter is the chance of a uniformly random answer: 2 / (1 + e^epsilon) for two answers.
+    flips = privacy_loss_distribution.from_randomized_response(
+        2 / (1 + math.exp(epsilon)), 2, value_discretization_interval=1e-4
+    )
+    composed = flips.self_compose(steps)
+    mu = math.sqrt(steps) * pure_to_mu(Fraction(2, 5)) / MICRO
+    for share in (0.0, 0.3, 0.7):
+        at = share * epsilon * steps
+        assert composed.get_delta_for_epsilon(at) <= delta_of(at, mu) * (1 + 1e-3)
 
 
 def test_zero_mu_costs_nothing_and_nonsense_is_refused() -> None:
