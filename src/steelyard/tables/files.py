@@ -19,7 +19,6 @@ from steelyard.tables.engine import SOURCE, Bind
 
 _FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"}
 _CSV_TYPES = {"integer": "BIGINT", "float": "DOUBLE", "boolean": "BOOLEAN", "string": "VARCHAR"}
-_CSV_TOTAL = "all_varchar = true"
 _CSV_SNIFF = "auto_type_candidates = ['BOOLEAN', 'BIGINT', 'DOUBLE', 'VARCHAR']"
 
 
@@ -81,7 +80,9 @@ def _csv(paths: Sequence[str], types: Mapping[str, str], delimiter: str) -> str:
             raise TableError(f"the type of column {name!r} must be one of {', '.join(_CSV_TYPES)}; got {kind!r}.")
         sniffed[name] = _CSV_TYPES[kind]
     casts = ", ".join(f"TRY_CAST({_quoted(name)} AS {kind}) AS {_quoted(name)}" for name, kind in sniffed.items())
-    return f"SELECT {casts} FROM {_reader(paths, delimiter, _CSV_TOTAL)}"
+    texts = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in sniffed)
+    how = f"auto_detect = false, columns = {{{texts}}}"
+    return f"SELECT {casts} FROM {_reader(paths, delimiter, how)}"
 
 
 def _reader(paths: Sequence[str], delimiter: str, how: str) -> str:

@@ -27,6 +27,7 @@ MOST_KEYS = 2**22
 _SMALL = "decimal(16, 0)"  # holds SATURATION + 1
 _NORM = "decimal(22, 0)"  # holds MOST_KEYS * SATURATION; a product of the two types fits 38 digits
 _ROOT = "decimal(19, 0)"  # holds the root of MOST_KEYS * SATURATION^2; its square fits 38 digits
+# Products are taken of 19 digits or more: DuckDB keeps a product of two shorter decimals within 18.
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,8 @@ def _over(pairs: Any, parts: Sequence[Capped], engine: str) -> Any:
 def _size(total: Any, norm: str, engine: str) -> Any:
     if norm == "l1":
         return wide_sum(total.abs(), engine)
-    narrow = total.cast(_SMALL)
-    return (narrow * narrow).sum().cast(WIDE)
+    side = total.cast(_ROOT)
+    return (side * side).sum().cast(WIDE)
 
 
 def _root(square: Any) -> Any:
@@ -103,8 +104,10 @@ def _scaled(joined: Any, i: int, cap: int) -> Any:
 
     total, norm = joined[f"t{i}"], joined[f"m{i}"]
     size = total.abs()
-    guess = (size.cast("float64") * double(float(cap)) / as_double(norm)).floor().cast("int64")
-    budget = size.cast(_SMALL) * ibis.literal(Decimal(cap), _SMALL)
+    # A unit above another part's cap may have norm 0 here; no branch, taken or not, may divide by zero.
+    divisor = ibis.greatest(as_double(norm), double(1.0))
+    guess = (size.cast("float64") * double(float(cap)) / divisor).floor().cast("int64")
+    budget = size.cast(_ROOT) * ibis.literal(Decimal(cap), _ROOT)
     tries = [guess + more for more in (1, 0, -1)]
     fitting = ibis.cases(*[(each.cast(_SMALL) * norm <= budget, each) for each in tries], else_=_zero())
     floor = ibis.greatest(fitting, _zero())

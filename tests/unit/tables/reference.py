@@ -1,0 +1,139 @@
+"""What the tables must answer, in plain Python over a list of rows: the oracle of every engine."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from steelyard.privacy import Unit
+from steelyard.tables import Capped, Quantity
+
+Row = dict[str, Any]
+SATURATION = 2**50
+
+
+def identity(value: Any) -> Any:
+    """One zero and one NaN."""
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else value + 0.0
+    return value
+
+
+def totals(rows: Sequence[Row], unit: Unit, quantity: Quantity) -> list[int]:
+    """Each unit's total."""
+    sums: dict[Any, int] = defaultdict(int)
+    for number, row in enumerate(rows):
+        owner = number if unit.column is None else identity(row[unit.column])
+        if owner is not None:
+            sums[owner] += quantity.integer(row[quantity.column] if quantity.column else None)
+    return list(sums.values())
+
+
+def capped_sum(rows: Sequence[Row], unit: Unit, quantity: Quantity, lower: int, upper: int) -> int:
+    """The sum of the clamped totals."""
+    return sum(max(lower, min(upper, total)) for total in totals(rows, unit, quantity))
+
+
+def histogram(rows: Sequence[Row], unit: Unit, quantity: Quantity, edges: Sequence[int]) -> list[int]:
+    """Units per bin, the outer bins open."""
+    counts = [0] * (len(edges) - 1)
+    for total in totals(rows, unit, quantity):
+        counts[sum(total >= edge for edge in edges[1:-1])] += 1
+    return counts
+
+
+def sums_by_key(
+    rows: Sequence[Row],
+    unit: Unit,
+    part: Capped,
+    by: str,
+    keys: Sequence[Any],
+    *,
+    max_keys: int | None = None,
+    rows_per_key: int | None = None,
+    secret: bytes = b"",
+) -> list[int]:
+    """Capped sums for public keys, with every bound done by exact integers."""
+    owned: dict[Any, dict[Any, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for number, row in enumerate(rows):
+        owner = number if unit.column is None else identity(row[unit.column])
+        key = identity(row[by])
+        if owner is not None and key in keys:
+            value = part.quantity.integer(row[part.quantity.column] if part.quantity.column else None)
+            owned[owner][key].append(value)
+    answer = dict.fromkeys(keys, 0)
+    for owner, lists in owned.items():
+        vector = {}
+        for key, values in lists.items():
+            kept = values if rows_per_key is None else sample(values, rows_per_key, secret, owner, key)
+            vector[key] = max(-SATURATION, min(SATURATION, sum(kept)))
+        if max_keys is not None and len(vector) > max_keys:
+            order = sorted(vector, key=lambda key: (digest(secret, text(owner) + text(key)), key))
+            vector = {key: vector[key] for key in order[:max_keys]}
+        for key, value in scale(vector, part).items():
+            answer[key] += value
+    return [answer[key] for key in keys]
+
+
+def scale(vector: dict[Any, int], part: Capped) -> dict[Any, int]:
+    """Toward zero, into the ball of radius ``cap``."""
+    if part.norm == "l1":
+        norm = sum(map(abs, vector.values()))
+    else:
+        square = sum(value**2 for value in vector.values())
+        norm = math.isqrt(square)
+        norm += norm**2 < square
+    if norm <= part.cap:
+        return vector
+    return {key: int(math.copysign(1, value)) * (abs(value) * part.cap // norm) for key, value in vector.items()}
+
+
+def text(value: Any) -> str:
+    """A value with its length before it."""
+    if value is None:
+        return "-:"
+    word = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"{len(word)}:{word}"
+
+
+def digest(secret: bytes, content: str) -> str:
+    """Sixty-four bits of the keyed digest, as text."""
+    return hashlib.sha256(f"{secret.hex()}:{content}".encode()).hexdigest()[:16]
+
+
+def sample(values: Sequence[int], limit: int, secret: bytes, owner: Any, key: Any) -> list[int]:
+    """At most ``limit`` of a unit's rows under a key, in the order of their digests."""
+    if len(values) <= limit:
+        return list(values)
+    seen: Counter[int] = Counter()
+    order = []
+    for value in values:
+        content = text(owner) + text(key) + text(value)
+        order.append((digest(secret, content + str(seen[value])), value))
+        seen[value] += 1
+    return [value for _, value in sorted(order)[:limit]]
+
+
+def kept_rows(rows: Sequence[Row], column: str, columns: Sequence[str], limit: int, secret: bytes) -> list[Row]:
+    """At most ``limit`` rows of each unit, in the order of their digests."""
+    owned: dict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row[column] is not None:
+            owned[identity(row[column])].append(row)
+    kept: list[Row] = []
+    for owner, mine in owned.items():
+        seen: Counter[str] = Counter()
+        order = []
+        for row in mine:
+            content = "".join(text(row[name]) for name in columns) + text(owner)
+            order.append((digest(secret, content + str(seen[content])), content, seen[content], row))
+            seen[content] += 1
+        chosen = sorted(order, key=lambda each: each[:3])[:limit] if len(mine) > limit else order
+        kept.extend(each[3] for each in chosen)
+    return kept
+
+
+Ask = Callable[[Sequence[Row]], Any]
