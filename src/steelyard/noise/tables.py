@@ -115,7 +115,8 @@ class Law:
         mask = self.residual
         column = w & mask
         entry = self.table[column]
-        symbol = column if w | mask < entry else entry & mask
+        other = entry & mask  # computed on both branches, so that common strips do not take longer than rare ones
+        symbol = column if w | mask < entry else other
         return symbol if symbol != mask else self._residual(word)
 
     def _residual(self, word: Callable[[], int]) -> int:
