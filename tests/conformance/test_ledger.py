@@ -188,7 +188,7 @@ def test_reopening_with_other_terms_is_refused_and_names_the_difference(account:
 
 
 def test_an_account_that_does_not_exist_is_named(account: Account) -> None:
-    with pytest.raises(LedgerError, match="no account 'spent'.*it has 'spend'"):
+    with pytest.raises(LedgerError, match=r"no account 'spent'.*it has 'spend'"):
         _ = Account(account.location, "spent").terms
     with pytest.raises(LedgerError, match="no account 'spent'"):
         Ledger(account.location).account("spent")

@@ -26,6 +26,7 @@ _PRAGMAS = (
     "PRAGMA trusted_schema = OFF",
     "PRAGMA cell_size_check = ON",
 )
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # the driver stumbles over text that is not UTF-8 in either way
 
 
 class SqliteLink:
@@ -62,7 +63,7 @@ class SqliteLink:
         """The first row, or None."""
         try:
             row: tuple[Any, ...] | None = self._run(statement, values).fetchone()
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise self._translate(error) from None
         return row
 
@@ -70,7 +71,7 @@ class SqliteLink:
         """The rows, streamed."""
         try:
             yield from self._run(statement, values)
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise self._translate(error) from None
 
     def begin(self) -> tuple[int, str] | None:
@@ -122,13 +123,13 @@ class SqliteLink:
         while True:
             try:
                 return self._connection.execute(statement, values)
-            except sqlite3.Error as error:
+            except _ERRORS as error:
                 ours = self._translate(error)
                 if not isinstance(ours, LedgerLocked) or time.monotonic() > (deadline := deadline or _deadline()):
                     raise ours from None
             time.sleep(random.uniform(0.0002, 0.002))
 
-    def _translate(self, error: sqlite3.Error) -> LedgerError:
+    def _translate(self, error: Exception) -> LedgerError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL):
             return LedgerLocked(

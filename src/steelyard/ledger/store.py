@@ -42,9 +42,9 @@ class Store:
         self.writer = Writer(self.connect, self.identity, self._move_anchor)
         if not exists:
             birth.prepare(where, self.anchor)
-            self.write(birth.create)
+            self._perform(birth.create)
             birth.settle(where)
-        self._checked = False
+        self._file = self._identify()
 
     def connect(self) -> Link:
         """A connection of one's own (a memory store has but one)."""
@@ -56,11 +56,32 @@ class Store:
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         """Run a move durably."""
+        self._same_process()
+        if not self.current():
+            raise LedgerTampered(
+                f"{self.place.shown} was removed or replaced while it was in use; nothing was charged. Bring the "
+                "ledger back, or open it again to have it checked against its anchor."
+            )
+        return self._perform(work)
+
+    def _perform(self, work: Callable[[Transaction], T]) -> T:
         if self._memory is None:
             return self.writer.submit(work)
-        self._same_process()
         with self._one_at_a_time:
             return self.writer.alone(work)
+
+    def current(self) -> bool:
+        """Whether the file is still the one that was opened, not another that took its name."""
+        return self._file == self._identify()
+
+    def _identify(self) -> tuple[int, int] | None:
+        if self.place.kind != "sqlite":
+            return None
+        try:
+            status = os.stat(self.place.text)
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Link]:
@@ -80,9 +101,7 @@ class Store:
             link.close()
 
     def check(self) -> None:
-        """Look at the ledger before anyone relies on it, once."""
-        if self._checked:
-            return
+        """Look at the ledger before anyone relies on it."""
         mark = self.anchor.read()  # before the snapshot is taken, so that the anchor cannot be ahead of it
         with self.reading() as link:
             self.identity.name = birth.recognize(link, self.place, self.identity.key)
@@ -94,7 +113,6 @@ class Store:
                 "ledger as it is, Ledger(location).accept() anchors it again.",
                 findings=findings,
             )
-        self._checked = True
 
     def _move_anchor(self, mark: Mark) -> None:
         with contextlib.suppress(OSError):  # the charge is already durable; a full disk only makes the anchor lag
@@ -118,7 +136,7 @@ def reach(location: str | os.PathLike[str], *, create: bool = False, check: bool
     where = place.find(location)
     with _opening:
         store = _open.get(where.text)
-        if store is None:
+        if store is None or not store.current():
             if where.kind == "memory" and not create:
                 raise LedgerError(_ONE_PROCESS)
             store = Store(where, create=create)

@@ -58,11 +58,10 @@ class _Replay:
             yield f"entry {self.sequence + 1} is missing (the next one is {entry.sequence})"
         if not _authentic(entry, self.key, self.head):
             yield f"entry {entry.sequence} ({entry.kind}) was changed, or what stood before it was"
+        else:
+            kinds = {"ledger": self._ledger, "account": self._account, "charge": self._charge, "raise": self._raise}
+            yield from kinds.get(entry.kind, self._answer)(entry, stored, payload)
         self.sequence, self.head = entry.sequence, entry.mac
-        yield from getattr(self, f"_{entry.kind}", self._unknown)(entry, stored, payload)
-
-    def _unknown(self, entry: Entry, stored: int | None, payload: object) -> Iterator[str]:
-        yield f"entry {entry.sequence} is of no known kind: {entry.kind!r}"
 
     def _ledger(self, entry: Entry, stored: int | None, payload: object) -> Iterator[str]:
         if entry.sequence != 1:

@@ -1,0 +1,274 @@
+"""Whatever is changed in a ledger's file, in any table or in its raw bytes, is found by verify with its anchor."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.errors import LedgerError, LedgerTampered
+from steelyard.ledger import Account, Ledger, open_account, verify
+from steelyard.ledger.chain import COLUMNS, Entry
+from steelyard.ledger.store import reach
+from steelyard.privacy import Event, Loss, rows, users
+
+TABLES = ("meta", "head", "accounts", "balances", "entries", "answers")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A small ledger as bytes, an older copy of it, and its key and anchor."""
+
+    new: bytes
+    old: bytes
+    key: bytes
+    anchor: bytes
+
+    def place(self, folder: Path, image: bytes | None = None) -> Path:
+        for leftover in folder.glob("t.db*"):
+            leftover.unlink()
+        (folder / "t.db").write_bytes(self.new if image is None else image)
+        (folder / "t.db.key").write_bytes(self.key)
+        (folder / "t.db.anchor").write_bytes(self.anchor)
+        return folder / "t.db"
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
+    path = tmp_path_factory.mktemp("sample") / "t.db"
+    first = open_account(path, "spend", unit=users("id"), epsilon="3")
+    second = open_account(path, "rows", unit=rows(), mu="1", delta="1e-6", additive_delta="1e-7")
+    for number in range(4):
+        event = Event("laplace", {"sensitivity": number})
+        made = first.charge(Loss.pure("0.1"), key=f"k{number}", request=b"r%d" % number, event=event)
+        made.raise_to(Loss.pure(f"0.{number + 2}"))
+        made.store(b"answer %d" % number, step=number % 2)
+        second.charge(Loss.mu("0.01"), key=f"k{number}", request=b"").store(b"x" * 300)
+    old = _flat(path)
+    first.charge(Loss.pure("0.5"), key="last", request=b"last").store(b"last")
+    return Sample(_flat(path), old, Path(f"{path}.key").read_bytes(), Path(f"{path}.anchor").read_bytes())
+
+
+def _flat(path: Path) -> bytes:
+    """The content as one file, with nothing left in the log."""
+    target = path.with_suffix(".flat")
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
+        source.backup(copy)
+        copy.execute("PRAGMA journal_mode = DELETE")
+    return target.read_bytes()
+
+
+def content(path: Path) -> object:
+    """Everything a reader could see; two ledgers with the same content are the same ledger."""
+    try:
+        with closing(sqlite3.connect(path)) as link:
+            schema = link.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
+            tables = [link.execute(f"SELECT * FROM {name} ORDER BY 1, 2").fetchall() for name in TABLES]
+            return schema, tables, link.execute("PRAGMA integrity_check").fetchall()
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        return str(error)
+
+
+def found(path: Path) -> bool:
+    try:
+        return not Ledger(path).verify().ok
+    except LedgerError:
+        return True
+
+
+def edit_a_cell(link: sqlite3.Connection, dice: random.Random) -> None:
+    table = dice.choice(TABLES)
+    names = [row[1] for row in link.execute(f"PRAGMA table_info({table})")]
+    column, row = dice.choice(names), _a_row(link, table, dice)
+    (old,) = link.execute(f"SELECT {column} FROM {table} WHERE rowid = ?", (row,)).fetchone()
+    link.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (_other(old, dice), row))
+
+
+def _a_row(link: sqlite3.Connection, table: str, dice: random.Random) -> int:
+    return int(dice.choice(link.execute(f"SELECT rowid FROM {table}").fetchall())[0])
+
+
+def _other(old: Any, dice: random.Random) -> Any:
+    if isinstance(old, int):
+        return dice.choice((old + 1, old - 1, old * 2, 0, old + dice.randrange(10**6), f"{old}x", float(old) + 0.5))
+    if isinstance(old, bytes):
+        return dice.choice((old + b"!", old[:-1], b"", old.decode(), b"other"))
+    flipped = old[: len(old) // 2] + "~" + old[len(old) // 2 + 1 :]
+    return dice.choice((old + " ", old[:-1], flipped, old.upper(), "", old.encode()))
+
+
+def drop_a_row(link: sqlite3.Connection, dice: random.Random) -> None:
+    table = dice.choice(TABLES)
+    link.execute(f"DELETE FROM {table} WHERE rowid = ?", (_a_row(link, table, dice),))
+
+
+def drop_the_last_entries(link: sqlite3.Connection, dice: random.Random) -> None:
+    (last,) = link.execute("SELECT max(sequence) FROM entries").fetchone()
+    keep = dice.randrange(1, last)
+    link.execute("DELETE FROM entries WHERE sequence > ?", (keep,))
+    link.execute("UPDATE head SET (sequence, mac) = (SELECT sequence, mac FROM entries WHERE sequence = ?)", (keep,))
+
+
+def add_a_row(link: sqlite3.Connection, dice: random.Random) -> None:
+    table = dice.choice(TABLES)
+    values = list(link.execute(f"SELECT * FROM {table} WHERE rowid = ?", (_a_row(link, table, dice),)).fetchone())
+    values[0] = values[0] + 10**6 if isinstance(values[0], int) else f"{values[0]}+"
+    link.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
+
+
+def swap_two_entries(link: sqlite3.Connection, dice: random.Random) -> None:
+    (last,) = link.execute("SELECT max(sequence) FROM entries").fetchone()
+    one, two = dice.sample(range(1, last + 1), 2)
+    for old, new in ((one, -1), (two, one), (-1, two)):
+        link.execute("UPDATE entries SET sequence = ? WHERE sequence = ?", (new, old))
+
+
+def add_an_object(link: sqlite3.Connection, dice: random.Random) -> None:
+    link.execute(
+        dice.choice(
+            (
+                "CREATE TRIGGER free AFTER UPDATE ON balances BEGIN UPDATE balances SET spent = 0; END",
+                "CREATE TABLE extra (x)",
+                "CREATE VIEW seen AS SELECT * FROM answers",
+                "CREATE INDEX other ON entries (amount)",
+                "DROP INDEX one_charge_per_key",
+                "ALTER TABLE balances ADD COLUMN bonus INTEGER",
+            )
+        )
+    )
+
+
+EDITS: tuple[Callable[[sqlite3.Connection, random.Random], None], ...] = (
+    edit_a_cell,
+    edit_a_cell,
+    edit_a_cell,
+    drop_a_row,
+    drop_the_last_entries,
+    add_a_row,
+    swap_two_entries,
+    add_an_object,
+)
+
+
+def tamper(sample: Sample, folder: Path, dice: random.Random) -> Path:
+    """Change the ledger once: through SQL (checks switched off, as an attacker would), or byte by byte."""
+    if dice.random() < 0.35:
+        image = bytearray(sample.new)
+        for _ in range(dice.choice((1, 1, 2, 8))):
+            image[dice.randrange(len(image))] ^= dice.randrange(1, 256)
+        return sample.place(folder, bytes(image))
+    path = sample.place(folder)
+    with closing(sqlite3.connect(path, isolation_level=None)) as link:
+        link.execute("PRAGMA ignore_check_constraints = ON")
+        try:
+            dice.choice(EDITS)(link, dice)
+        except sqlite3.Error:  # this edit was not possible; the ledger is unchanged and does not count
+            pass
+    return path
+
+
+def hunt(sample: Sample, folder: Path, times: int, seed: int) -> tuple[int, list[int]]:
+    """How many of ``times`` tamperings changed content, and which of those were missed."""
+    before, changed, missed = content(sample.place(folder)), 0, []
+    for number in range(times):
+        dice = random.Random(seed * 10**6 + number)
+        path = tamper(sample, folder, dice)
+        if content(path) != before:
+            changed += 1
+            if not found(path):
+                missed.append(number)
+    return changed, missed
+
+
+def test_an_untouched_ledger_verifies(sample: Sample, folder: Path) -> None:
+    assert Ledger(sample.place(folder)).verify().findings == ()
+
+
+def test_every_tampering_that_changes_content_is_found(sample: Sample, folder: Path) -> None:
+    changed, missed = hunt(sample, folder, 1000, seed=1)
+    assert (changed > 600, missed) == (True, [])
+
+
+@pytest.mark.slow
+def test_ten_thousand_tamperings_are_found(sample: Sample, folder: Path) -> None:
+    changed, missed = hunt(sample, folder, 14_000, seed=2)
+    assert (changed >= 10_000, missed) == (True, [])
+
+
+def test_a_changed_small_ledger_is_refused_when_it_is_opened(sample: Sample, folder: Path) -> None:
+    before = content(sample.place(folder))
+    for number in range(100):
+        path = tamper(sample, folder, random.Random(number))
+        if content(path) != before:
+            with pytest.raises(LedgerError):
+                _ = Account(path, "spend").spent
+
+
+def test_an_older_copy_is_found_by_the_anchor_and_by_nothing_else(sample: Sample, folder: Path) -> None:
+    path = sample.place(folder, sample.old)
+    with pytest.raises(LedgerTampered, match="an older copy was put back"):
+        _ = Account(path, "spend").spent
+    assert "an older copy" in Ledger(path).verify().findings[0]
+    store = reach(path, check=False)
+    with store.reading() as link:
+        assert verify.examine(link, store.identity, []).ok, "the chain alone cannot know"
+
+
+def test_an_older_copy_with_its_older_anchor_is_found_by_a_receipt(sample: Sample, folder: Path) -> None:
+    path = sample.place(folder)
+    receipt = Account(path, "spend").charge(Loss.pure("0.5"), key="last", request=b"last").receipt
+    path = sample.place(folder, sample.old)
+    assert Ledger(path).accept().ok
+    assert Ledger(path).verify().ok, "a consistent older pair passes, as the proof note says"
+    assert not Ledger(path).verify(receipts=[receipt]).ok
+
+
+def test_a_ledger_that_was_taken_away_cannot_begin_anew(sample: Sample, folder: Path) -> None:
+    path = sample.place(folder)
+    path.unlink()
+    with pytest.raises(LedgerTampered, match="remembers"):
+        open_account(path, "spend", unit=users("id"), epsilon="3")
+
+
+def test_a_missing_or_damaged_anchor_is_found(sample: Sample, folder: Path) -> None:
+    path = sample.place(folder)
+    anchor = Path(f"{path}.anchor")
+    anchor.write_bytes(anchor.read_bytes().replace(b'"sequence": 2', b'"sequence": 1'))
+    assert not Ledger(path).verify().ok
+    anchor.unlink()
+    assert "anchor is missing" in Ledger(path).verify().findings[0]
+    with pytest.raises(LedgerTampered):
+        _ = Account(path, "spend").spent
+
+
+@pytest.mark.parametrize("knows_the_key", [False, True])
+def test_mending_the_chain_takes_the_key(sample: Sample, folder: Path, knows_the_key: bool) -> None:
+    """Whoever holds the key can rewrite everything but the anchor and the receipts; whoever does not, cannot."""
+    path = sample.place(folder)
+    key = bytes.fromhex(sample.key.decode()) if knows_the_key else b"a guess that is wrong, 32 bytes."
+    with closing(sqlite3.connect(path, isolation_level=None)) as link:
+        link.execute("UPDATE entries SET request = 'forged' WHERE kind = 'charge'")
+        before, rows_now = "0" * 64, link.execute(f"SELECT {', '.join(COLUMNS)} FROM entries ORDER BY 1").fetchall()
+        for row in rows_now:
+            entry = Entry.read(row)
+            before = replace(entry, mac=entry.link(key, before)).mac
+            link.execute("UPDATE entries SET mac = ? WHERE sequence = ?", (before, entry.sequence))
+        link.execute("UPDATE head SET mac = ?", (before,))
+    store = reach(path, check=False)
+    with store.reading() as looked:
+        assert verify.examine(looked, store.identity, []).ok is knows_the_key
+    assert not Ledger(path).verify().ok, "the anchor still remembers the true head"
