@@ -36,11 +36,9 @@ class Ruler:
     @classmethod
     def of(cls, scale: Fraction, *, rounded: bool) -> Ruler:
         """The ruler of a scale; ``rounded`` adds one half before the floor."""
-        bits = min(67, 63 - (scale.numerator // scale.denominator).bit_length())
+        bits = 63 - (scale.numerator // scale.denominator).bit_length()
         mantissa = (scale.numerator << bits) // scale.denominator
         point = bits - 4
-        if mantissa >> 63 or point > 62:
-            bits, mantissa, point = bits - 1, mantissa >> 1, point - 1
         return cls(scale, mantissa >> 32, mantissa & 0xFFFFFFFF, point, 1 << (point - 1) if rounded else 0)
 
     def floors(self, k: NDArray[np.uint64], x: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:

@@ -233,7 +233,8 @@ def test_a_million_draws_from_small_words_follow_the_law(
 )
 def test_the_chi_square_of_whole_draws_catches_broken_twins(kind: str, old: str, new: str) -> None:
     twin = mutant(deviate, old, new)
-    assert small_word_p(kind, (3, 0, 3), Fraction(10, 3), 8_000, twin) < 1e-4
+    shapes = [(3, 0, 3), (4, 1, 3)]  # wide strips for the acceptance, few of them for the escape
+    assert min(small_word_p(kind, shape, Fraction(10, 3), 6_000, twin) for shape in shapes) < 1e-4
 
 
 def test_a_replayed_draw_reads_the_given_words_first() -> None:

@@ -51,7 +51,7 @@ def test_the_chi_square_catches_a_scale_two_per_cent_off(kind: str) -> None:
 
 def test_the_chi_square_tells_the_rounded_normal_from_the_discrete_gaussian() -> None:
     stream = SeededStream(bytes(32))
-    twin = np.array([cks.discrete_gaussian(stream.below, Fraction(1)) for _ in range(12_000)])
+    twin = np.array([cks.discrete_gaussian(stream.below, Fraction(1)) for _ in range(20_000)])
     assert p_value(twin, "normal", 1.0) < 1e-6
 
 
