@@ -27,7 +27,7 @@ _HOMES = {
     "floats": "corpus",
     "integers": "corpus",
     "largest_ratio": "exact",
-    "replay": "replay",
+    "replay": "replays",
     "texts": "corpus",
 }
 __all__ = sorted(_HOMES)
@@ -36,9 +36,7 @@ __all__ = sorted(_HOMES)
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'steelyard.audit' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"steelyard.audit.{_HOMES[name]}"), name)
-    globals()[name] = value  # a name shared with a module (replay) must keep meaning the function
-    return value
+    return getattr(importlib.import_module(f"steelyard.audit.{_HOMES[name]}"), name)
 
 
 if TYPE_CHECKING:
@@ -54,7 +52,7 @@ if TYPE_CHECKING:
     from steelyard.audit.exact import enumerated as enumerated
     from steelyard.audit.exact import largest_ratio as largest_ratio
     from steelyard.audit.features import Feature as Feature
-    from steelyard.audit.replay import replay as replay
+    from steelyard.audit.replays import replay as replay
     from steelyard.audit.sampling import Bound as Bound
     from steelyard.audit.sampling import certify as certify
     from steelyard.audit.subjects import audit as audit

@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 from steelyard.privacy import Neighbours, Unit
@@ -77,12 +78,16 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Base tables and their neighbours for one unit."""
+    """Base tables and their neighbours for one unit.
+
+    ``share`` thins the neighbours out: each base table gets one in so many of the hostile units (another one in so
+    many each, so that three bases see nearly all at the default of 3); 1 gives every one to every base.
+    """
 
     unit: Unit
     pools: Mapping[str, Pool]
     seed: int = 1
-    quick: bool = False
+    share: int = 3
     bases: dict[str, list[Row]] = field(default_factory=dict)
 
     def tables(self) -> dict[str, list[Row]]:
@@ -93,7 +98,7 @@ class Corpus:
         people = [*rng.sample(self._names(), min(6, len(self._names()))), None]
         mixed = [row for person in people for row in self._block(person, rng, rng.randint(1, 5))]
         mixed += [dict(row) for row in mixed[:4]]  # duplicates
-        big = self._block(self._names()[0], rng, 50 if self.quick else 400)
+        big = self._block(self._names()[0], rng, 400)
         rng.shuffle(mixed)
         if self.unit.neighbours is not Neighbours.ADD_REMOVE:
             return {"a mixed table": mixed, "a table of one heavy unit": big}
@@ -123,29 +128,33 @@ class Corpus:
             return
         yield Neighbour("the same rows backwards", base[::-1], same=True)
         yield Neighbour("the same rows in seven chunks", base, same=True, chunks=7)
-        for number in range(1 if self.quick else 4):
+        for number in range(1 if self.share > 1 else 8):
             yield Neighbour(f"the same rows in random order {number}", rng.sample(base, len(base)), same=True)
 
     def _added(self, base: list[Row], rng: random.Random) -> Iterator[Neighbour]:
-        for label, block in self._blocks(rng):
+        for label, block in self._thinned(base, rng):
             place = rng.randint(0, len(base))
             yield Neighbour(f"one unit added: {label}", base[:place] + block + base[place:])
 
     def _removed(self, base: list[Row]) -> Iterator[Neighbour]:
         if self.unit.column is None:
-            for place in range(0, len(base), max(1, len(base) // 8)):
+            for place in range(0, len(base), max(1, len(base) * self.share // 12)):
                 yield Neighbour(f"row {place} removed", base[:place] + base[place + 1 :])
             return
-        for person in sorted({row[self.unit.column] for row in base} - {None}, key=repr):
+        for person in sorted({row[self.unit.column] for row in base} - {None}, key=repr)[:: min(self.share, 3)]:
             kept = [row for row in base if row[self.unit.column] != person]
             yield Neighbour(f"unit {_short(person)} removed", kept)
 
     def _changed(self, base: list[Row], rng: random.Random) -> Iterator[Neighbour]:
-        for label, block in self._blocks(rng):
+        for label, block in self._thinned(base, rng):
             place, new = rng.randrange(len(base)), block[0]
             if self.unit.neighbours is Neighbours.CHANGE_LABEL:
                 new = {**base[place], self.unit.column or "": new[self.unit.column or ""]}
             yield Neighbour(f"row {place} replaced: {label}", [*base[:place], new, *base[place + 1 :]])
+
+    def _thinned(self, base: list[Row], rng: random.Random) -> Iterator[tuple[str, list[Row]]]:
+        turn = [len(rows) for rows in self.tables().values()].index(len(base))
+        return islice(self._blocks(rng), turn % self.share, None, self.share)
 
     def _blocks(self, rng: random.Random) -> Iterator[tuple[str, list[Row]]]:
         """The rows of one new unit: each hostile value alone, then heaps of them."""
@@ -154,11 +163,11 @@ class Corpus:
             for value in pool.values:
                 row = {**self._row(rng), column: value}
                 yield f"{column} = {_short(value)}", self._owned([row], next(names))
-                if self.unit.kind == "users" and not self.quick:
+                if self.unit.kind == "users" and (self.share == 1 or rng.random() < 0.3):
                     heap = [{**self._row(rng), column: value} for _ in range(30)]
                     yield f"30 rows with {column} = {_short(value)}", self._owned(heap, next(names))
         if self.unit.kind == "users":
-            many = [self._row(rng) for _ in range(100 if self.quick else 3000)]
+            many = [self._row(rng) for _ in range(3000)]
             yield "very many rows", self._owned(many, next(names))
             yield "rows without a unit", self._owned(many[:5], None)
         yield "an ordinary row", self._owned([self._row(rng)], next(names))

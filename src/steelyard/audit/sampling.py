@@ -27,7 +27,7 @@ Sampler = Callable[[int], "NDArray[Any]"]
 
 ALPHA = 1e-5
 _BATCH = 1 << 20
-_THRESHOLDS = 400
+_THRESHOLDS = 120
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from steelyard.audit.corpus import Corpus, Pool, floats, texts
 from steelyard.audit.probes import Effort, probe
-from steelyard.audit.replay import replay
+from steelyard.audit.replays import replay
 from steelyard.audit.verdict import Verdict
 from steelyard.errors import ColumnMissing, InvalidTask
 from steelyard.privacy import Terms
@@ -22,14 +22,14 @@ def audit(
     terms: Terms | None = None,
     columns: Mapping[str, Pool] | None = None,
     samples: int = 400_000,
-    quick: bool = False,
+    share: int = 3,
     open_table: Callable[[Any], Any] | None = None,
 ) -> Verdict:
     """Try to break what a task or a mechanism promises.
 
     A task needs ``terms`` (``account.terms`` will do) and is replayed on made-up neighbouring tables; ``columns`` says
     what they hold where the default (hostile floats, and the task's own keys) does not fit. A mechanism is enumerated
-    or sampled. *Privacy:* no real row is read and nothing is charged. A clean verdict is no proof.
+    or sampled. ``samples`` and ``share`` (see ``Corpus``) set the effort. *Privacy:* no real row is read and nothing is charged. A clean verdict is no proof.
 
     >>> from fractions import Fraction
     >>> from steelyard.mechanisms import Laplace
@@ -41,7 +41,7 @@ def audit(
     if terms is None:
         raise InvalidTask("to audit a task, say on which terms it runs: audit(task, terms=account.terms).")
     reader = _reader() if open_table is None else open_table
-    corpus = Corpus(terms.unit, columns or guess_columns(subject, terms, reader), quick=quick)
+    corpus = Corpus(terms.unit, columns or guess_columns(subject, terms, reader), share=share)
     return Verdict(_name(subject), replay(subject, terms, corpus, open_table=reader))
 
 

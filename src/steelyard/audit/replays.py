@@ -86,6 +86,8 @@ class Replay:
                 self._note(self._pair(left, right, neighbour), f"{name}, {neighbour.label}")
                 self._pairs += 1
         self._note(_failures(failed), "")
+        if None not in failed:
+            return (self._answer("errors", CHECKS["errors"]),)
         return tuple(self._answer(name, about) for name, about in CHECKS.items())
 
     def _run(self, neighbour: Neighbour, script: list[list[int]] | None = None) -> Trace:
@@ -149,8 +151,11 @@ class Replay:
 
     def _distance(self, step: int, a: Seen, b: Seen) -> Iterator[Finding]:
         found = distance(a.event, a.values, b.values, self._terms.unit.neighbours)
-        if self._worst is None or found.share > self._worst.share:
+        worst = self._worst is None or found.share > self._worst.share
+        if worst:
             self._worst = found
+        if found.broken and worst:
+            self._found["distance"].clear()  # the largest is the one worth telling
         if found.broken:
             yield "distance", f"release {step}: {found}"
 
