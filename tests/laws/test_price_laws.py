@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from hypothesis import given, settings
@@ -53,6 +54,18 @@ def test_a_cost_rounds_up_by_less_than_one_step(sensitivity: int, scale: Fractio
         (gaussian.mu_squared * MICRO**2, price(gaussian.event, GAUSS)),
     ):
         assert exact <= loss.amount < exact + 1
+
+
+@settings(deadline=None)
+@given(st.integers(1, 50), scales, scales, st.integers(1, 9), st.booleans())
+def test_the_epsilon_a_mechanism_states_is_the_one_it_is_charged(
+    sensitivity: int, first: Fraction, second: Fraction, stops: int, monotone: bool
+) -> None:
+    threshold = AboveThreshold(sensitivity, first, second, stops, monotone)
+    assert price(threshold.event, PURE).amount == math.ceil(threshold.epsilon * MICRO)
+    path = LaplacePath(sensitivity, (first + second, first))
+    for step in (0, 1):
+        assert price(path.event_at(step), PURE).amount == math.ceil(path.epsilon_at(step) * MICRO)
 
 
 @settings(deadline=None)

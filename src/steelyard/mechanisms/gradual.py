@@ -86,19 +86,25 @@ class LaplacePath:
 def refined(old: int, coarse: Fraction, fine: Fraction, noise: Noise) -> int:
     """Noise of scale ``fine``, given that adding its independent part made the coarse noise ``old``.
 
-    With q = exp(-1/fine) < p = exp(-1/coarse): the part was zero with probability
-    (1 - p^2)/(1 - q^2) (q/p)^(|old|+1), else the noise x has law proportional to q^|x| p^|old-x|.
+    Either the part was zero, or the noise x has law proportional to exp(-|x|/fine - |old-x|/coarse).
     """
-    gap = 1 / fine - 1 / coarse
-    if exp_coin(gap * (abs(old) + 1), noise) and _ratio_coin(coarse / 2, fine / 2, noise):
+    if kept(old, coarse, fine, noise):
         return old
     while True:
-        draw = two_sided(1 / gap, noise)
+        draw = two_sided(1 / (1 / fine - 1 / coarse), noise)
         if exp_coin((abs(draw) + abs(old - draw) - abs(old)) / coarse, noise):
             return draw
 
 
-def _ratio_coin(coarse: Fraction, fine: Fraction, noise: Noise) -> bool:
+def kept(old: int, coarse: Fraction, fine: Fraction, noise: Noise) -> bool:
+    """True with the exact chance that the independent part was zero.
+
+    With q = exp(-1/fine) < p = exp(-1/coarse) it is (1 - p^2)/(1 - q^2) (q/p)^(|old|+1).
+    """
+    return exp_coin((1 / fine - 1 / coarse) * (abs(old) + 1), noise) and ratio_coin(coarse / 2, fine / 2, noise)
+
+
+def ratio_coin(coarse: Fraction, fine: Fraction, noise: Noise) -> bool:
     """True with probability exactly (1 - exp(-1/coarse)) / (1 - exp(-1/fine)).
 
     With coarse/fine = m/n in lowest terms and z = exp(-1/(n coarse)) it is (1 - z^n)/(1 - z^m): the chance that a

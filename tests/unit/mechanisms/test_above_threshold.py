@@ -78,12 +78,12 @@ def test_answers_that_move_one_way_lose_no_more_than_the_lower_price(stops: int)
     assert worst_loss(mechanism, ONE_WAY) <= float(mechanism.epsilon) + 1e-9
 
 
-def test_the_price_is_nearly_reached() -> None:
-    mechanism = AboveThreshold(1, Fraction(3), Fraction(3), monotone=True)
-    law = as_law(mechanism)
-    row = (BELOW,) * 40 + (ABOVE,)
-    reached = loss(law, (0,) * 40 + (-20,), (1,) * 40 + (-20,), [row])
-    assert reached > 0.95 * float(mechanism.epsilon)
+@pytest.mark.parametrize("stops", [1, 3])
+def test_the_price_is_nearly_reached_and_not_passed(stops: int) -> None:
+    mechanism = AboveThreshold(1, Fraction(3), Fraction(3), stops, monotone=True)
+    row = (BELOW,) * 40 + (ABOVE,) * stops
+    reached = loss(as_law(mechanism), (0,) * 40 + (-20,) * stops, (1,) * 40 + (-20,) * stops, [row])
+    assert 0.95 * float(mechanism.epsilon) < reached <= float(mechanism.epsilon) + 1e-9
 
 
 def test_the_one_way_price_for_answers_that_move_both_ways_is_caught() -> None:

@@ -12,7 +12,7 @@ from steelyard.accounting import price
 from steelyard.errors import InvalidTask, OurBug
 from steelyard.mechanisms import GaussianPath, LaplacePath, combined
 from steelyard.mechanisms.coins import exp_coin, two_sided
-from steelyard.mechanisms.gradual import _ratio_coin, refined
+from steelyard.mechanisms.gradual import kept, ratio_coin, refined
 from steelyard.noise import Noise, TestNoise
 from steelyard.privacy import Loss, Terms, rows
 from unit.mechanisms.fit import fits
@@ -24,13 +24,13 @@ TERMS = Terms(rows(), Loss.mu(100), Fraction(100), Fraction(1, 10**6))
 Atom = Callable[[int], float]
 
 
-def kept(old: int, fine: float = FINE, coarse: float = COARSE) -> float:
+def chance_kept(old: int, fine: float = FINE, coarse: float = COARSE) -> float:
     """The chance that refining leaves the noise as it is, for integers."""
     ratio = math.expm1(-2 / coarse) / math.expm1(-2 / fine)
     return ratio * math.exp(-(abs(old) + 1) * (1 / fine - 1 / coarse))
 
 
-def kept_of_the_line(old: int) -> float:
+def chance_kept_on_the_line(old: int) -> float:
     """The twin: the chance that is right for continuous noise."""
     return FINE / COARSE * math.exp(-abs(old) * (1 / FINE - 1 / COARSE))
 
@@ -52,26 +52,37 @@ def makes_finer_noise(atom: Atom) -> bool:
 
 
 def test_refining_coarse_noise_gives_exactly_the_finer_law() -> None:
-    assert makes_finer_noise(kept)
+    assert makes_finer_noise(chance_kept)
 
 
 def test_the_refinement_of_continuous_noise_on_integers_is_caught() -> None:
-    assert not makes_finer_noise(kept_of_the_line)
+    assert not makes_finer_noise(chance_kept_on_the_line)
 
 
 @pytest.mark.parametrize("old", [0, 3, -9])
 def test_the_refinement_is_drawn_from_its_law(old: int) -> None:
     noise = TestNoise(old)
     sample = [refined(old, Fraction(4), Fraction(3, 2), noise) for _ in range(4000)]
-    assert fits(sample, lambda new: refinement(new, old, kept), range(-40, 41))
+    assert fits(sample, lambda new: refinement(new, old, chance_kept), range(-40, 41))
     if old == 0:
         assert not fits(sample, lambda new: refinement(new, old, lambda _: 0.0), range(-40, 41))
 
 
+@pytest.mark.parametrize("old", [0, -2])
+def test_noise_is_kept_with_exactly_its_chance(old: int) -> None:
+    noise = TestNoise(3)
+    sample = [kept(old, Fraction(4), Fraction(3, 2), noise) for _ in range(12_000)]
+    right = chance_kept(old)
+    # The twin forgets the squares in (1 - p^2)/(1 - q^2).
+    wrong = right * math.expm1(-1 / COARSE) / math.expm1(-1 / FINE) / (math.expm1(-2 / COARSE) / math.expm1(-2 / FINE))
+    assert fits(sample, lambda up: right if up else 1 - right, (True, False))
+    assert not fits(sample, lambda up: wrong if up else 1 - wrong, (True, False))
+
+
 @pytest.mark.parametrize(("coarse", "fine"), [("3", "2"), ("10", "1/3"), ("1000000", "999999/2")])
-def test_the_ratio_coin_has_its_probability(coarse: str, fine: str) -> None:
+def test_theratio_coin_has_its_probability(coarse: str, fine: str) -> None:
     noise, big, small = TestNoise(1), Fraction(coarse), Fraction(fine)
-    sample = [_ratio_coin(big, small, noise) for _ in range(3000)]
+    sample = [ratio_coin(big, small, noise) for _ in range(3000)]
     heads = math.expm1(-1 / float(big)) / math.expm1(-1 / float(small))
     assert fits(sample, lambda up: heads if up else 1 - heads, (True, False))
     assert not fits(sample, lambda up: math.sqrt(heads) if up else 1 - math.sqrt(heads), (True, False))
@@ -82,7 +93,7 @@ def coarser(fine_noise: int, fine: Fraction, coarse: Fraction, noise: Noise) -> 
 
     Nothing with probability exp(-(1/fine - 1/coarse)) ((1 - exp(-1/coarse)) / (1 - exp(-1/fine)))^2.
     """
-    if exp_coin(1 / fine - 1 / coarse, noise) and all(_ratio_coin(coarse, fine, noise) for _ in range(2)):
+    if exp_coin(1 / fine - 1 / coarse, noise) and all(ratio_coin(coarse, fine, noise) for _ in range(2)):
         return fine_noise
     return fine_noise + two_sided(coarse, noise)
 
@@ -113,7 +124,7 @@ def path_loss(second: Callable[[int, int, int], float]) -> float:
 
 
 def test_two_releases_of_a_path_cost_the_level_of_the_second() -> None:
-    assert path_loss(lambda new, old, _: refinement(new, old, kept)) <= 1 / FINE + 1e-9
+    assert path_loss(lambda new, old, _: refinement(new, old, chance_kept)) <= 1 / FINE + 1e-9
     path = LaplacePath(1, (Fraction(4), Fraction(3, 2)))
     assert path.epsilon_at(1) == Fraction(2, 3)
     assert path.event.parameters["scale_numerator"] == 3
@@ -126,7 +137,7 @@ def test_fresh_noise_instead_of_refinement_is_caught() -> None:
 
 def test_a_step_alone_costs_more_than_the_difference_of_levels() -> None:
     alone = max(
-        abs(math.log(refinement(b, a, kept) / refinement(b - 1, a - 1, kept)))
+        abs(math.log(refinement(b, a, chance_kept) / refinement(b - 1, a - 1, chance_kept)))
         for a in range(-8, 9)
         for b in range(-8, 9)
     )
