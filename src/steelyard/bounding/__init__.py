@@ -1,7 +1,12 @@
-"""Capability: bound what one user adds, then release totals."""
+"""Capability: bound what one user adds, choose the bound well, and release totals.
+
+For data one may look at: ``theory`` and ``bias``. For private data: ``Profile`` and the releases.
+"""
 
 from __future__ import annotations
 
-from steelyard.bounding.totals import Count, Sum
+from steelyard.bounding.gradual import GradualSum
+from steelyard.bounding.profile import ContributionProfile, Profile
+from steelyard.bounding.totals import Count, CountUsers, Sum
 
-__all__ = ["Count", "Sum"]
+__all__ = ["ContributionProfile", "Count", "CountUsers", "GradualSum", "Profile", "Sum"]

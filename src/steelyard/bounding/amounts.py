@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from steelyard.accounting.gaussian import mu_request
-from steelyard.errors import CurrencyMismatch, InvalidTask
+from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.privacy import MICRO, Currency, Neighbours, Number, Terms, exact, positive
 from steelyard.release import Error
@@ -75,11 +75,6 @@ class Amount:
     upper: int
 
     @classmethod
-    def of_rows(cls, cap: int) -> Amount:
-        """At most ``cap`` rows, counted one by one."""
-        return cls(Fraction(1), 0, cap)
-
-    @classmethod
     def of_values(cls, lower: Fraction, upper: Fraction, spend: Spend) -> Amount:
         """Totals between ``lower`` <= 0 and ``upper`` >= 0, on a grid far finer than the noise."""
         step = max(-lower, upper) / (spend.micro * FINENESS)
@@ -102,6 +97,17 @@ def noise_error(mechanism: Laplace | Gaussian, step: Fraction, bias: float | Non
         return Error(sigma * math.sqrt(2 / math.pi), _NORMAL_95 * sigma, bias)
     scale = float(mechanism.scale * step)
     return Error(scale, scale * math.log(20), bias)
+
+
+def check_unit(terms: Terms) -> None:
+    """Totals protect users or rows; label and holdout accounts pay for other things."""
+    if terms.unit.kind not in ("users", "rows"):
+        raise UnitMismatch(f"a total protects users or rows; this account hides {terms.unit}.")
+
+
+def norm_of(mechanism: Laplace | Gaussian) -> str:
+    """The norm in which the mechanism's sensitivity is measured."""
+    return "l2" if isinstance(mechanism, Gaussian) else "l1"
 
 
 def bound(value: Number, name: str) -> Fraction:

@@ -1,9 +1,9 @@
-"""``Sum`` and ``Count``: bounded totals with exact noise.
+"""``Sum``, ``Count`` and ``CountUsers``: bounded totals with exact noise.
 
-One unit's rows are summed as integers on a public grid, the total is clamped to public bounds, and exactly as much
-noise is added as the bounds demand. What the cap cuts off is bias and is never silently added back. Papers: Amin,
-Kulesza, Munoz and Vassilvitskii on bounding contributions. The clamp comes before the noise, and the bounds before
-the rows (laws 3 and 6).
+One unit's rows are summed as integers on a public grid, the total is clamped to bounds, and exactly as much noise is
+added as the bounds demand. What the cap cuts off is bias and is never silently added back. Papers: Amin, Kulesza,
+Munoz and Vassilvitskii on bounding contributions. The clamp comes before the noise, and bounds are public or bought
+(laws 3 and 6).
 """
 
 from __future__ import annotations
@@ -13,23 +13,25 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from steelyard.bounding.amounts import Amount, Spend, bound, noise_error
+from steelyard.bounding.amounts import Amount, Spend, check_unit, noise_error, norm_of
+from steelyard.bounding.caps import Cap, CapRule, mechanism_of
 from steelyard.bounding.grouping import Grouping
-from steelyard.errors import InvalidTask, UnitMismatch
+from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
-from steelyard.privacy import Event, Number, Terms, positive
+from steelyard.privacy import MICRO, Event, Neighbours, Number, Terms, exact, positive
 from steelyard.release import Error, Outcome
-from steelyard.tables import Quantity, Table
+from steelyard.tables import Capped, Limits, Quantity, Table
 
 
 @dataclass(frozen=True)
 class Sum:
-    """The sum of a column, each unit's total kept between ``lower`` and ``cap``.
+    """The sum of a column, each unit's total kept between ``lower`` and a cap.
 
-    *Privacy:* one unit moves the integer total by at most the larger bound. *Accuracy:* ``error`` splits noise from
-    bias. *Cost:* exactly ``epsilon`` (on a Gaussian account: the mu that ``epsilon`` means at its delta, or ``mu``).
-    Values that are missing, NaN or infinite count as zero; rows without a unit are dropped.
+    ``cap`` is a public number, a released profile, or ``"auto"``: then it is chosen privately below ``upper``, inside
+    the same epsilon. *Privacy:* one unit moves the integer total by at most the larger bound. *Accuracy:* ``error``
+    splits noise from bias. *Cost:* exactly ``epsilon`` (on a Gaussian account: the mu that ``epsilon`` means at its
+    delta, or ``mu``). Values that are missing, NaN or infinite count as zero; rows without a unit are dropped.
 
     >>> Sum("amount", epsilon="0.5", cap=100).cap
     Fraction(100, 1)
@@ -37,27 +39,23 @@ class Sum:
 
     column: str
     epsilon: Number | None = None
-    cap: Number | None = None
+    cap: Cap = "auto"
     lower: Number = 0
+    upper: Number | None = None
     by: str | None = None
     keys: Sequence[Any] | None = None
     max_keys: int | None = None
     rows_per_key: int | None = None
+    resolution: Number | None = None
     mu: Number | None = None
 
     def __post_init__(self) -> None:
-        if self.cap is None:
-            raise InvalidTask("Sum needs cap=, the most one unit may add to the total; it must be public knowledge.")
-        cap, lower = bound(self.cap, "cap"), bound(self.lower, "lower")
-        if cap <= 0:
-            raise InvalidTask(f"cap must be above zero; got {self.cap!r}.")
-        if lower > cap:
-            raise InvalidTask(f"lower ({self.lower!r}) must not be above cap ({self.cap!r}).")
-        if lower > 0:
-            raise InvalidTask(f"lower must be zero or below, since an absent unit adds nothing; got {self.lower!r}.")
-        if lower and self.by is not None:
+        rule = self._rule
+        if rule.upper is not None and rule.upper < rule.lower:
+            raise InvalidTask(f"upper ({self.upper!r}) must not be below lower ({self.lower!r}).")
+        if rule.lower and self.by is not None:
             raise InvalidTask("with by=, cap bounds one unit's total in absolute value over all keys; leave lower out.")
-        _normalize(self, cap=cap, lower=lower)
+        normalize(self, "epsilon", "mu", "cap", "lower", "upper", "resolution")
 
     def check(self, table: Table, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
@@ -66,22 +64,18 @@ class Sum:
         self._grouping.check(table)
 
     def event(self, table: Table, terms: Terms) -> Event:
-        """One noisy vector at the asked price."""
-        return self._parts(terms)[1].event
+        """The choice of the cap, if it is private, and one noisy vector."""
+        return self._rule.event(Spend.read(self.epsilon, self.mu, terms))
 
-    def predict(self, terms: Terms) -> Error:
-        """The error of the noise, before anything is spent."""
-        amount, mechanism = self._parts(terms)
-        return noise_error(mechanism, amount.step)
+    def predict(self, terms: Terms) -> Error | None:
+        """The error to expect, before anything is spent; ``None`` where it depends on a cap not yet chosen."""
+        return predict(self._rule, Spend.read(self.epsilon, self.mu, terms))
 
     def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
         """Bound, sum, noise."""
-        amount, mechanism = self._parts(terms)
-        quantity = Quantity(self.column, amount.step)
-        totals = self._grouping.totals(table, terms.unit, quantity, amount, norm_of(mechanism))
-        values = [amount.back(noised) for noised in mechanism.release(totals, noise)]
-        point = {"cap": float(self.cap or 0), "lower": float(self.lower), "step": str(amount.step)}
-        return Outcome(self._grouping.label(values), noise_error(mechanism, amount.step), point)
+        spend = Spend.read(self.epsilon, self.mu, terms)
+        values, error, point = total(table, noise, terms, self.column, self._rule, self._grouping, spend)
+        return Outcome(self._grouping.label(values), error, point)
 
     def present(self, value: Any) -> Any:
         """A number, or a dictionary by key."""
@@ -91,22 +85,22 @@ class Sum:
     def _grouping(self) -> Grouping:
         return Grouping.read(self.by, self.keys, self.max_keys, self.rows_per_key)
 
-    def _parts(self, terms: Terms) -> tuple[Amount, Laplace | Gaussian]:
-        spend = Spend.read(self.epsilon, self.mu, terms)
-        amount = Amount.of_values(Fraction(self.lower), Fraction(self.cap or 0), spend)
-        return amount, spend.mechanism(amount.sensitivity)
+    @property
+    def _rule(self) -> CapRule:
+        return CapRule.read(self.cap, self.lower, self.upper, self.resolution, rows=False)
 
 
 @dataclass(frozen=True)
 class Count:
-    """The number of rows, at most ``cap`` of them from any one unit.
+    """The number of rows, at most a cap of them from any one unit.
 
-    *Privacy:* one unit moves the count by at most ``cap``. *Cost:* exactly ``epsilon``, as for ``Sum``. Where the
-    unit is the row itself the cap is one and need not be given.
+    *Privacy:* one unit moves the count by at most the cap. *Cost:* exactly ``epsilon``, as for ``Sum``. Where the unit
+    is the row itself the cap is one and nothing need be given.
     """
 
     epsilon: Number | None = None
-    cap: int | None = None
+    cap: Cap = "auto"
+    upper: Number | None = None
     by: str | None = None
     keys: Sequence[Any] | None = None
     max_keys: int | None = None
@@ -114,31 +108,29 @@ class Count:
     mu: Number | None = None
 
     def __post_init__(self) -> None:
-        if self.cap is not None and (isinstance(self.cap, bool) or not isinstance(self.cap, int) or self.cap < 1):
-            raise InvalidTask(f"cap must be a whole number of rows, at least 1; got {self.cap!r}.")
-        _normalize(self)
+        if self.cap != "auto" or self.upper is not None:
+            CapRule.read(self.cap, 0, self.upper, None, rows=True)
+        normalize(self, "epsilon", "mu", "cap", "upper")
 
     def check(self, table: Table, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
         check_unit(terms)
-        self._cap(terms)
+        self._rule(terms)
         self._grouping.check(table)
 
     def event(self, table: Table, terms: Terms) -> Event:
-        """One noisy vector at the asked price."""
-        return self._mechanism(terms).event
+        """The choice of the cap, if it is private, and one noisy vector."""
+        return self._rule(terms).event(Spend.read(self.epsilon, self.mu, terms))
 
-    def predict(self, terms: Terms) -> Error:
-        """The error of the noise, before anything is spent."""
-        return noise_error(self._mechanism(terms), Fraction(1))
+    def predict(self, terms: Terms) -> Error | None:
+        """The error to expect, before anything is spent; ``None`` where it depends on a cap not yet chosen."""
+        return predict(self._rule(terms), Spend.read(self.epsilon, self.mu, terms))
 
     def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
-        """Bound, count, noise."""
-        mechanism = self._mechanism(terms)
-        amount = Amount.of_rows(self._cap(terms))
-        totals = self._grouping.totals(table, terms.unit, Quantity(None), amount, norm_of(mechanism))
-        values = mechanism.release(totals, noise)
-        return Outcome(self._grouping.label(values), noise_error(mechanism, amount.step), {"cap": amount.upper})
+        """Bound, count, noise; a count is rounded to whole rows after the noise."""
+        spend = Spend.read(self.epsilon, self.mu, terms)
+        values, error, point = total(table, noise, terms, None, self._rule(terms), self._grouping, spend)
+        return Outcome(self._grouping.label([round(value) for value in values]), error, point)
 
     def present(self, value: Any) -> Any:
         """A number, or a dictionary by key."""
@@ -148,35 +140,101 @@ class Count:
     def _grouping(self) -> Grouping:
         return Grouping.read(self.by, self.keys, self.max_keys, self.rows_per_key)
 
+    def _rule(self, terms: Terms) -> CapRule:
+        cap = 1 if terms.unit.kind == "rows" else self.cap
+        return CapRule.read(cap, 0, self.upper, None, rows=True)
+
+
+@dataclass(frozen=True)
+class CountUsers:
+    """The number of units with at least one row; by keys, of units with a row under each key.
+
+    *Privacy:* one unit moves the count by one, and by keys at most ``max_keys`` of them by one each.
+    """
+
+    epsilon: Number | None = None
+    by: str | None = None
+    keys: Sequence[Any] | None = None
+    max_keys: int | None = None
+    mu: Number | None = None
+
+    def __post_init__(self) -> None:
+        if self.by is not None and self.max_keys is None:
+            raise InvalidTask("counting users by key needs max_keys=, the most keys one user may count under.")
+        _ = self._grouping
+        normalize(self, "epsilon", "mu")
+
+    def check(self, table: Table, terms: Terms) -> None:
+        """Refuse what the schema or the account rule out."""
+        check_unit(terms)
+        self._grouping.check(table)
+
+    def event(self, table: Table, terms: Terms) -> Event:
+        """One noisy vector."""
+        return self._mechanism(terms).event
+
+    def predict(self, terms: Terms) -> Error:
+        """The error to expect, before anything is spent."""
+        return noise_error(self._mechanism(terms), Fraction(1), 0.0 if self.by is None else None)
+
+    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
+        """Count each unit once, noise."""
+        if self.by is None or self.keys is None:
+            counts = [table.count_units(terms.unit)]
+        else:
+            # at most max_keys ones per unit, so no norm is ever above max_keys and nothing is scaled
+            ones = Capped(Quantity(None), self.max_keys or 1)
+            counts = table.sums_by_key(terms.unit, [ones], self.by, self.keys, Limits(self.max_keys, 1))[0]
+        values = self._mechanism(terms).release(counts, noise)
+        return Outcome(self._grouping.label(values), self.predict(terms), {"max_keys": self.max_keys or 1})
+
+    def present(self, value: Any) -> Any:
+        """A number, or a dictionary by key."""
+        return self._grouping.present(value)
+
+    @property
+    def _grouping(self) -> Grouping:
+        return Grouping.read(self.by, self.keys, self.max_keys, None)
+
     def _mechanism(self, terms: Terms) -> Laplace | Gaussian:
-        return Spend.read(self.epsilon, self.mu, terms).mechanism(self._cap(terms))
+        spend, keys = Spend.read(self.epsilon, self.mu, terms), self.max_keys or 1
+        if not spend.gaussian:
+            return spend.mechanism(keys)
+        from steelyard.bounding.gradual import sigma_for
 
-    def _cap(self, terms: Terms) -> int:
-        if terms.unit.kind == "rows":
-            return 1
-        if self.cap is None:
-            raise InvalidTask("Count needs cap=, the most rows one unit may add; it must be public knowledge.")
-        return self.cap
+        return Gaussian(None, sigma_for(keys, spend.micro**2), Neighbours.ADD_REMOVE, keys)
 
 
-def check_unit(terms: Terms) -> None:
-    """Totals protect users or rows; label and holdout accounts pay for other things."""
-    if terms.unit.kind not in ("users", "rows"):
-        raise UnitMismatch(f"a total protects users or rows; this account hides {terms.unit}.")
+def total(
+    table: Table, noise: Noise, terms: Terms, column: str | None, rule: CapRule, grouping: Grouping, spend: Spend
+) -> tuple[list[float], Error, dict[str, Any]]:
+    """Find the bounds, sum what is inside them, and noise it: the common work of every total."""
+    bounds = rule.bounds(table, terms, column, spend, noise)
+    _, share = rule.parts(spend)
+    amount, mechanism = Amount.of_values(bounds.lower, bounds.upper, share), mechanism_of(share)
+    totals = grouping.totals(table, terms.unit, Quantity(column, amount.step), amount, norm_of(mechanism))
+    values = [amount.back(noised) for noised in mechanism.release(totals, noise)]
+    point = {"cap": float(bounds.upper), "lower": float(bounds.lower), "spent_on_noise": share.micro / MICRO}
+    return values, noise_error(mechanism, amount.step, bounds.bias), point
 
 
-def norm_of(mechanism: Laplace | Gaussian) -> str:
-    """The norm in which the mechanism's sensitivity is measured."""
-    return "l2" if isinstance(mechanism, Gaussian) else "l1"
+def predict(rule: CapRule, spend: Spend) -> Error | None:
+    """The error of a total whose bounds are known in advance."""
+    bounds = rule.fixed(spend)
+    if bounds is None:
+        return None
+    step = Amount.of_values(bounds.lower, bounds.upper, spend).step
+    return noise_error(mechanism_of(spend), step, bounds.bias)
 
 
-def _normalize(task: Sum | Count, **read: Fraction) -> None:
+def normalize(task: Any, *numbers: str) -> None:
     """Keep numbers exactly and lists as tuples, so that equal requests are equal bytes."""
-    Grouping.read(task.by, task.keys, task.max_keys, task.rows_per_key)
-    for name in ("epsilon", "mu"):
-        if getattr(task, name) is not None:
-            read[name] = positive(getattr(task, name), name)
+    Grouping.read(task.by, task.keys, task.max_keys, getattr(task, "rows_per_key", None))
+    for name in numbers:
+        value = getattr(task, name)
+        if value is None or value == "auto" or hasattr(value, "to_json"):
+            continue
+        read = positive(value, name) if name in ("epsilon", "mu", "resolution") else exact(value, name)
+        object.__setattr__(task, name, read)
     if task.keys is not None:
         object.__setattr__(task, "keys", tuple(task.keys))
-    for name, value in read.items():
-        object.__setattr__(task, name, value)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from steelyard.bounding import Count, Sum
 from steelyard.bounding.amounts import Amount, Spend
+from steelyard.bounding.caps import mechanism_of
 from steelyard.errors import ColumnMissing, CurrencyMismatch, InvalidTask, TableError, UnitMismatch
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Gaussian, Laplace
@@ -17,7 +18,7 @@ from steelyard.noise import ExactNoise, TestNoise
 from steelyard.privacy import Currency, Loss, Terms, Unit, holdout, labels, rows, users
 from steelyard.release import request_of
 from steelyard.session import Session
-from steelyard.tables import read
+from steelyard.tables import Quantity, read
 
 USERS = 400
 DATA: dict[str, list[Any]] = {
@@ -49,9 +50,11 @@ def test_a_sum_is_right_on_average_and_as_noisy_as_it_says(cap: int, lower: int,
     task = Sum("amount", epsilon=1, cap=cap, lower=lower)
     noise, mine = ExactNoise(), terms(gaussian=gaussian)
     error = task.predict(mine)
+    assert error is not None
     draws = [task.run(TABLE, noise, mine).value for _ in range(8)]
-    amount, mechanism = task._parts(mine)
-    total = TABLE.capped_sum(mine.unit, _quantity(task, amount), amount.lower, amount.upper)
+    spend = Spend.read(1, None, mine)
+    amount, mechanism = Amount.of_values(Fraction(lower), Fraction(cap), spend), mechanism_of(spend)
+    total = TABLE.capped_sum(mine.unit, Quantity("amount", amount.step), amount.lower, amount.upper)
     draws += [amount.back(mechanism.release([total], noise)[0]) for _ in range(1992)]
     truth = capped_truth(cap, lower)
     assert abs(statistics.fmean(draws) - truth) < 6 * error.noise / 2000**0.5 * 1.5
@@ -60,19 +63,15 @@ def test_a_sum_is_right_on_average_and_as_noisy_as_it_says(cap: int, lower: int,
     assert 0.93 < covered < 0.97
 
 
-def _quantity(task: Sum, amount: Amount) -> Any:
-    from steelyard.tables import Quantity
-
-    return Quantity(task.column, amount.step)
-
-
 @pytest.mark.parametrize("gaussian", [False, True])
 def test_a_count_is_a_whole_number_near_the_truth(gaussian: bool) -> None:
     task, mine = Count(epsilon=1, cap=3), terms(gaussian=gaussian)
     truth = sum(min(1 + u % 5, 3) for u in range(USERS))
     draws = [task.run(TABLE, ExactNoise(), mine).value for _ in range(200)]
     assert all(isinstance(draw, int) for draw in draws)
-    noise = task.predict(mine).noise
+    error = task.predict(mine)
+    assert error is not None
+    noise = error.noise
     assert abs(statistics.fmean(draws) - truth) < 6 * noise / 200**0.5 * 1.5
     assert 0.7 < statistics.fmean(abs(d - truth) for d in draws) / noise < 1.4
 
@@ -142,10 +141,8 @@ def test_a_split_never_costs_more_than_the_whole(micro: int, share: Fraction, ga
 
 def worst_shift(task: Sum, bounds: type[Amount]) -> Fraction:
     """The largest measured shift of the integer total, over users who bring extreme amounts, per unit of sensitivity."""
-    from steelyard.tables import Quantity
-
     spend = Spend(False, 10**6)
-    amount = bounds.of_values(Fraction(task.lower), Fraction(task.cap or 0), spend)
+    amount = bounds.of_values(Fraction(task.lower), Fraction(str(task.cap)), spend)
     quantity = Quantity("amount", amount.step)
     worst = Fraction(0)
     for extreme in (1e308, -1e308, float("inf"), float("nan"), 2.0**53, -(2.0**63), -0.0, 5e-324):
