@@ -127,7 +127,7 @@ class TapeNoise:
 
     def normal_array(self, sigma: Fraction, size: int) -> NDArray[np.int64]:
         """Not offered."""
-        return np.array(self.normal(sigma, size))
+        raise OurBug("a tape enumerates Laplace and uniform draws only.")
 
 
 @cache

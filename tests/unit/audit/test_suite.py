@@ -1,0 +1,105 @@
+"""The registry covers everything shipped, and the command says what it found."""
+
+from __future__ import annotations
+
+import argparse
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from audit.plain import PlainTable
+from audit.twins import Honest, IgnoresUpper, NarrowLaplace
+from steelyard import bounding, mechanisms
+from steelyard.audit import Check, Verdict, audit, floats, suite, texts
+from steelyard.cli import auditing
+from steelyard.cli.answer import Answer
+from steelyard.errors import InvalidTask
+from steelyard.privacy import users
+
+
+def command(*words: str) -> Answer:
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--plan", action="store_true")
+    root = argparse.ArgumentParser()
+    auditing.add_commands(root.add_subparsers(), shared)
+    args = root.parse_args(["audit", *words])
+    answer: Answer = args.run(args)
+    return answer
+
+
+def test_every_mechanism_that_has_a_price_is_in_the_registry() -> None:
+    shipped = {thing for thing in vars(mechanisms).values() if isinstance(thing, type) and hasattr(thing, "event")}
+    audited = {type(item.subject) for item in suite.mechanisms().values()}
+    assert shipped - {mechanisms.Seen} <= audited
+
+
+def test_every_task_is_in_the_registry() -> None:
+    public = (getattr(bounding, name) for name in bounding.__all__)
+    shipped = {thing for thing in public if isinstance(thing, type) and callable(getattr(thing, "run", None))}
+    assert shipped <= {type(item.subject) for item in suite.tasks().values()}
+
+
+def test_a_name_means_itself_and_its_variants() -> None:
+    assert suite.select(["laplace"]) == ["laplace", "laplace-narrow", "laplace-path"]
+    assert suite.select([]) == list(suite.registry())
+    with pytest.raises(InvalidTask, match="nothing to audit by the name 'lapalce'"):
+        suite.select(["lapalce"])
+
+
+def test_mechanisms_are_clean_at_a_glance() -> None:
+    verdicts = suite.run(list(suite.mechanisms()), quick=True, samples=4_000, jobs=1)
+    assert [verdict.subject for verdict in verdicts] == list(suite.mechanisms())
+    assert all(verdict.ok for verdict in verdicts), "\n".join(map(str, verdicts))
+
+
+@pytest.mark.slow
+def test_everything_shipped_is_clean() -> None:
+    verdicts = suite.run(samples=2_000_000)
+    assert all(verdict.ok for verdict in verdicts), "\n".join(map(str, verdicts))
+
+
+def test_the_command_lists_plans_and_audits() -> None:
+    assert "sum-uneven" in command("--list").text
+    assert set(command("finite", "--plan").data["plan"]) == {"finite"}
+    answer = command("finite", "--jobs", "1", "--samples", "4000")
+    assert answer.exit_code == 0
+    assert answer.data["ok"] is True
+    assert "no violation found" in answer.text
+
+
+def test_a_broken_promise_leaves_with_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = NarrowLaplace(1, Fraction(1), narrower=Fraction(1, 2))
+    monkeypatch.setattr(suite, "registry", lambda: {"narrow": suite.Item(narrow)})
+    answer = command("narrow", "--jobs", "1", "--samples", "20000")
+    assert answer.exit_code == 3
+    assert "BROKEN: narrow" in answer.text
+    assert answer.data["verdicts"][0]["ok"] is False
+
+
+def test_two_processes_find_what_one_finds() -> None:
+    heard: list[str] = []
+    verdicts = suite.run(["finite", "histogram"], samples=4_000, jobs=2, finished=lambda v: heard.append(v.subject))
+    assert sorted(heard) == sorted(verdict.subject for verdict in verdicts)
+    assert all(verdict.ok for verdict in verdicts)
+
+
+def test_a_verdict_without_checks_is_not_ok() -> None:
+    assert not Verdict("nothing", ()).ok
+    broken = Verdict("thing", (Check("a", True, "fine"), Check("b", False, "not fine")))
+    assert broken.findings == ("b: not fine",)
+    assert str(broken).startswith("thing: BROKEN")
+
+
+def test_one_call_audits_a_task_of_ones_own() -> None:
+    terms = suite.pure(users("who"))
+    options: dict[str, Any] = {"terms": terms, "columns": {"who": texts(), "amount": floats(10.0)}}
+    assert audit(Honest(), open_table=PlainTable, **options).ok
+    assert not audit(IgnoresUpper(), open_table=PlainTable, **options).ok
+
+
+def test_a_task_needs_terms_and_a_stranger_is_refused() -> None:
+    with pytest.raises(InvalidTask, match="on which terms"):
+        audit(Honest())
+    with pytest.raises(InvalidTask, match="no mechanism the audit knows"):
+        audit(object())
