@@ -7,9 +7,11 @@ Law: nothing with a seed is ever ``secure``, and a source that is not secure tai
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from fractions import Fraction
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 from steelyard.errors import EngineMissing, InsecureNoise, InvalidTask
 from steelyard.noise.deviate import draw
@@ -76,11 +78,11 @@ def _narrow(numerator: int, denominator: int) -> Fraction:
     return Fraction(numerator, denominator)
 
 
-class _Words:
+class _Words(ABC):
     """The algorithms over a stream of words; each source only says which stream."""
 
-    def _stream(self) -> Stream:
-        return current()
+    @abstractmethod
+    def _stream(self) -> Stream: ...
 
     def laplace(self, scale: Fraction, size: int) -> list[int]:
         """``size`` integers with P(x) proportional to exp(-|x| / scale), exactly, for any rational scale.
@@ -135,6 +137,9 @@ class ExactNoise(_Words):
 
     name = "steelyard-exact-1"
     secure = True
+
+    def _stream(self) -> Stream:
+        return current()
 
     def __repr__(self) -> str:
         return "ExactNoise()"
@@ -199,15 +204,11 @@ class OpenDPNoise:
 
     def normal(self, sigma: Fraction, size: int) -> list[int]:
         """Always refused: the discrete Gaussian of scale sigma does not keep the promise S/sigma."""
-        raise InsecureNoise(
-            "opendp draws the discrete Gaussian, whose loss is above S/sigma (by 4.6 % at sigma = 1); "
-            "use ExactNoise() for Gaussian noise, or Laplace noise with opendp."
-        )
+        _refuse_discrete_gaussian()
 
     def normal_array(self, sigma: Fraction, size: int) -> NDArray[np.int64]:
         """Always refused, as ``normal`` is."""
-        self.normal(sigma, size)
-        raise AssertionError
+        _refuse_discrete_gaussian()
 
     def below(self, bound: int) -> int:
         """A uniform integer in [0, bound), from the exact source's words."""
@@ -221,8 +222,13 @@ class OpenDPNoise:
         return "OpenDPNoise()"
 
 
-def _float_above(scale: Fraction) -> float:
-    import math
+def _refuse_discrete_gaussian() -> NoReturn:
+    raise InsecureNoise(
+        "opendp draws the discrete Gaussian, whose loss is above S/sigma (by 4.6 % at sigma = 1); "
+        "use ExactNoise() for Gaussian noise, or Laplace noise with opendp."
+    )
 
+
+def _float_above(scale: Fraction) -> float:
     near = float(scale)
     return near if Fraction(near) >= scale else math.nextafter(near, math.inf)
