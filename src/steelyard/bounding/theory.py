@@ -12,13 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from steelyard.bounding.laws import Floats, check_law, mean_error, mean_noise
 from steelyard.errors import InvalidTask
+
+if TYPE_CHECKING:
+    from steelyard.charts import Chart
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _OCTAVES = 5
@@ -57,6 +60,18 @@ class Tradeoff:
         """The chosen operating point."""
         at = self.chosen
         return Point(self.caps[at], self.bias[at], self.noise[at], self.error[at])
+
+    def times(self, size: float) -> Tradeoff:
+        """The same curve in another unit of amount, ``size`` of which make one of this."""
+        caps, bias = tuple(size * v for v in self.caps), tuple(size * v for v in self.bias)
+        noise, error = tuple(size * v for v in self.noise), tuple(size * v for v in self.error)
+        return Tradeoff(caps, bias, noise, error, self.chosen, self.epsilon, self.law)
+
+    def chart(self, subtitle: str = "") -> Chart:
+        """The U-curve with its sweet spot."""
+        from steelyard.charts import tradeoff as draw
+
+        return draw(self.caps, self.noise, self.bias, self.error, subtitle=subtitle)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``Tradeoff.from_json`` reads it back."""
@@ -132,9 +147,10 @@ def bound_cap(totals: ArrayLike, epsilon: float, noise: str = "laplace") -> floa
 def optimal_cap(totals: ArrayLike, epsilon: float, noise: str = "laplace") -> float:
     """The cap with the smallest exact expected error; 0 only when every total is 0.
 
-    *Cost:* one sort and one pass; the error is convex, so the best total brackets the best cap.
+    *Cost:* one sort and one pass; the error is convex, so the best total brackets the best cap. It lies a little
+    below the largest total even at high epsilon, because the first loss of capping hides in the noise.
 
-    >>> optimal_cap([7.0] * 1000, epsilon=1)
+    >>> round(optimal_cap([7.0] * 1000, epsilon=1), 3)
     7.0
     """
     check_law(epsilon, noise)
