@@ -18,13 +18,13 @@ from steelyard.ledger import guard, schema
 from steelyard.ledger.guard import GENESIS, Anchor, FileAnchor
 from steelyard.ledger.link import Link
 from steelyard.ledger.place import Place
-from steelyard.ledger.transaction import Transaction, now
+from steelyard.ledger.transaction import Transaction
 from steelyard.privacy import canonical
 
 
 def exists(where: Place, connect: Callable[[], Link]) -> bool:
     """Whether there is a ledger; a database of something else, or of a newer steelyard, is refused."""
-    if where.kind == "memory" or (where.kind == "sqlite" and not os.path.exists(where.text)):
+    if where.kind == "memory" or (where.kind == "sqlite" and _nothing_at(Path(where.text))):
         return False
     with contextlib.closing(connect()) as link:
         tables = link.tables()
@@ -35,6 +35,12 @@ def exists(where: Place, connect: Callable[[], Link]) -> bool:
         raise LedgerForeign(f"{where.shown} is a database of something else, not a ledger; choose another place.")
     _check_version(str(meta.get("version", "")), where.shown)
     return True
+
+
+def _nothing_at(path: Path) -> bool:
+    if not path.parent.is_dir():
+        raise LedgerError(f"{path} cannot be opened: there is no folder {path.parent}; make it first.")
+    return not path.exists()
 
 
 def _check_version(text: str, shown: str) -> None:
@@ -75,7 +81,7 @@ def create(transaction: Transaction) -> None:
     link.execute("INSERT INTO head (one, sequence, mac) VALUES (1, 0, ?)", (GENESIS,))
     transaction.identity.name = name
     detail = meta | {"schema": schema.fingerprint(link), "key": guard.key_name(transaction.identity.key)}
-    transaction.append("ledger", detail=canonical(detail).decode(), at=now())
+    transaction.append("ledger", detail=canonical(detail).decode(), at=transaction.now)
     transaction.empty = False
 
 

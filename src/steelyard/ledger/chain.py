@@ -9,11 +9,10 @@ Times are kept for openings and charges only: the time of an answer would tell h
 from __future__ import annotations
 
 import hmac
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from steelyard.privacy import canonical
 
 COLUMNS = (
     "sequence",
@@ -60,27 +59,18 @@ class Entry:
         """An entry from a row in the order of COLUMNS."""
         return cls(*row)
 
-    def values(self) -> tuple[Any, ...]:
-        """The row in the order of COLUMNS."""
-        return (*self.content(), self.mac)
+    def authentic(self, key: bytes, before: str) -> bool:
+        """Whether this is the entry that was written after ``before``."""
+        content = tuple(getattr(self, column) for column in COLUMNS[:-1])
+        try:
+            return hmac.compare_digest(tie(key, before, content), self.mac)
+        except (TypeError, ValueError):  # a value that is not even JSON was put into the row
+            return False
 
-    def content(self) -> tuple[Any, ...]:
-        """Everything the hash covers, beside the entry before."""
-        return (
-            self.sequence,
-            self.kind,
-            self.account,
-            self.name,
-            self.request,
-            self.amount,
-            self.delta,
-            self.charge,
-            self.step,
-            self.digest,
-            self.detail,
-            self.at,
-        )
 
-    def link(self, key: bytes, before: str) -> str:
-        """The hash that ties this entry to the one before it."""
-        return hmac.digest(key, canonical([before, *self.content()]), "sha256").hex()
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+
+
+def tie(key: bytes, before: str, content: Sequence[Any]) -> str:
+    """The keyed hash of an entry's content and of the hash before it."""
+    return hmac.digest(key, _encode([before, *content]).encode(), "sha256").hex()

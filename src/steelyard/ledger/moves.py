@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, KeyConflict, LedgerError, OurBug
 from steelyard.ledger.chain import COLUMNS, Entry
-from steelyard.ledger.transaction import Transaction, now
+from steelyard.ledger.transaction import Transaction
 from steelyard.privacy import Currency, Loss, Terms, canonical
 
 Move = Callable[[Transaction], "Standing"]
@@ -53,10 +53,10 @@ def open_account(name: str, terms: Terms) -> Callable[[Transaction], str]:
             "INSERT INTO balances (account, spent, spent_delta, cap, cap_delta) VALUES (?, 0, 0, ?, ?)",
             (name, cap.amount, cap.delta),
         )
-        entry = transaction.append("account", account=name, amount=cap.amount, delta=cap.delta, detail=text, at=now())
-        transaction.execute(
-            "INSERT INTO accounts (name, terms, sequence) VALUES (?, ?, ?)", (name, text, entry.sequence)
+        sequence, _ = transaction.append(
+            "account", account=name, amount=cap.amount, delta=cap.delta, detail=text, at=transaction.now
         )
+        transaction.execute("INSERT INTO accounts (name, terms, sequence) VALUES (?, ?, ?)", (name, text, sequence))
         return text
 
     return move
@@ -70,7 +70,7 @@ def charge(account: str, key: str, request: str, loss: Loss, detail: str) -> Mov
         if row is not None:
             return _resume(transaction, Entry.read(row), request, loss, detail)
         _spend(transaction, account, loss, loss)
-        entry = transaction.append(
+        sequence, head = transaction.append(
             "charge",
             account=account,
             name=key,
@@ -78,9 +78,9 @@ def charge(account: str, key: str, request: str, loss: Loss, detail: str) -> Mov
             amount=loss.amount,
             delta=loss.delta,
             detail=detail,
-            at=now(),
+            at=transaction.now,
         )
-        return Standing(entry.sequence, loss, entry.sequence, entry.mac)
+        return Standing(sequence, loss, sequence, head)
 
     return move
 
@@ -137,9 +137,11 @@ def raise_level(account: str, sequence: int, level: Loss) -> Move:
         more = Loss(level.currency, level.amount - standing.level.amount)
         _spend(transaction, account, more, level)
         detail = canonical({"from": standing.level.amount}).decode()
-        entry = transaction.append("raise", account=account, amount=level.amount, charge=sequence, detail=detail)
+        priced_at, head = transaction.append(
+            "raise", account=account, amount=level.amount, charge=sequence, detail=detail
+        )
         reached = Loss(level.currency, level.amount, standing.level.delta)
-        return Standing(sequence, reached, entry.sequence, entry.mac, standing.answers)
+        return Standing(sequence, reached, priced_at, head, standing.answers)
 
     return move
 

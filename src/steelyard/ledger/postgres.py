@@ -44,6 +44,7 @@ class PostgresLink:
 
     def __init__(self, url: str, shown: str) -> None:
         self._shown = shown
+        self._known = False  # whether the tables are there
         try:
             self._connection = psycopg.connect(url, autocommit=True, connect_timeout=10)
         except psycopg.Error as error:
@@ -89,11 +90,12 @@ class PostgresLink:
     def begin(self) -> tuple[int, str] | None:
         """Lock the head's row; where there is no ledger yet, the right to make one."""
         self.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
-        if not self._is_there():
+        if not (self._known or self._is_there()):
             self.execute("SELECT pg_advisory_xact_lock(?)", (_BIRTH_LOCK,))
             if not self._is_there():
                 self.execute("CREATE SCHEMA IF NOT EXISTS steelyard")
                 return None
+        self._known = True
         row = self.one("SELECT sequence, mac FROM head FOR UPDATE")
         if row is None:
             raise LedgerTampered(f"{self._shown} has lost the head of its chain.", findings=["head: empty"])

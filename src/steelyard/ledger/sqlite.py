@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from steelyard.errors import LedgerError, LedgerForeign, LedgerLocked, LedgerTampered
 from steelyard.ledger import link
 
-_PRAGMAS = (
+_PRAGMAS: tuple[str, ...] = (
     "PRAGMA synchronous = FULL",
     "PRAGMA fullfsync = ON",
     "PRAGMA checkpoint_fullfsync = ON",

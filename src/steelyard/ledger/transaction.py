@@ -7,11 +7,12 @@ it leaves the others alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
-from steelyard.ledger.chain import COLUMNS, Entry
+from steelyard.ledger.chain import COLUMNS, tie
 from steelyard.ledger.guard import GENESIS, Mark
 from steelyard.ledger.link import Link
 
@@ -45,13 +46,31 @@ class Transaction:
         """Run a statement and say how many rows it changed."""
         return self.link.execute(statement, values)
 
-    def append(self, kind: str, **fields: Any) -> Entry:
-        """Add an entry to the chain."""
-        bare = Entry(self.sequence + 1, kind, **fields)
-        entry = replace(bare, mac=bare.link(self.identity.key, self.head))
-        self.link.execute(_INSERT, entry.values())
-        self.sequence, self.head = entry.sequence, entry.mac
-        return entry
+    @cached_property
+    def now(self) -> str:
+        """The time for openings and charges, to the second."""
+        return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def append(
+        self,
+        kind: str,
+        account: str = "",
+        name: str = "",
+        request: str = "",
+        amount: int = 0,
+        delta: int = 0,
+        charge: int = 0,
+        step: int = 0,
+        digest: str = "",
+        detail: str = "",
+        at: str = "",
+    ) -> tuple[int, str]:
+        """Add an entry to the chain; its sequence and the new head."""
+        self.sequence += 1
+        content = (self.sequence, kind, account, name, request, amount, delta, charge, step, digest, detail, at)
+        self.head = tie(self.identity.key, self.head, content)
+        self.link.execute(_INSERT, (*content, self.head))
+        return self.sequence, self.head
 
     def commit(self) -> Mark | None:
         """Write the head back and make everything durable; the new mark, or None if nothing changed."""
@@ -61,8 +80,3 @@ class Transaction:
         self.link.execute("UPDATE head SET sequence = ?, mac = ? WHERE one = 1", (self.sequence, self.head))
         self.link.commit()
         return Mark(self.sequence, self.head, self.identity.name)
-
-
-def now() -> str:
-    """The time for openings and charges, to the second."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

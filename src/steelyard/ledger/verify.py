@@ -56,7 +56,7 @@ class _Replay:
         """Follow one entry; says what is wrong with it."""
         if entry.sequence != self.sequence + 1:
             yield f"entry {self.sequence + 1} is missing (the next one is {entry.sequence})"
-        if not _authentic(entry, self.key, self.head):
+        if not entry.authentic(self.key, self.head):
             yield f"entry {entry.sequence} ({entry.kind}) was changed, or what stood before it was"
         else:
             kinds = {"ledger": self._ledger, "account": self._account, "charge": self._charge, "raise": self._raise}
@@ -168,13 +168,6 @@ def _compare_mark(mark: Mark | None, sequence: int, head: str, name: str) -> Ite
         yield f"entry {mark.sequence} is not the one that was seen: another history was put in its place"
 
 
-def _authentic(entry: Entry, key: bytes, before: str) -> bool:
-    try:
-        return entry.link(key, before) == entry.mac
-    except (TypeError, ValueError):  # a value that is not even JSON was put into the row
-        return False
-
-
 def _object(text: str) -> dict[str, Any]:
     try:
         data = json.loads(text)
@@ -208,7 +201,7 @@ def _entry_at(link: Link, identity: Identity, sequence: int) -> str:
     row = link.one(f"SELECT {columns} FROM entries WHERE sequence = ?", (sequence,))
     before = link.one("SELECT mac FROM entries WHERE sequence = ?", (sequence - 1,)) or (GENESIS,)
     entry = None if row is None else Entry.read(row)
-    return entry.mac if entry and _authentic(entry, identity.key, before[0]) else ""
+    return entry.mac if entry and entry.authentic(identity.key, before[0]) else ""
 
 
 def _caps(link: Link, identity: Identity) -> Iterator[str]:

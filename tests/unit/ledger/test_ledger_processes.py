@@ -1,0 +1,177 @@
+"""Threads, forks and fresh processes on one ledger: nothing is shared that must not be, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.errors import BudgetExceeded, LedgerError, LedgerLocked, LedgerTampered, OurBug
+from steelyard.ledger import Account, Ledger, link, open_account, writer
+from steelyard.ledger.sqlite import SqliteLink
+from steelyard.ledger.store import reach
+from steelyard.ledger.transaction import Transaction
+from steelyard.privacy import Loss, rows
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Account:
+    return open_account(tmp_path / "budget.db", "a", unit=rows(), epsilon="1")
+
+
+def charge(account: Account, key: str) -> int:
+    return account.charge(Loss.pure("0.01"), key=key, request=b"").sequence
+
+
+def in_a_fork(work: Any) -> int:
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+            os._exit(0)
+        except LedgerError:
+            os._exit(4)
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_forked_child_opens_the_ledger_anew(account: Account) -> None:
+    charge(account, "before")
+    assert in_a_fork(lambda: charge(account, "child")) == 0
+    charge(account, "after")
+    assert account.spent == Loss.pure("0.03")
+    assert Ledger(account.location).verify().ok
+
+
+def test_a_fork_in_the_middle_of_other_threads_charges_loses_nothing(account: Account) -> None:
+    threads = [
+        threading.Thread(target=lambda name=name: [charge(account, f"{name}-{number}") for number in range(10)])
+        for name in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    codes = [in_a_fork(lambda name=name: charge(account, f"child-{name}")) for name in range(3)]
+    for thread in threads:
+        thread.join()
+    assert codes == [0, 0, 0]
+    assert account.spent == Loss.pure("0.43")
+    assert Ledger(account.location).verify().ok
+
+
+def test_no_connection_and_no_thread_crosses_a_fork(account: Account) -> None:
+    charge(account, "k")
+    store = reach(account.location)
+    seen: list[object] = []
+    store.writer.pause()
+    seen = [store.writer._link, store.writer._thread]
+    store.writer.resume()
+    assert seen == [None, None]
+
+
+def test_a_pickled_handle_works_in_a_fresh_process(account: Account) -> None:
+    charge(account, "k")
+    code = (
+        "import pickle, sys; from steelyard.privacy import Loss;"
+        f"account = pickle.loads({pickle.dumps(account)!r});"
+        "print(account.charge(Loss.pure('0.5'), key='there', request=b'').sequence, account.spent)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "4 epsilon 0.51"
+    assert account.spent == Loss.pure("0.51")
+
+
+def test_an_in_memory_ledger_says_that_it_lives_in_one_process() -> None:
+    account = open_account(":memory:", "a", unit=rows(), epsilon="1")
+    assert in_a_fork(lambda: charge(account, "k")) == 4
+    code = f"import pickle; pickle.loads({pickle.dumps(account)!r}).spent"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "lives and dies with the process" in done.stderr
+
+
+def test_each_memory_ledger_is_its_own() -> None:
+    one, two = (open_account(":memory:", "a", unit=rows(), epsilon="1") for _ in range(2))
+    charge(one, "k")
+    assert (one.location != two.location, str(two.spent)) == (True, "epsilon 0")
+
+
+def test_a_locked_ledger_says_so_and_charges_nothing(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "WAIT", 0.2)
+    holder = SqliteLink(account.location, "here", create=False)
+    holder.begin()
+    with pytest.raises(LedgerLocked, match=r"locked by another process for 0\.2 seconds; nothing was charged"):
+        charge(account, "k")
+    holder.rollback()
+    holder.close()
+    charge(account, "k")
+    assert account.spent == Loss.pure("0.01")
+
+
+def test_a_refused_move_leaves_the_others_of_its_group_alone(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hold the writer back until all wait, so that one group has good, refused and broken moves in it."""
+    store, groups = reach(account.location), list[int]()
+    run = writer.Writer._run
+
+    def noting(self: writer.Writer, group: list[writer._Move]) -> None:
+        groups.append(len(group))
+        run(self, group)
+
+    monkeypatch.setattr(writer.Writer, "_run", noting)
+    gate = threading.Event()
+    outcomes: dict[str, object] = {}
+
+    def attempt(key: str, epsilon: str) -> None:
+        try:
+            outcomes[key] = account.charge(Loss.pure(epsilon), key=key, request=b"").level
+        except BudgetExceeded as error:
+            outcomes[key] = error.remaining
+
+    def broken(transaction: Transaction) -> None:
+        transaction.append("charge", account="a", name="ghost")
+        raise ZeroDivisionError
+
+    def bug() -> None:
+        with pytest.raises(OurBug, match="ZeroDivisionError"):
+            store.write(broken)
+
+    crew = [threading.Thread(target=store.write, args=(lambda _: gate.wait(),))]
+    crew[0].start()
+    crew += [threading.Thread(target=attempt, args=(f"k{number}", "0.3")) for number in range(5)]
+    crew.append(threading.Thread(target=bug))
+    for thread in crew[1:]:
+        thread.start()
+    while store.writer._queue.qsize() < 6:
+        pass
+    gate.set()
+    for thread in crew:
+        thread.join()
+    assert max(groups) >= 6
+    assert sorted(map(str, outcomes.values())) == ["epsilon 0.1"] * 2 + ["epsilon 0.3"] * 3
+    assert account.spent == Loss.pure("0.9")
+    assert Ledger(account.location).verify().ok
+
+
+def test_the_writer_goes_away_when_idle_and_comes_back(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "IDLE", 0.05)
+    store = reach(account.location)
+    charge(account, "a")
+    thread = store.writer._thread
+    if thread is not None:
+        thread.join(10)
+    assert store.writer._link is None
+    charge(account, "b")
+    assert account.spent == Loss.pure("0.02")
+
+
+def test_a_file_replaced_under_an_open_handle_is_noticed(account: Account) -> None:
+    charge(account, "k")
+    path = Path(account.location)
+    path.rename(path.with_suffix(".moved"))
+    with pytest.raises(LedgerTampered, match="removed or replaced while it was in use"):
+        charge(account, "l")
