@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from steelyard.bounding.gradual import GradualSum
 from steelyard.bounding.profile import ContributionProfile, Profile
+from steelyard.bounding.spread import Histogram, Mean, Quantile
 from steelyard.bounding.totals import Count, CountUsers, Sum
 
-__all__ = ["ContributionProfile", "Count", "CountUsers", "GradualSum", "Profile", "Sum"]
+__all__ = ["ContributionProfile", "Count", "CountUsers", "GradualSum", "Histogram", "Mean", "Profile", "Quantile", "Sum"]

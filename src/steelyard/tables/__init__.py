@@ -13,5 +13,6 @@ from steelyard.tables.sampling import Limits
 from steelyard.tables.sources import read
 from steelyard.tables.table import Table
 from steelyard.tables.totals import Bounded
+from steelyard.tables.vectors import Bins
 
-__all__ = ["LIMIT", "Bounded", "Capped", "Limits", "Quantity", "Table", "read"]
+__all__ = ["LIMIT", "Bins", "Bounded", "Capped", "Limits", "Quantity", "Table", "read"]

@@ -25,7 +25,7 @@ SATURATION = 2**50
 
 MOST_KEYS = 2**22
 _SMALL = "decimal(16, 0)"  # holds SATURATION + 1
-_NORM = "decimal(22, 0)"  # holds MOST_KEYS * SATURATION; a product of the two types fits 38 digits
+NORM = "decimal(22, 0)"  # holds MOST_KEYS * SATURATION; a product of the two types fits 38 digits
 _ROOT = "decimal(19, 0)"  # holds the root of MOST_KEYS * SATURATION^2; its square fits 38 digits
 # Products are taken of 19 digits or more: DuckDB keeps a product of two shorter decimals within 18.
 
@@ -53,17 +53,17 @@ def capped_by_key(
     chosen = rows.filter(wanted)
     if unit.column is None:
         single = chosen.select(k=key, **quantities)
-        return _by_key(single, {f"s{i}": _clamp(single[f"q{i}"], part.cap) for i, part in enumerate(parts)}, engine)
-    chosen = chosen.filter(chosen[unit.column].notnull())
+        return _by_key(single, {f"s{i}": clamp(single[f"q{i}"], part.cap) for i, part in enumerate(parts)}, engine)
+    chosen = chosen.filter(identity(rows[unit.column]).notnull())
     units = chosen.select(u=identity(rows[unit.column]), k=key, **quantities)
     pairs = keep_keys(_pairs(keep_rows_per_key(units, limits), len(parts), engine), limits)
     joined = pairs.left_join(_over(pairs, parts, engine), "u")
-    return _by_key(joined, {f"s{i}": _scaled(joined, i, part.cap) for i, part in enumerate(parts)}, engine)
+    return _by_key(joined, {f"s{i}": scaled(joined, i, part.cap) for i, part in enumerate(parts)}, engine)
 
 
 def _pairs(units: Any, parts: int, engine: str) -> Any:
     """One row per unit and key with the saturated totals."""
-    sums = {f"t{i}": _clamp(wide_sum(units[f"q{i}"], engine), SATURATION).cast("int64") for i in range(parts)}
+    sums = {f"t{i}": clamp(wide_sum(units[f"q{i}"], engine), SATURATION).cast("int64") for i in range(parts)}
     return units.group_by("u", "k").agg(**sums)
 
 
@@ -76,7 +76,7 @@ def _over(pairs: Any, parts: Sequence[Capped], engine: str) -> Any:
     above = [units[f"n{i}"] > wide(part.cap if part.norm == "l1" else part.cap**2) for i, part in enumerate(parts)]
     over = units.filter(ibis.or_(*above))
     norms = {
-        f"m{i}": over[f"n{i}"].cast(_NORM) if part.norm == "l1" else _root(over[f"n{i}"]).cast(_NORM)
+        f"m{i}": over[f"n{i}"].cast(NORM) if part.norm == "l1" else _root(over[f"n{i}"]).cast(NORM)
         for i, part in enumerate(parts)
     }
     return over.select(u=over.u, o=ibis.literal(True), **norms)
@@ -98,7 +98,7 @@ def _root(square: Any) -> Any:
     return ibis.cases(*[(root * root >= square, root) for root in roots], else_=ibis.null(_ROOT))
 
 
-def _scaled(joined: Any, i: int, cap: int) -> Any:
+def scaled(joined: Any, i: int, cap: int) -> Any:
     """The part's total, scaled toward zero where its unit is above the cap."""
     import ibis
 
@@ -120,18 +120,20 @@ def _by_key(pairs: Any, sums: dict[str, Any], engine: str) -> Any:
     return added.group_by("k").agg(n=added.count(), **{name: wide_sum(added[name], engine) for name in sums})
 
 
-def _clamp(total: Any, bound: int) -> Any:
+def clamp(total: Any, bound: int) -> Any:
+    """A total held inside [-bound, bound]."""
     import ibis
 
-    lower, upper = (wide(-bound), wide(bound)) if total.type().is_decimal() else (_whole(-bound), _whole(bound))
+    lower, upper = (wide(-bound), wide(bound)) if total.type().is_decimal() else (whole(-bound), whole(bound))
     return ibis.greatest(ibis.least(total, upper), lower)
 
 
-def _whole(value: int) -> Any:
+def whole(value: int) -> Any:
+    """An int64 literal."""
     import ibis
 
     return ibis.literal(value, "int64")
 
 
 def _zero() -> Any:
-    return _whole(0)
+    return whole(0)

@@ -34,12 +34,11 @@ def key_column(rows: Any, by: str) -> tuple[Any, Any]:
     kind = kind_of(column.type())
     if kind not in _TYPES:
         raise TableError(f"column {by!r} holds {kind} values and cannot be a key; use one of {', '.join(_TYPES)}.")
-    if kind == "float":
-        return identity(column), column.notnull() & ~column.isnan()
     if kind == "integer":
         signed = not column.type().is_unsigned_integer() or column.type().nbytes < 8
         column = column.cast("int64" if signed else "decimal(38, 0)")
-    return column, column.notnull()
+    key = identity(column)
+    return key, key.notnull()
 
 
 def check_keys(kind: str, keys: Sequence[Any], by: str) -> list[Any]:

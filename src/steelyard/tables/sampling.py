@@ -70,7 +70,7 @@ def keep_rows_per_key(units: Any, limits: Limits) -> Any:
 
 def keep_rows(rows: Any, column: str, columns: Sequence[str], limit: int, secret: bytes) -> Any:
     """At most ``limit`` rows of each unit, with the given columns; rows without a unit are dropped."""
-    known = rows.filter(rows[column].notnull())
+    known = rows.filter(identity(rows[column]).notnull())
     for name in columns:
         if kind_of(known[name].type()) not in GROUPABLE:
             raise TableError(f"column {name!r} cannot be compared between rows; name the columns to keep without it.")

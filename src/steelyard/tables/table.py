@@ -17,12 +17,13 @@ from steelyard.errors import ColumnMissing, InvalidTask, TableError
 from steelyard.privacy import Unit
 from steelyard.tables import sampling, totals
 from steelyard.tables.engine import Engine
-from steelyard.tables.keyed import MOST_KEYS, Capped, capped_by_key
+from steelyard.tables.keyed import MOST_KEYS, SATURATION, Capped, capped_by_key
 from steelyard.tables.keys import check_keys, is_wanted, key_column
 from steelyard.tables.quantity import Quantity
 from steelyard.tables.sampling import Limits
 from steelyard.tables.schema import GROUPABLE, NUMERIC, kind_of
 from steelyard.tables.totals import Bounded
+from steelyard.tables.vectors import Bins, Side, known, sides_in_ball
 
 
 class Table:
@@ -121,6 +122,29 @@ class Table:
             raise InvalidTask(f"keys that are not public need max_keys, an integer from 1 to {MOST_KEYS}.")
         key, known = self._key(unit, parts, by)
         return self._by_key(unit, parts, key, known, limits)
+
+    def sums_by_bin(self, unit: Unit, part: Capped, bins: Bins) -> list[int]:
+        """Capped sums by the bins of a column, one integer per bin.
+
+        *Privacy:* one unit added or removed moves the vector by at most the part's cap in its norm. Rows without a
+        finite value are in no bin.
+        """
+        self._check(unit, [part.quantity, bins.quantity])
+        there = known(self._rows, str(bins.quantity.column))
+        found = self._by_key(unit, [part], bins.expression(self._rows), there, Limits())
+        return [found.get(index, (0, [0]))[1][0] for index in range(len(bins.edges) - 1)]
+
+    def sums_by_side(self, unit: Unit, quantity: Quantity, low: int, high: int, cap: int) -> tuple[int, int]:
+        """How far all values lie above ``low``, and below ``high``, each value clamped between them first.
+
+        *Privacy:* one unit added or removed moves the pair by at most ``cap`` in L1 norm; a unit with more is scaled.
+        """
+        self._check(unit, [quantity])
+        if isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= SATURATION:
+            raise InvalidTask(f"the cap on a unit's sides must be an integer from 1 to 2^50; got {cap!r}.")
+        sides = Side(quantity, low, high, True), Side(quantity, low, high, False)
+        above, below = self._numbers(sides_in_ball(self._rows, unit, sides, cap, self.engine))
+        return above, below
 
     def keep_rows(
         self, unit: Unit, rows: int, secret: bytes | None = None, columns: Sequence[str] | None = None

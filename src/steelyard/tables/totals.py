@@ -3,7 +3,7 @@
 Rows become integers, a unit's integers are added in wide integers, the total is clamped, the clamped totals are added
 in wide integers. No float is ever added, so neither order nor size can change an answer; the widths are chosen so
 that no sum can overflow (decimal(38): 10^38 against 2^53 per row and 2^80 per unit).
-Law: rows without a unit belong to nobody and are dropped; everything else of a unit goes into its one total.
+Law: rows whose unit is null or NaN belong to nobody and are dropped; everything else of a unit goes into its one total.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 from steelyard.errors import InvalidTask
 from steelyard.privacy import Unit
@@ -22,6 +22,13 @@ WIDEST = 2**80
 """The largest absolute bound or edge of a unit's total."""
 
 WIDE = "decimal(38, 0)"
+
+
+class RowInteger(Protocol):
+    """A total function from a row to an integer."""
+
+    def expression(self, table: Any) -> Any:
+        """As an Ibis expression of type int64, never null."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +69,13 @@ def wide(value: int) -> Any:
 
 
 def identity(column: Any) -> Any:
-    """A column to group by: floats with one zero, so that -0.0 and 0.0 are one unit or key, as all NaN are."""
+    """A column to group by: -0.0 is 0.0, and NaN is missing, as null is."""
     import ibis
 
     if not column.type().is_floating():
         return column
     number = column.cast("float64")
-    return ibis.cases((number == double(0.0), double(0.0)), else_=number)
+    return ibis.cases((number.isnan(), ibis.null("float64")), (number == double(0.0), double(0.0)), else_=number)
 
 
 def wide_sum(column: Any, engine: str) -> Any:
@@ -84,7 +91,7 @@ def unit_count(rows: Any, unit: Unit) -> Any:
     return units.agg(n=units.count(where=units.u.notnull()))
 
 
-def unit_totals(rows: Any, unit: Unit, quantities: Sequence[Quantity], engine: str) -> Any:
+def unit_totals(rows: Any, unit: Unit, quantities: Sequence[RowInteger], engine: str) -> Any:
     """One row per unit ``u`` with its totals ``t0``, ``t1``, … as wide integers; a null ``u`` stands for nobody."""
     import ibis
 

@@ -1,0 +1,278 @@
+"""``Mean``, ``Quantile`` and ``Histogram``: what the values of a column look like, with bounds on every value.
+
+A row counts once, a unit for at most ``cap`` rows; a unit with more is weighed down as a whole (each of its rows by
+cap / rows), so nothing depends on which rows came first. Mean: one noisy pair (how far values lie above the lower
+and below the upper bound) gives sum and count at one price (Kulesza, Suresh and Wang 2024). Quantile: the exponential
+mechanism on a public grid (Smith 2011; several at once as Kaplan, Schnapp and Stemmer 2022). Proofs: mean.md,
+quantile.md. Bounds and grids are public (law 6).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+from steelyard.bounding.amounts import FINENESS, Amount, Spend, bound, check_unit, noise_error, norm_of
+from steelyard.bounding.caps import mechanism_of
+from steelyard.bounding.ranks import QuantileSearch
+from steelyard.errors import InvalidTask
+from steelyard.mechanisms import Gaussian, Laplace
+from steelyard.noise import Noise
+from steelyard.privacy import Event, Number, Terms, exact, positive
+from steelyard.release import Error, Outcome
+from steelyard.tables import LIMIT, Bins, Capped, Quantity, Table
+
+_MOST_BINS = 4096
+
+
+def row_cap(cap: int | None, terms: Terms) -> int:
+    """The public cap on one unit's rows; one where the unit is the row."""
+    if terms.unit.kind == "rows":
+        return 1
+    if cap is None:
+        raise InvalidTask("give cap=, the most rows one unit may count for; it must be public knowledge.")
+    return cap
+
+
+def check_cap(cap: int | None) -> None:
+    """A cap is a whole number of rows."""
+    if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= 2**30):
+        raise InvalidTask(f"cap must be a whole number of rows, at least 1; got {cap!r}.")
+
+
+def check_range(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
+    """Public bounds of one value."""
+    low, high = bound(lower, "lower"), bound(upper, "upper")
+    if low >= high:
+        raise InvalidTask(f"upper ({upper!r}) must be above lower ({lower!r}).")
+    return low, high
+
+
+def keep_exact(task: Any, **numbers: Number | None) -> None:
+    """Keep a task's numbers exactly, so that equal requests are equal bytes."""
+    for name, value in numbers.items():
+        if value is not None:
+            read = positive(value, name) if name in ("epsilon", "mu", "resolution") else exact(value, name)
+            object.__setattr__(task, name, read)
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean of a column whose values lie between public bounds; values outside are moved to the nearest bound.
+
+    *Privacy:* one unit moves the pair of sums by at most ``cap`` rows' worth in L1 norm. *Accuracy:* ``error`` is
+    calibrated from the released count. *Cost:* exactly ``epsilon``. Rows without a finite value are left out.
+    """
+
+    column: str
+    epsilon: Number | None = None
+    lower: Number = 0
+    upper: Number = 1
+    cap: int | None = None
+    mu: Number | None = None
+
+    def __post_init__(self) -> None:
+        check_range(self.lower, self.upper)
+        check_cap(self.cap)
+        keep_exact(self, epsilon=self.epsilon, mu=self.mu, lower=self.lower, upper=self.upper)
+
+    def check(self, table: Table, terms: Terms) -> None:
+        """Refuse what the schema or the account rule out."""
+        check_unit(terms)
+        row_cap(self.cap, terms)
+        table.require_numeric(self.column)
+
+    def event(self, table: Table, terms: Terms) -> Event:
+        """One noisy pair."""
+        return self._parts(terms)[1].event
+
+    def predict(self, terms: Terms) -> Error | None:
+        """Unknown before a count is: the error falls with the number of rows."""
+        return None
+
+    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
+        """Bound, add up both sides, noise, divide."""
+        steps, mechanism = self._parts(terms)
+        lower, upper = check_range(self.lower, self.upper)
+        step = (upper - lower) / steps
+        low = math.floor(lower / step)
+        pair = table.sums_by_side(terms.unit, Quantity(self.column, step), low, low + steps, mechanism_size(mechanism))
+        above, below = mechanism.release(pair, noise)
+        share = min(max(above / (above + below), 0.0), 1.0) if above + below > 0 else 0.5
+        count = max((above + below) / steps, 0.0)
+        point = {"cap": row_cap(self.cap, terms), "rows": round(count)}
+        return Outcome(float(lower) + share * float(upper - lower), self._error(mechanism, share, above + below), point)
+
+    def present(self, value: Any) -> Any:
+        """A number."""
+        return value
+
+    def _parts(self, terms: Terms) -> tuple[int, Laplace | Gaussian]:
+        """How many grid steps lie between the bounds, and the noise."""
+        spend, cap = Spend.read(self.epsilon, self.mu, terms), row_cap(self.cap, terms)
+        lower, upper = check_range(self.lower, self.upper)
+        finest = math.floor(LIMIT / 2 * (upper - lower) / max(abs(lower), abs(upper)))
+        steps = max(1, min(spend.micro * FINENESS // cap, finest, 2**50 // cap))
+        return steps, spend.mechanism(cap * steps)
+
+    def _error(self, mechanism: Laplace | Gaussian, share: float, whole: int) -> Error:
+        lower, upper = check_range(self.lower, self.upper)
+        span = float(upper - lower)
+        gaussian = isinstance(mechanism, Gaussian)
+        deviation = float(mechanism.sigma) if isinstance(mechanism, Gaussian) else math.sqrt(2) * float(mechanism.scale)
+        spread = span * deviation * math.hypot(share, 1 - share) / max(whole, 1)
+        usual, far = (math.sqrt(2 / math.pi), 1.96) if gaussian else (0.75, 2.12)
+        return Error(min(usual * spread, span), min(far * spread, span))
+
+
+def mechanism_size(mechanism: Laplace | Gaussian) -> int:
+    """The sensitivity a mechanism was built for."""
+    return mechanism.sensitivity or 0
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many rows lie between each two public edges; values outside go to the end bins.
+
+    *Privacy:* one unit moves the counts by at most ``cap`` in the noise's norm. *Cost:* exactly ``epsilon``.
+    """
+
+    column: str
+    epsilon: Number | None = None
+    edges: Sequence[Number] = ()
+    cap: int | None = None
+    mu: Number | None = None
+
+    def __post_init__(self) -> None:
+        exact_edges = tuple(bound(edge, "edges") for edge in self.edges)
+        if not 2 <= len(exact_edges) <= _MOST_BINS or any(a >= b for a, b in pairwise(exact_edges)):
+            raise InvalidTask(f"edges must be 2 to {_MOST_BINS} public numbers in ascending order.")
+        check_cap(self.cap)
+        object.__setattr__(self, "edges", exact_edges)
+        keep_exact(self, epsilon=self.epsilon, mu=self.mu)
+
+    def check(self, table: Table, terms: Terms) -> None:
+        """Refuse what the schema or the account rule out."""
+        check_unit(terms)
+        row_cap(self.cap, terms)
+        table.require_numeric(self.column)
+
+    def event(self, table: Table, terms: Terms) -> Event:
+        """One noisy vector."""
+        return mechanism_of(Spend.read(self.epsilon, self.mu, terms)).event
+
+    def predict(self, terms: Terms) -> Error:
+        """The error of each count, before anything is spent."""
+        amount, mechanism = self._parts(terms)
+        return noise_error(mechanism, amount.step)
+
+    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
+        """Bound, count, noise; counts are rounded to whole rows after the noise."""
+        amount, mechanism = self._parts(terms)
+        step, places = on_grid(self.edges)
+        part = Capped(Quantity(None, amount.step), amount.upper, norm_of(mechanism))
+        counts = table.sums_by_bin(terms.unit, part, Bins(Quantity(self.column, step), places))
+        values = [round(amount.back(noised)) for noised in mechanism.release(counts, noise)]
+        edges = [float(edge) for edge in self.edges]
+        shown = [[edges[i], edges[i + 1], value] for i, value in enumerate(values)]
+        return Outcome(shown, noise_error(mechanism, amount.step), {"cap": row_cap(self.cap, terms)})
+
+    def present(self, value: Any) -> Any:
+        """A dictionary from (low, high) to the count."""
+        return {(low, high): count for low, high, count in value}
+
+    def _parts(self, terms: Terms) -> tuple[Amount, Laplace | Gaussian]:
+        spend = Spend.read(self.epsilon, self.mu, terms)
+        return Amount.of_values(Fraction(0), Fraction(row_cap(self.cap, terms)), spend), mechanism_of(spend)
+
+
+def on_grid(edges: Sequence[Any]) -> tuple[Fraction, tuple[int, ...]]:
+    """A grid as fine as integers allow, and the edges on it; a value is misplaced only within half a step of an edge."""
+    step = max(abs(edge) for edge in edges) / (LIMIT // 4)
+    whole = Fraction(1, math.lcm(*(edge.denominator for edge in edges)))
+    if whole > step:
+        step = whole / 2 ** math.floor(math.log2(whole / step))
+    places = tuple(math.floor(edge / step + Fraction(1, 2)) for edge in edges)
+    if len(set(places)) != len(places):
+        raise InvalidTask("edges lie too close together for their size.")
+    return step, places
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """One or several quantiles of a column, as points of a public grid between ``lower`` and ``upper``.
+
+    *Privacy:* the exponential mechanism on ranks; one unit moves a rank by at most ``cap`` rows. *Accuracy:* ``error``
+    is in rows of rank, not in values. *Cost:* exactly ``epsilon`` for all quantiles together.
+    """
+
+    column: str
+    epsilon: Number | None = None
+    quantile: Number | Sequence[Number] = Fraction(1, 2)
+    lower: Number = 0
+    upper: Number = 1
+    cap: int | None = None
+    resolution: Number | None = None
+    mu: Number | None = None
+
+    def __post_init__(self) -> None:
+        lower, upper = check_range(self.lower, self.upper)
+        check_cap(self.cap)
+        keep_exact(self, epsilon=self.epsilon, mu=self.mu, lower=lower, upper=upper, resolution=self.resolution)
+        many = isinstance(self.quantile, list | tuple)
+        asked = tuple(exact(q, "quantile") for q in (self.quantile if many else (self.quantile,)))  # type: ignore
+        if not asked or any(not 0 < q < 1 for q in asked) or list(asked) != sorted(set(asked)):
+            raise InvalidTask("quantiles must lie strictly between 0 and 1, ascending, none twice.")
+        object.__setattr__(self, "quantile", asked if many else asked[0])
+        _ = self._bins
+
+    def check(self, table: Table, terms: Terms) -> None:
+        """Refuse what the schema or the account rule out."""
+        check_unit(terms)
+        row_cap(self.cap, terms)
+        table.require_numeric(self.column)
+
+    def event(self, table: Table, terms: Terms) -> Event:
+        """One choice per level of the search."""
+        return self._search(terms).event
+
+    def predict(self, terms: Terms) -> Error:
+        """The rank error to expect, before anything is spent."""
+        return self._search(terms).error(len(self._bins[1]))
+
+    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
+        """Count by fine bins, search."""
+        step, edges = self._bins
+        search = self._search(terms)
+        part = Capped(Quantity(None, Fraction(1, search.weight)), search.cap * search.weight)
+        counts = table.sums_by_bin(terms.unit, part, Bins(Quantity(self.column, step), edges))
+        values = [float(edges[place] * step) for place in search.run(counts, noise)]
+        point = {"cap": search.cap, "resolution": float((edges[1] - edges[0]) * step)}
+        return Outcome(values if isinstance(self.quantile, tuple) else values[0], self.predict(terms), point)
+
+    def present(self, value: Any) -> Any:
+        """A number, or one number per quantile."""
+        return value
+
+    def _search(self, terms: Terms) -> QuantileSearch:
+        asked = self.quantile if isinstance(self.quantile, tuple) else (self.quantile,)
+        spend = Spend.read(self.epsilon, self.mu, terms)
+        return QuantileSearch(tuple(Fraction(q) for q in asked), row_cap(self.cap, terms), spend)
+
+    @property
+    def _bins(self) -> tuple[Fraction, tuple[int, ...]]:
+        """The grid's step and the evenly spaced edges in steps; candidates are the edges."""
+        lower, upper = check_range(self.lower, self.upper)
+        wanted = (upper - lower) / 1000 if self.resolution is None else Fraction(self.resolution)
+        count = math.ceil((upper - lower) / wanted)
+        if count > _MOST_BINS:
+            raise InvalidTask(f"resolution is too fine: at most {_MOST_BINS} steps may lie between the bounds.")
+        step = wanted / 64
+        low = math.floor(lower / step)
+        if abs(low) + 64 * count > LIMIT // 2:
+            raise InvalidTask("the bounds are too large for this resolution.")
+        return step, tuple(low + 64 * i for i in range(count + 1))

@@ -1,0 +1,89 @@
+"""A unit's rows as a short vector of integers inside a ball: bins of a value, or its two distances from its bounds.
+
+Bins: each row stands in one bin of a public grid. Sides: a row's value x between public bounds counts x - low on one
+side and high - x on the other, so that the two always add up to high - low and one noisy pair gives sum and count at
+the price of one (Kulesza, Suresh and Wang 2024). A unit beyond its cap is scaled down as a whole, not cut off.
+Law: rows whose value is missing, NaN or infinite are in no bin and on no side; nothing here can fail on data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from steelyard.errors import InvalidTask
+from steelyard.privacy import Unit
+from steelyard.tables.keyed import NORM, SATURATION, clamp, scaled, whole
+from steelyard.tables.quantity import LARGEST, LIMIT, Quantity, as_double, double
+from steelyard.tables.totals import check_edges, unit_totals, wide, wide_sum
+
+
+def known(rows: Any, column: str) -> Any:
+    """The condition that a value is there and finite."""
+    return (as_double(rows[column]).abs() <= double(LARGEST)).fill_null(False)
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Half-open bins [edge, next edge) of a quantity; what lies outside goes to the end bins."""
+
+    quantity: Quantity
+    edges: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.quantity.column is None:
+            raise InvalidTask("bins are of a column.")
+        check_edges(self.edges)
+
+    def expression(self, table: Any) -> Any:
+        """The index of a row's bin, by division where the edges are evenly spaced."""
+        import ibis
+
+        value, inner = self.quantity.expression(table), self.edges[1:-1]
+        width = self.edges[1] - self.edges[0]
+        if inner and all(edge == self.edges[0] + i * width for i, edge in enumerate(self.edges)):
+            inside = ibis.greatest(ibis.least(value, whole(self.edges[-1] - 1)), whole(self.edges[0]))
+            return ((inside - whole(self.edges[0])) // whole(width)).cast("int64")
+        steps = [(value < whole(edge), whole(index)) for index, edge in enumerate(inner)]
+        return ibis.cases(*steps, else_=whole(len(inner))) if steps else whole(0)
+
+
+@dataclass(frozen=True)
+class Side:
+    """How far a row's value, clamped to [low, high], is above ``low`` or below ``high``; 0 where there is no value."""
+
+    quantity: Quantity
+    low: int
+    high: int
+    above: bool
+
+    def __post_init__(self) -> None:
+        if self.quantity.column is None or not -LIMIT <= self.low < self.high <= LIMIT:
+            raise InvalidTask("a side needs a column and low below high, both within the grid.")
+
+    @property
+    def column(self) -> str | None:
+        """The column that is read."""
+        return self.quantity.column
+
+    def expression(self, table: Any) -> Any:
+        """The distance as an Ibis expression of type int64, never null."""
+        import ibis
+
+        value = ibis.greatest(ibis.least(self.quantity.expression(table), whole(self.high)), whole(self.low))
+        distance = value - whole(self.low) if self.above else whole(self.high) - value
+        return ibis.cases((known(table, str(self.column)), distance), else_=whole(0))
+
+
+def sides_in_ball(rows: Any, unit: Unit, sides: tuple[Side, Side], cap: int, engine: str) -> Any:
+    """One row: both sides added up over units, each unit's pair scaled into the L1 ball of radius ``cap``."""
+    import ibis
+
+    units = unit_totals(rows, unit, sides, engine)
+    named = units.filter(units.u.notnull())
+    pair = {f"t{i}": clamp(named[f"t{i}"], SATURATION).cast("int64") for i in range(2)}
+    held = named.select(**pair)
+    norm = (held.t0 + held.t1).cast(NORM)
+    over = ibis.cases((norm > wide(cap), ibis.literal(True)), else_=ibis.null("boolean"))
+    joined = held.select("t0", "t1", m0=norm, m1=norm, o=over)
+    return joined.agg(**{f"s{i}": wide_sum(scaled(joined, i, cap), engine) for i in range(2)})
