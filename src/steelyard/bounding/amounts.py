@@ -99,6 +99,12 @@ def noise_error(mechanism: Laplace | Gaussian, step: Fraction, bias: float | Non
     return Error(scale, scale * math.log(20), bias)
 
 
+def sigma_for(squared_sensitivity: int, cost: int) -> Fraction:
+    """The smallest sigma on a fine grid whose price is at most, and so exactly, ``cost``: rounded up, never down."""
+    bits = cost.bit_length() * 3 // 2 + 4
+    return Fraction(math.isqrt((squared_sensitivity * MICRO**2 << 2 * bits) // cost) + 1, 1 << bits)
+
+
 def check_unit(terms: Terms) -> None:
     """Totals protect users or rows; label and holdout accounts pay for other things."""
     if terms.unit.kind not in ("users", "rows"):

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from steelyard.bounding.amounts import Amount, Spend, check_unit, noise_error
+from steelyard.bounding.amounts import Amount, Spend, check_unit, noise_error, sigma_for
 from steelyard.bounding.totals import Sum
 from steelyard.desk import Desk
 from steelyard.errors import CurrencyMismatch, InvalidTask
@@ -100,9 +100,3 @@ class SumPath:
 def step_of(sensitivity: int, cost: int) -> Gaussian:
     """The measurement whose price is exactly ``cost`` (1e-12 of mu squared)."""
     return Gaussian(sensitivity, sigma_for(sensitivity**2, cost))
-
-
-def sigma_for(squared_sensitivity: int, cost: int) -> Fraction:
-    """The smallest sigma on a fine grid whose price is at most, and so exactly, ``cost``: rounded up, never down."""
-    bits = cost.bit_length() * 3 // 2 + 4
-    return Fraction(math.isqrt((squared_sensitivity * MICRO**2 << 2 * bits) // cost) + 1, 1 << bits)

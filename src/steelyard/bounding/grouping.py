@@ -1,4 +1,4 @@
-"""Where a total is asked for: once for the whole table, or once per public key."""
+"""Where a total is asked for: once for the whole table, once per public key, or once per key that is found."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ class Grouping:
         """Check what a task was given; says what to do when something is missing."""
         if by is None and not (keys is None and max_keys is None and rows_per_key is None):
             raise InvalidTask("keys, max_keys and rows_per_key belong to by=; say which column holds the keys.")
-        if by is not None and keys is None:
-            raise InvalidTask(f"by={by!r} needs the public list keys=[...]: which keys occur is itself private.")
+        if by is not None and keys is None and max_keys is None:
+            raise InvalidTask(
+                f"by={by!r} needs the public list keys=[...]: which keys occur is itself private. To find them privately "
+                "(on an account that sets additive_delta= aside) give max_keys=, the most keys one unit may reach."
+            )
         if keys is not None and (len(keys) == 0 or len(set(keys)) != len(keys)):
             raise InvalidTask("keys must be a non-empty list without repeats.")
         for name, value in (("max_keys", max_keys), ("rows_per_key", rows_per_key)):
@@ -53,6 +56,11 @@ class Grouping:
         limits = Limits(self.max_keys, self.rows_per_key)
         return table.sums_by_key(unit, [Capped(quantity, amount.upper, norm)], self.by, self.keys, limits)[0]
 
+    @property
+    def found(self) -> bool:
+        """Whether the keys are to be found in the rows, privately."""
+        return self.by is not None and self.keys is None
+
     def label(self, values: list[Any]) -> Any:
         """One value, or pairs of key and value, as JSON."""
         if self.keys is None:
@@ -61,4 +69,6 @@ class Grouping:
 
     def present(self, value: Any) -> Any:
         """What ``label`` made, as a person wants it: a number, or a dictionary by key."""
+        if self.found:
+            return dict(value)
         return value if self.keys is None else {key: item for key, (_, item) in zip(self.keys, value, strict=True)}

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from steelyard.bounding.amounts import Amount, Spend, check_unit, noise_error, norm_of
+from steelyard.bounding.amounts import Amount, Spend, check_unit, noise_error, norm_of, sigma_for
 from steelyard.bounding.caps import Cap, CapRule, mechanism_of
+from steelyard.bounding.found import SHARE, FoundKeys, both
 from steelyard.bounding.grouping import Grouping
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
@@ -65,17 +66,16 @@ class Sum:
 
     def event(self, table: Table, terms: Terms) -> Event:
         """The choice of the cap, if it is private, and one noisy vector."""
-        return self._rule.event(Spend.read(self.epsilon, self.mu, terms))
+        return event_of(self._rule, self._grouping, Spend.read(self.epsilon, self.mu, terms), terms)
 
     def predict(self, terms: Terms) -> Error | None:
         """The error to expect, before anything is spent; ``None`` where it depends on a cap not yet chosen."""
-        return predict(self._rule, Spend.read(self.epsilon, self.mu, terms))
+        return predict(self._rule, self._grouping, Spend.read(self.epsilon, self.mu, terms), terms)
 
     def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
         """Bound, sum, noise."""
         spend = Spend.read(self.epsilon, self.mu, terms)
-        values, error, point = total(table, noise, terms, self.column, self._rule, self._grouping, spend)
-        return Outcome(self._grouping.label(values), error, point)
+        return total(table, noise, terms, self.column, self._rule, self._grouping, spend)
 
     def present(self, value: Any) -> Any:
         """A number, or a dictionary by key."""
@@ -120,17 +120,16 @@ class Count:
 
     def event(self, table: Table, terms: Terms) -> Event:
         """The choice of the cap, if it is private, and one noisy vector."""
-        return self._rule(terms).event(Spend.read(self.epsilon, self.mu, terms))
+        return event_of(self._rule(terms), self._grouping, Spend.read(self.epsilon, self.mu, terms), terms)
 
     def predict(self, terms: Terms) -> Error | None:
         """The error to expect, before anything is spent; ``None`` where it depends on a cap not yet chosen."""
-        return predict(self._rule(terms), Spend.read(self.epsilon, self.mu, terms))
+        return predict(self._rule(terms), self._grouping, Spend.read(self.epsilon, self.mu, terms), terms)
 
     def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
         """Bound, count, noise; a count is rounded to whole rows after the noise."""
         spend = Spend.read(self.epsilon, self.mu, terms)
-        values, error, point = total(table, noise, terms, None, self._rule(terms), self._grouping, spend)
-        return Outcome(self._grouping.label([round(value) for value in values]), error, point)
+        return total(table, noise, terms, None, self._rule(terms), self._grouping, spend)
 
     def present(self, value: Any) -> Any:
         """A number, or a dictionary by key."""
@@ -170,8 +169,9 @@ class CountUsers:
         self._grouping.check(table)
 
     def event(self, table: Table, terms: Terms) -> Event:
-        """One noisy vector."""
-        return self._mechanism(terms).event
+        """One noisy vector, or the keys that reach their threshold."""
+        found = self._found(terms)
+        return self._mechanism(terms).event if found is None else found.threshold.event
 
     def predict(self, terms: Terms) -> Error:
         """The error to expect, before anything is spent."""
@@ -179,14 +179,19 @@ class CountUsers:
 
     def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
         """Count each unit once, noise."""
+        point, found = {"max_keys": self.max_keys or 1}, self._found(terms)
+        # at most max_keys ones per unit, so no norm is ever above max_keys and nothing is scaled
+        ones = Capped(Quantity(None), self.max_keys or 1)
+        if found is not None:
+            shown = found.look(table, terms, ones, noise)
+            value = [[key, units] for key, (units, _) in shown.items()]
+            return Outcome(value, self.predict(terms), {**point, "threshold": found.threshold.threshold})
         if self.by is None or self.keys is None:
             counts = [table.count_units(terms.unit)]
         else:
-            # at most max_keys ones per unit, so no norm is ever above max_keys and nothing is scaled
-            ones = Capped(Quantity(None), self.max_keys or 1)
             counts = table.sums_by_key(terms.unit, [ones], self.by, self.keys, Limits(self.max_keys, 1))[0]
         values = self._mechanism(terms).release(counts, noise)
-        return Outcome(self._grouping.label(values), self.predict(terms), {"max_keys": self.max_keys or 1})
+        return Outcome(self._grouping.label(values), self.predict(terms), point)
 
     def present(self, value: Any) -> Any:
         """A number, or a dictionary by key."""
@@ -196,35 +201,61 @@ class CountUsers:
     def _grouping(self) -> Grouping:
         return Grouping.read(self.by, self.keys, self.max_keys, None)
 
+    def _found(self, terms: Terms) -> FoundKeys | None:
+        if self.by is None or not self._grouping.found:
+            return None
+        return FoundKeys.plan(self.by, self.max_keys or 1, 1, Spend.read(self.epsilon, self.mu, terms), terms)
+
     def _mechanism(self, terms: Terms) -> Laplace | Gaussian:
         spend, keys = Spend.read(self.epsilon, self.mu, terms), self.max_keys or 1
         if not spend.gaussian:
             return spend.mechanism(keys)
-        from steelyard.bounding.gradual import sigma_for
-
         return Gaussian(None, sigma_for(keys, spend.micro**2), Neighbours.ADD_REMOVE, keys)
+
+
+def shares(grouping: Grouping, spend: Spend, terms: Terms) -> tuple[FoundKeys | None, Spend]:
+    """How the keys are found, where they must be, and what is left for the totals."""
+    if grouping.by is None or not grouping.found:
+        return None, spend
+    look, rest = spend.split(SHARE)
+    return FoundKeys.plan(grouping.by, grouping.max_keys or 1, grouping.rows_per_key, look, terms), rest
+
+
+def event_of(rule: CapRule, grouping: Grouping, spend: Spend, terms: Terms) -> Event:
+    """Everything that will be noised, at its full price."""
+    found, rest = shares(grouping, spend, terms)
+    return rule.event(rest) if found is None else both(found.threshold.event, rule.event(rest))
 
 
 def total(
     table: Table, noise: Noise, terms: Terms, column: str | None, rule: CapRule, grouping: Grouping, spend: Spend
-) -> tuple[list[float], Error, dict[str, Any]]:
+) -> Outcome:
     """Find the bounds, sum what is inside them, and noise it: the common work of every total."""
-    bounds = rule.bounds(table, terms, column, spend, noise)
-    _, share = rule.parts(spend)
+    found, rest = shares(grouping, spend, terms)
+    bounds = rule.bounds(table, terms, column, rest, noise)
+    _, share = rule.parts(rest)
     amount, mechanism = Amount.of_values(bounds.lower, bounds.upper, share), mechanism_of(share)
-    totals = grouping.totals(table, terms.unit, Quantity(column, amount.step), amount, norm_of(mechanism))
+    quantity, norm = Quantity(column, amount.step), norm_of(mechanism)
+    if found is None:
+        keys, totals = grouping.keys, grouping.totals(table, terms.unit, quantity, amount, norm)
+    else:
+        shown = found.look(table, terms, Capped(quantity, amount.upper, norm), noise)
+        keys, totals = tuple(shown), [exact_total for _, exact_total in shown.values()]
     values = [amount.back(noised) for noised in mechanism.release(totals, noise)]
+    told = [round(value) for value in values] if column is None else values
     point = {"cap": float(bounds.upper), "lower": float(bounds.lower), "spent_on_noise": share.micro / MICRO}
-    return values, noise_error(mechanism, amount.step, bounds.bias), point
+    error = noise_error(mechanism, amount.step, bounds.bias)
+    return Outcome(told[0] if keys is None else [list(pair) for pair in zip(keys, told, strict=True)], error, point)
 
 
-def predict(rule: CapRule, spend: Spend) -> Error | None:
+def predict(rule: CapRule, grouping: Grouping, spend: Spend, terms: Terms) -> Error | None:
     """The error of a total whose bounds are known in advance."""
-    bounds = rule.fixed(spend)
+    _, rest = shares(grouping, spend, terms)
+    bounds = rule.fixed(rest)
     if bounds is None:
         return None
-    step = Amount.of_values(bounds.lower, bounds.upper, spend).step
-    return noise_error(mechanism_of(spend), step, bounds.bias)
+    step = Amount.of_values(bounds.lower, bounds.upper, rest).step
+    return noise_error(mechanism_of(rest), step, bounds.bias)
 
 
 def normalize(task: Any, *numbers: str) -> None:

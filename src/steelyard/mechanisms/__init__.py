@@ -6,6 +6,7 @@ from steelyard.mechanisms.finite import Finite
 from steelyard.mechanisms.gaussian import Gaussian
 from steelyard.mechanisms.gradual import GaussianPath, LaplacePath, combined
 from steelyard.mechanisms.histogram import Histogram
+from steelyard.mechanisms.key_threshold import KeyThreshold
 from steelyard.mechanisms.laplace import Laplace
 from steelyard.mechanisms.observe import Seen, observing
 
@@ -16,6 +17,7 @@ __all__ = [
     "Gaussian",
     "GaussianPath",
     "Histogram",
+    "KeyThreshold",
     "Laplace",
     "LaplacePath",
     "Questions",
