@@ -1,6 +1,6 @@
 """A power cut, run as a script: what survives when only synced bytes are sure to be on disk?
 
-    python powercut.py FOLDER --synchronous FULL|NORMAL --charges 60 --cuts 300
+    python -m faults.powercut FOLDER --synchronous FULL|NORMAL --charges 60 --cuts 300
 
 Every write, truncation, sync and deletion that SQLite makes is recorded by a VFS of our own: a copy of SQLite's default
 one, made through ctypes, whose files note each call before they pass it on. So it is the very library and the very

@@ -1,6 +1,6 @@
 """A storm, run as a script: workers race for the last budget with retries on shared keys, and are killed at random.
 
-    python storm.py LOCATION FOLDER --kind good|racy|early --workers 8 --kills 100
+    python -m faults.storm LOCATION FOLDER --kind good|racy|early --workers 8 --kills 100
 
 Prints one line of JSON: what happened, and every broken promise. Workers are forked from this small process (so a new
 one costs milliseconds); they write what they deliver to files of their own, one line in one write.
@@ -20,9 +20,8 @@ import time
 import traceback
 from pathlib import Path
 
-import twins
-from histories import History, of_ledger, violations
-
+from faults import twins
+from faults.histories import History, of_ledger, violations
 from steelyard.errors import BudgetExceeded
 from steelyard.ledger import Account, open_account
 from steelyard.privacy import Currency, Loss, users

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).with_name("powercut.py")
+TESTS = Path(__file__).parent.parent
 
 
 def cut(folder: Path, synchronous: str, charges: int, cuts: int) -> dict[str, Any]:
     options = ["--synchronous", synchronous, "--charges", str(charges), "--cuts", str(cuts)]
-    command = [sys.executable, str(SCRIPT), str(folder), *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60 + cuts)
+    command = [sys.executable, "-m", "faults.powercut", str(folder), *options]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=TESTS, timeout=60 + cuts)
     assert done.returncode == 0, done.stderr[-3000:]
     report: dict[str, Any] = json.loads(done.stdout)
     return report

@@ -13,14 +13,14 @@ import pytest
 
 import postgres
 
-STORM = Path(__file__).with_name("storm.py")
+TESTS = Path(__file__).parent.parent
 
 
 def run(location: str, folder: Path, kind: str, kills: int) -> dict[str, Any]:
     folder.mkdir(exist_ok=True)
-    command = [sys.executable, str(STORM), location, str(folder), "--kind", kind, "--kills", str(kills)]
+    command = [sys.executable, "-m", "faults.storm", location, str(folder), "--kind", kind, "--kills", str(kills)]
     environment = os.environ | {"STEELYARD_HOME": str(folder / "home")}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60 + kills)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=TESTS, timeout=60 + kills)
     assert done.returncode == 0, done.stderr[-3000:]
     report: dict[str, Any] = json.loads(done.stdout)
     return report

@@ -8,8 +8,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from histories import History, read_deliveries
-
+from faults.histories import History, read_deliveries
 from steelyard.errors import BudgetExceeded
 from steelyard.privacy import Currency, Loss
 

@@ -61,9 +61,9 @@ class Entry:
 
     def authentic(self, key: bytes, before: str) -> bool:
         """Whether this is the entry that was written after ``before``."""
-        content = tuple(getattr(self, column) for column in COLUMNS[:-1])
+        *content, mac = vars(self).values()
         try:
-            return hmac.compare_digest(tie(key, before, content), self.mac)
+            return hmac.compare_digest(tie(key, before, content), mac)
         except (TypeError, ValueError):  # a value that is not even JSON was put into the row
             return False
 

@@ -34,6 +34,7 @@ class Store:
         self.process = os.getpid()
         self._memory = SqliteLink(":memory:", where.shown, create=True) if where.kind == "memory" else None
         self._one_at_a_time = threading.RLock()
+        self._newborn = False
         exists = birth.exists(where, self.connect)
         if not (exists or create):
             raise LedgerError(f"there is no ledger at {where.shown}; open_account(...) makes one.")
@@ -42,7 +43,9 @@ class Store:
         self.writer = Writer(self.connect, self.identity, self._move_anchor)
         if not exists:
             birth.prepare(where, self.anchor)
+            self._newborn = True
             self._perform(birth.create)
+            self._newborn = False
             birth.settle(where)
         self._file = self._identify()
 
@@ -52,7 +55,7 @@ class Store:
             return self._memory
         if self.place.kind == "postgres":
             return _postgres(self.place)
-        return SqliteLink(self.place.text, self.place.shown, create=not os.path.exists(self.place.text))
+        return SqliteLink(self.place.text, self.place.shown, create=self._newborn)
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         """Run a move durably."""
