@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import tables_reference as reference
 from steelyard.errors import TableError
 from steelyard.privacy import rows, users
 from steelyard.tables import Bounded, Capped, Limits, Quantity, Table
-from unit.tables import reference
 
 # PySpark leaves the socket of each answer to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning")
@@ -99,7 +99,7 @@ def test_capped_sums_are_the_reference_to_the_last_digit(table: Table, unit: Any
 
 
 def test_every_single_value_becomes_the_reference_integer(table: Table) -> None:
-    histogram = {quantity: [quantity.integer(row[quantity.column]) for row in ROWS] for quantity in QUANTITIES[:7]}
+    histogram = {quantity: [quantity.integer(row[str(quantity.column)]) for row in ROWS] for quantity in QUANTITIES[:7]}
     for quantity, integers in histogram.items():
         edges = sorted({*integers, -(2**60), 2**60})
         expected = [integers.count(edge) for edge in edges[:-1]]
@@ -121,9 +121,9 @@ def test_sums_by_key_are_the_reference_with_every_bound(table: Table, norm: str)
         reference.sums_by_key(ROWS, users("number"), part, "key", keys) for part in parts
     ]
     limited = [Capped(Quantity("small"), 50, norm)]
-    limits = {"max_keys": 3, "rows_per_key": 2, "secret": SECRET}
-    assert table.sums_by_key(users("number"), limited, "key", keys, Limits(**limits)) == [
-        reference.sums_by_key(ROWS, users("number"), limited[0], "key", keys, **limits)  # type: ignore[arg-type]
+    limits = Limits(max_keys=3, rows_per_key=2, secret=SECRET)
+    assert table.sums_by_key(users("number"), limited, "key", keys, limits) == [
+        reference.sums_by_key(ROWS, users("number"), limited[0], "key", keys, limits)
     ]
 
 

@@ -32,7 +32,7 @@ def bind_duckdb_file(address: str, table: str) -> Bind:
     name = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
     attach = "ATTACH IF NOT EXISTS '" + path.replace("'", "''") + f"' AS {SOURCE}_file (TYPE duckdb, READ_ONLY)"
 
-    def bind(cursor: Any, columns: Sequence[str]) -> None:
+    def bind(cursor: Any, columns: Sequence[str], once: bool) -> None:
         cursor.execute(attach)
         cursor.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS SELECT * FROM {SOURCE}_file.{name}")
 

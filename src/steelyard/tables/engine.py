@@ -60,8 +60,11 @@ def guarded_batches(batches: Iterator[T]) -> Iterator[T]:
         guarded(getattr(batches, "close", lambda: None))
 
 
-Bind = Callable[[Any, Sequence[str]], None]
-"""Makes the source visible on a fresh DuckDB cursor under the name ``SOURCE``; given the columns that are needed."""
+Bind = Callable[[Any, Sequence[str], bool], None]
+"""Makes the source visible on a fresh DuckDB cursor under the name ``SOURCE``.
+
+It is given the columns that are needed (none: the schema alone), and whether they are certainly read only once.
+"""
 
 
 class DuckEngine:
@@ -77,7 +80,7 @@ class DuckEngine:
     def describe(self) -> list[tuple[str, str]]:
         """Column names and DuckDB types; reads the schema only."""
         with closing(self._cursor()) as cursor:
-            self._bind(cursor, ())
+            self._bind(cursor, (), True)
             return [(row[0], row[1]) for row in cursor.execute(f"DESCRIBE {SOURCE}").fetchall()]
 
     def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -90,12 +93,12 @@ class DuckEngine:
 
     def _rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         with closing(self._cursor()) as cursor:
-            self._bind(cursor, columns)
+            self._bind(cursor, columns, _once(sql))
             return list(cursor.execute(sql).fetchall())
 
     def _batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
         with closing(self._cursor()) as cursor:
-            self._bind(cursor, columns)
+            self._bind(cursor, columns, _once(sql))
             yield from cursor.sql(sql).to_arrow_reader(size)
 
     def _cursor(self) -> Any:
@@ -120,6 +123,11 @@ class DuckEngine:
         connection.execute("SET enable_progress_bar = false")  # progress would tell how many rows there are
         weakref.finalize(self, _close, connection, spill)
         return connection
+
+
+def _once(sql: str) -> bool:
+    """Whether the source is named once, and outside any part that the engine may choose to run again."""
+    return sql.count(SOURCE) == 1 and not sql.startswith("WITH")
 
 
 def _close(connection: Any, spill: str) -> None:

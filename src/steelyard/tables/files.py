@@ -39,7 +39,7 @@ def bind_files(paths: Sequence[str | os.PathLike[str]], options: Mapping[str, An
     else:
         raise TableError(f"the format must be 'parquet' or 'csv'; got {chosen!r}.")
 
-    def bind(cursor: Any, columns: Sequence[str]) -> None:
+    def bind(cursor: Any, columns: Sequence[str], once: bool) -> None:
         cursor.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS {body}")
 
     return bind

@@ -61,24 +61,32 @@ def bind_arrow(source: Any) -> Bind:
 
 
 def bind_relation(relation: Any) -> Bind:
-    """A DuckDB relation: it runs on its own connection and is streamed from there, only the columns needed."""
+    """A DuckDB relation: it runs on its own connection, and only the columns needed are brought over.
+
+    They are streamed where one pass answers the question, and held in memory while it runs where two do.
+    """
     if not hasattr(relation, "to_arrow_reader") or not hasattr(relation, "project"):
         raise TableError(f"a DuckDB {type(relation).__name__} is not a table; give a relation, such as con.table('t').")
     empty = relation.limit(0).to_arrow_table()
 
-    def stream(columns: Sequence[str]) -> Any:
+    def bind(cursor: Any, columns: Sequence[str], once: bool) -> None:
         quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
-        return relation.project(quoted).to_arrow_reader(65_536)
+        if not columns:
+            cursor.register(SOURCE, empty)
+        elif once:
+            cursor.register(SOURCE, relation.project(quoted).to_arrow_reader(65_536))
+        else:
+            cursor.register(SOURCE, relation.project(quoted).to_arrow_table())
 
-    return bind_stream(stream, empty)
+    return bind
 
 
 def bind_stream(stream: Callable[[Sequence[str]], Any], empty: Any) -> Bind:
-    """Something that can be asked for its columns again and again; ``empty`` is an Arrow table with its schema."""
+    """Something that can be asked for its columns, as an Arrow table; ``empty`` is one with its schema."""
 
     check_names(empty.schema.names)
 
-    def bind(cursor: Any, columns: Sequence[str]) -> None:
+    def bind(cursor: Any, columns: Sequence[str], once: bool) -> None:
         cursor.register(SOURCE, stream(list(columns)) if columns else empty)
 
     return bind
@@ -87,7 +95,7 @@ def bind_stream(stream: Callable[[Sequence[str]], Any], empty: Any) -> Bind:
 def _bind_object(source: Any) -> Bind:
     check_names(source.schema.names)
 
-    def bind(cursor: Any, columns: Sequence[str]) -> None:
+    def bind(cursor: Any, columns: Sequence[str], once: bool) -> None:
         cursor.register(SOURCE, source)
 
     return bind

@@ -210,9 +210,8 @@ class Table:
         return str(ibis.to_sql(question, dialect=self._engine.name))
 
     def _needed(self, question: Any) -> list[str]:
-        """The columns of the source that a question reads."""
+        """The columns of the source that a question reads, or a few more: any that it names anywhere."""
         import ibis.expr.operations as ops
 
-        base = self._base.op()
-        used = {field.name for field in question.op().find(ops.Field) if field.rel == base}
+        used = {field.name for field in question.op().find(ops.Field)}
         return [name for name in self._base.columns if name in used] or [self._base.columns[0]]

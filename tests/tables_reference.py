@@ -5,20 +5,20 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from steelyard.privacy import Unit
-from steelyard.tables import Capped, Quantity
+from steelyard.tables import Capped, Limits, Quantity
 
 Row = dict[str, Any]
 SATURATION = 2**50
 
 
 def identity(value: Any) -> Any:
-    """One zero and one NaN."""
+    """One zero; NaN is nobody."""
     if isinstance(value, float):
-        return "nan" if math.isnan(value) else value + 0.0
+        return None if math.isnan(value) else value + 0.0
     return value
 
 
@@ -51,12 +51,11 @@ def sums_by_key(
     part: Capped,
     by: str,
     keys: Sequence[Any],
-    *,
-    max_keys: int | None = None,
-    rows_per_key: int | None = None,
-    secret: bytes = b"",
+    limits: Limits | None = None,
 ) -> list[int]:
     """Capped sums for public keys, with every bound done by exact integers."""
+    bounds = limits or Limits()
+    max_keys, rows_per_key, secret = bounds.max_keys, bounds.rows_per_key, bounds.secret
     owned: dict[Any, dict[Any, list[int]]] = defaultdict(lambda: defaultdict(list))
     for number, row in enumerate(rows):
         owner = number if unit.column is None else identity(row[unit.column])
@@ -121,7 +120,7 @@ def kept_rows(rows: Sequence[Row], column: str, columns: Sequence[str], limit: i
     """At most ``limit`` rows of each unit, in the order of their digests."""
     owned: dict[Any, list[Row]] = defaultdict(list)
     for row in rows:
-        if row[column] is not None:
+        if identity(row[column]) is not None:
             owned[identity(row[column])].append(row)
     kept: list[Row] = []
     for owner, mine in owned.items():
@@ -134,6 +133,3 @@ def kept_rows(rows: Sequence[Row], column: str, columns: Sequence[str], limit: i
         chosen = sorted(order, key=lambda each: each[:3])[:limit] if len(mine) > limit else order
         kept.extend(each[3] for each in chosen)
     return kept
-
-
-Ask = Callable[[Sequence[Row]], Any]

@@ -1,0 +1,225 @@
+"""The stability of every question, as a law that correct questions keep and broken twins break."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from steelyard.privacy import rows, users
+from steelyard.tables import Capped, Limits, Quantity, Table, read
+from tables_reference import Row
+
+Ask = Callable[[Sequence[Row]], Any]
+SCHEMA = pa.schema([("u", pa.int64()), ("k", pa.string()), ("x", pa.float64())])
+USER = users("u")
+CENTS = Quantity("x", Fraction(1, 100))
+KEYS = ["a", "b", "c", "d"]
+SECRET = bytes(32)
+LOWER, UPPER, CAP = -300, 700, 1000
+quick = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+
+values = st.one_of(
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.floats(-20, 20),
+    st.sampled_from([None, math.nan, math.inf, -0.0, 2.0**53, 5e-324]),
+)
+row = st.fixed_dictionaries({"u": st.sampled_from([None, 1, 2, 3]), "k": st.sampled_from([None, *KEYS]), "x": values})
+tables = st.lists(row, max_size=14)
+HEAVY = [{"u": 1, "k": KEYS[i % 4], "x": 3.5 + i} for i in range(9)]
+ORDERED = [{"u": 1, "k": "a", "x": x} for x in (2.0**53, *[1.0] * 20)]
+MISSING = [{"u": 1, "k": "a", "x": math.nan}, {"u": 2, "k": "a", "x": 1.0}]
+
+
+def table(data: Sequence[Row]) -> Table:
+    return read(pa.Table.from_pylist(list(data), schema=SCHEMA))
+
+
+def without(data: Sequence[Row], user: int) -> list[Row]:
+    return [each for each in data if each["u"] != user]
+
+
+def check_sum(ask: Ask, data: Sequence[Row]) -> None:
+    """Removing one user moves the sum by a number within [LOWER, UPPER], and order by nothing."""
+    whole = ask(data)
+    assert ask(data[::-1]) == whole
+    assert LOWER <= whole - ask(without(data, 1)) <= UPPER
+
+
+def check_vector(ask: Ask, data: Sequence[Row], norm: str) -> None:
+    """Removing one user moves the vector by at most CAP in the norm, and order by nothing."""
+    whole = ask(data)
+    assert ask(data[::-1]) == whole
+    moves = [left - right for left, right in zip(whole, ask(without(data, 1)), strict=True)]
+    assert sum(map(abs, moves)) <= CAP if norm == "l1" else sum(move**2 for move in moves) <= CAP**2
+
+
+def check_histogram(ask: Ask, data: Sequence[Row]) -> None:
+    """Removing one user takes one from one bin, or nothing if there was no such user."""
+    moves = [left - right for left, right in zip(ask(data), ask(without(data, 1)), strict=True)]
+    assert sorted(moves) in ([0] * len(moves), [0] * (len(moves) - 1) + [1])
+    assert sum(moves) == any(each["u"] == 1 for each in data)
+
+
+def check_kept_keys(ask: Ask, data: Sequence[Row], limit: int) -> None:
+    """Each user keeps exactly min(limit, its keys) keys: one user's counted keys say so."""
+    mine = [each for each in data if each["u"] == 1 and each["k"] is not None]
+    assert sum(ask(mine)) == min(limit, len({each["k"] for each in mine}))
+
+
+def check_order(ask: Ask, data: Sequence[Row]) -> None:
+    assert ask(data) == ask(data[::-1])
+
+
+def capped(data: Sequence[Row]) -> Any:
+    return table(data).capped_sum(USER, CENTS, LOWER, UPPER)
+
+
+def by_key(norm: str, **limits: Any) -> Ask:
+    def ask(data: Sequence[Row]) -> list[int]:
+        return table(data).sums_by_key(USER, [Capped(CENTS, CAP, norm)], "k", KEYS, Limits(secret=SECRET, **limits))[0]
+
+    return ask
+
+
+def histogram(data: Sequence[Row]) -> list[int]:
+    return table(data).totals_histogram(USER, CENTS, [-1000, -10, 0, 10, 1000])
+
+
+def kept_keys(data: Sequence[Row]) -> list[int]:
+    found = table(data).found_sums_by_key(USER, [], "k", Limits(max_keys=2, secret=SECRET))
+    return [found.get(key, (0, []))[0] for key in KEYS]
+
+
+def kept_rows(data: Sequence[Row]) -> list[str]:
+    kept = table(data).keep_rows(USER, 3, SECRET)
+    return sorted(repr(each) for batch in kept.batches(["u", "k", "x"]) for each in batch.to_pylist())
+
+
+@quick
+@given(tables)
+@example(ORDERED)
+@example(MISSING)
+def test_one_user_moves_a_capped_sum_within_its_bounds(data: list[Row]) -> None:
+    check_sum(capped, data)
+
+
+@quick
+@given(tables, st.sampled_from(["l1", "l2"]), st.sampled_from([{}, {"max_keys": 2}, {"rows_per_key": 2}]))
+@example(HEAVY, "l2", {"max_keys": 3, "rows_per_key": 1})
+def test_one_user_moves_sums_by_key_by_at_most_the_cap(data: list[Row], norm: str, limits: dict[str, int]) -> None:
+    check_vector(by_key(norm, **limits), data, norm)
+
+
+@quick
+@given(tables)
+def test_one_user_moves_one_bin_by_one(data: list[Row]) -> None:
+    check_histogram(histogram, data)
+
+
+@quick
+@given(tables)
+@example(HEAVY)
+def test_exactly_the_allowed_number_of_keys_is_kept(data: list[Row]) -> None:
+    check_kept_keys(kept_keys, data, 2)
+
+
+@quick
+@given(tables)
+@example(HEAVY)
+def test_which_rows_are_kept_does_not_depend_on_their_order(data: list[Row]) -> None:
+    check_order(kept_rows, data)
+    for user in (1, 2, 3):
+        mine = [each for each in data if each["u"] == user]
+        assert len(kept_rows(mine)) == min(3, len(mine))
+
+
+def test_a_row_unit_moves_one_key_by_at_most_the_cap() -> None:
+    part = [Capped(CENTS, CAP)]
+    data: list[Row] = [{"u": 1, "k": "a", "x": 1e9}, {"u": 1, "k": "b", "x": -1e9}, {"u": None, "k": "a", "x": 0.5}]
+    assert table(data).sums_by_key(rows(), part, "k", KEYS) == [[CAP + 50, -CAP, 0, 0]]
+
+
+def test_another_secret_keeps_other_rows() -> None:
+    data: list[Row] = [{"u": 1, "k": "a", "x": float(i)} for i in range(200)]
+    kept = [
+        table(data).keep_rows(USER, 20, bytes([i]) * 16).capped_sum(USER, Quantity("x"), 0, 10**9) for i in range(8)
+    ]
+    assert len(set(kept)) > 4
+
+
+# Broken twins: each makes one known mistake, and the check above must catch it.
+
+
+def owned(data: Sequence[Row]) -> dict[int, list[Row]]:
+    units: dict[int, list[Row]] = defaultdict(list)
+    for each in data:
+        if each["u"] is not None:
+            units[each["u"]].append(each)
+    return units
+
+
+def twin_floats_summed_before_the_clamp(data: Sequence[Row]) -> Any:
+    total = 0.0
+    for each in data:
+        total += 100 * (each["x"] or 0.0)
+    return int(max(-(2.0**60), min(2.0**60, total)))
+
+
+def twin_clamp_lets_nan_through(data: Sequence[Row]) -> Any:
+    return sum(max(min(sum(each["x"] for each in mine), UPPER), LOWER) for mine in owned(data).values())
+
+
+def twin_keeps_one_key_too_few(data: Sequence[Row]) -> list[int]:
+    kept = [sorted({each["k"] for each in mine if each["k"]})[: 2 - 1] for mine in owned(data).values()]
+    return [sum(key in keys for keys in kept) for key in KEYS]
+
+
+def twin_keeps_one_key_too_many(data: Sequence[Row]) -> list[int]:
+    kept = [sorted({each["k"] for each in mine if each["k"]})[: 2 + 1] for mine in owned(data).values()]
+    return [sum(key in keys for keys in kept) for key in KEYS]
+
+
+def twin_keeps_the_first_rows(data: Sequence[Row]) -> list[str]:
+    return sorted(repr(each) for mine in owned(data).values() for each in mine[:3])
+
+
+def twin_rounds_the_scaled_vector_up(data: Sequence[Row]) -> list[int]:
+    answer = dict.fromkeys(KEYS, 0)
+    for mine in owned(data).values():
+        totals = dict.fromkeys(KEYS, 0)
+        for each in mine:
+            totals[each["k"]] += CENTS.integer(each["x"])
+        norm = sum(map(abs, totals.values()))
+        for key, total in totals.items():
+            answer[key] += math.ceil(total * CAP / norm) if norm > CAP else total
+    return [answer[key] for key in KEYS]
+
+
+def twin_counts_a_user_in_every_bin_it_touches(data: Sequence[Row]) -> list[int]:
+    return [sum(any(each["k"] == key for each in mine) for mine in owned(data).values()) for key in KEYS]
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda: check_sum(twin_floats_summed_before_the_clamp, ORDERED),
+        lambda: check_sum(twin_clamp_lets_nan_through, MISSING),
+        lambda: check_kept_keys(twin_keeps_one_key_too_few, HEAVY, 2),
+        lambda: check_kept_keys(twin_keeps_one_key_too_many, HEAVY, 2),
+        lambda: check_order(twin_keeps_the_first_rows, HEAVY),
+        lambda: check_vector(twin_rounds_the_scaled_vector_up, HEAVY, "l1"),
+        lambda: check_histogram(twin_counts_a_user_in_every_bin_it_touches, HEAVY),
+    ],
+    ids=["float sum", "nan path", "a key too few", "a key too many", "first rows", "rounds up", "many bins"],
+)
+def test_a_broken_twin_is_caught(check: Callable[[], None]) -> None:
+    with pytest.raises(AssertionError):
+        check()

@@ -1,0 +1,61 @@
+"""A quantity is a total function to integers."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steelyard.errors import InvalidTask
+from steelyard.tables import LIMIT, Bounded, Capped, Limits, Quantity
+
+
+@given(st.floats() | st.integers() | st.booleans() | st.none() | st.decimals(allow_nan=False, allow_infinity=False))
+def test_any_value_becomes_an_integer_within_the_limit(value: Any) -> None:
+    for step in (Fraction(1), Fraction(1, 10**6), Fraction(3, 7), Fraction(10**9)):
+        assert -LIMIT <= Quantity("x", step).integer(value) <= LIMIT
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf, 10**400])
+def test_what_is_no_number_becomes_zero(value: Any) -> None:
+    assert Quantity("x").integer(value) == 0
+
+
+@given(st.integers(-(2**40), 2**40))
+def test_cents_are_read_exactly(cents: int) -> None:
+    assert Quantity("x", Fraction(1, 100)).integer(cents / 100) == cents
+
+
+def test_no_column_counts_rows_on_the_grid() -> None:
+    assert Quantity().integer(None) == 1
+    assert Quantity(None, Fraction(1, 1024)).integer(None) == 1024
+
+
+@pytest.mark.parametrize("step", [0, -1, Fraction(-1, 2), 0.5, True, Fraction(1, 10**301), 10**301])
+def test_a_step_that_makes_no_grid_is_refused(step: Any) -> None:
+    with pytest.raises(InvalidTask):
+        Quantity("x", step)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Bounded(Quantity(), 1, 0),
+        lambda: Bounded(Quantity(), 0, 2**80 + 1),
+        lambda: Bounded(Quantity(), 0, 1.5),  # type: ignore[arg-type]
+        lambda: Capped(Quantity(), -1),
+        lambda: Capped(Quantity(), 2**50 + 1),
+        lambda: Capped(Quantity(), 1, "linf"),
+        lambda: Limits(max_keys=0),
+        lambda: Limits(rows_per_key=True),
+        lambda: Limits(secret=b"short"),
+        lambda: Quantity(""),
+    ],
+)
+def test_bounds_that_make_no_sense_are_refused(make: Any) -> None:
+    with pytest.raises(InvalidTask):
+        make()

@@ -1,0 +1,236 @@
+"""Whatever a person has becomes the same table, and what is no table is refused in plain words."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import ibis
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet
+import pytest
+
+from steelyard.errors import ColumnMissing, EngineMissing, InvalidTask, TableError
+from steelyard.privacy import holdout, rows, users
+from steelyard.tables import Capped, Limits, Quantity, Table, read
+
+DATA: dict[str, list[Any]] = {"u": [1, 1, 2, None], "x": [1.0, 2.0, 3.0, 4.0], "s": ["a", "b", "a", "b"]}
+ARROW = pa.table(DATA)
+
+
+def parquet(folder: Path) -> Path:
+    pyarrow.parquet.write_table(ARROW, folder / "it's.parquet")
+    return folder / "it's.parquet"
+
+
+def csv(folder: Path) -> str:
+    pd.DataFrame(DATA).to_csv(folder / "t.csv", index=False)
+    return str(folder / "t.csv")
+
+
+def sqlite(folder: Path) -> str:
+    connection = sqlite3.connect(folder / "q.db")
+    connection.execute("CREATE TABLE t (u INTEGER, x REAL, s TEXT)")
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?)", list(zip(*DATA.values(), strict=True)))
+    connection.commit()
+    connection.close()
+    return f"sqlite:///{folder}/q.db::t"
+
+
+def duckdb_file(folder: Path) -> str:
+    with duckdb.connect(str(folder / "k.db")) as connection:
+        connection.register("source", ARROW)
+        connection.execute("CREATE TABLE t AS FROM source")
+    return f"duckdb:///{folder}/k.db::main.t"
+
+
+def relation(folder: Path) -> Any:
+    connection = duckdb.connect()
+    connection.register("source", ARROW)
+    return connection.sql("SELECT * FROM source WHERE x < 100")
+
+
+SOURCES: dict[str, Callable[[Path], Any]] = {
+    "parquet": parquet,
+    "glob": lambda folder: str(parquet(folder).parent / "*.parquet"),
+    "folder": lambda folder: parquet(folder).parent,
+    "list of paths": lambda folder: [parquet(folder)],
+    "csv": csv,
+    "pandas": lambda folder: pd.DataFrame(DATA),
+    "polars": lambda folder: pl.DataFrame(DATA),
+    "lazy polars": lambda folder: pl.LazyFrame(DATA),
+    "arrow": lambda folder: ARROW,
+    "arrow batch": lambda folder: ARROW.to_batches()[0],
+    "arrow reader": lambda folder: ARROW.to_reader(),
+    "arrow dataset": lambda folder: pyarrow.dataset.dataset(parquet(folder)),
+    "relation": relation,
+    "dictionary": lambda folder: {**DATA, "x": np.array(DATA["x"])},
+    "ibis": lambda folder: ibis.memtable(ARROW),
+    "duckdb url": duckdb_file,
+    "sqlite url": sqlite,
+}
+
+
+@pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:The 'future.infer_string' option:DeprecationWarning")
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_source_is_the_same_table_and_can_be_asked_twice(name: str, tmp_path: Path) -> None:
+    table = read(SOURCES[name](tmp_path))
+    assert list(table.columns) == ["u", "x", "s"]
+    for _ in range(2):
+        assert table.count_units(users("u")) == 2
+        assert table.capped_sum(users("u"), Quantity("x"), 0, 3) == 6
+        assert table.capped_sum(rows(), Quantity(), 0, 1) == 4
+        assert table.sums_by_key(users("u"), [Capped(Quantity("x"), 10)], "s", ["b", "a"]) == [[2, 4]]
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("nowhere.parquet", "no file"),
+        ("nothing-*.csv", "no file"),
+        ("s3://bucket/t.parquet", "remote"),
+        ("duckdb:///nowhere.db::t", "no database file"),
+        ("sqlite:///nowhere.db::t", "no database file"),
+        (5, "not a table"),
+        (object(), "not a table"),
+        ([], "not a table"),
+        ({}, "no columns"),
+        ({"a": [1], "b": [1, 2]}, "no clear schema"),
+        ({"a": [1], "A": [1]}, "letter case"),
+        (pd.Series([1.0]), "not a table"),
+        (pd.DataFrame({"a": [1, "secret", None]}), "no clear schema"),
+        (pa.array([1]), "not a table"),
+    ],
+    ids=str,
+)
+def test_what_is_no_table_is_refused_in_plain_words(source: Any, words: str) -> None:
+    with pytest.raises(TableError, match=words) as caught:
+        read(source)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.xyz"])
+def test_a_file_without_a_schema_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(TableError):
+        read(tmp_path / name)
+
+
+def test_a_parquet_file_of_nonsense_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.parquet").write_text("secret words")
+    with pytest.raises(TableError, match="no schema") as caught:
+        read(tmp_path / "t.parquet")
+    assert caught.value.__context__ is None
+
+
+def test_no_cell_and_no_row_of_a_csv_file_is_an_error(tmp_path: Path) -> None:
+    lines = ["u,x", *[f"{i},{i}.5" for i in range(30_000)]]
+    messy = [*lines, "1,two", "3", "4,5,6,7", '"un,9', "8,8", '"a"b,7']
+    (tmp_path / "t.csv").write_text("\n".join(messy))
+    table = read(tmp_path / "t.csv")
+    assert table.columns == {"u": "integer", "x": "float"}
+    assert table.capped_sum(rows(), Quantity("x"), 0, 10**6) >= sum(i + 1 for i in range(30_000))
+
+
+def test_csv_types_can_be_stated_even_without_rows(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("u;x\n")
+    table = read(tmp_path / "t.csv", types={"x": "float"}, delimiter=";")
+    assert table.columns["x"] == "float"
+    assert table.capped_sum(users("u"), Quantity("x"), 0, 9) == 0
+    with pytest.raises(ColumnMissing):
+        read(tmp_path / "t.csv", types={"y": "float"}, delimiter=";")
+    with pytest.raises(TableError, match="unknown options"):
+        read(tmp_path / "t.csv", colour="red")
+
+
+def test_a_file_that_vanishes_is_one_fixed_message(tmp_path: Path) -> None:
+    path = parquet(tmp_path)
+    table = read(path)
+    path.unlink()
+    with pytest.raises(TableError, match="could not answer") as caught:
+        table.count_units(rows())
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    assert path.name not in str(caught.value)
+
+
+def test_questions_about_missing_or_wrong_columns_are_refused_from_the_schema() -> None:
+    table = read(ARROW)
+    with pytest.raises(ColumnMissing):
+        table.capped_sum(users("who"), Quantity("x"), 0, 1)
+    with pytest.raises(ColumnMissing):
+        table.capped_sum(users("u"), Quantity("amount"), 0, 1)
+    with pytest.raises(TableError, match="cannot be added up"):
+        table.capped_sum(users("u"), Quantity("s"), 0, 1)
+    with pytest.raises(InvalidTask):
+        table.count_units(holdout("h"))
+
+
+@pytest.mark.parametrize("keys", ["ab", ["a", "a"], ["a", 1], ["a", None]])
+def test_keys_that_do_not_fit_the_column_are_refused(keys: Any) -> None:
+    with pytest.raises(InvalidTask):
+        read(ARROW).sums_by_key(users("u"), [Capped(Quantity(), 1)], "s", keys)
+
+
+def test_unknown_keys_need_a_limit_on_keys() -> None:
+    with pytest.raises(InvalidTask, match="max_keys"):
+        read(ARROW).found_sums_by_key(users("u"), [Capped(Quantity(), 1)], "s", Limits())
+
+
+@pytest.mark.parametrize("edges", [[], [1], [1, 1], [2, 1], [0, 2**81]])
+def test_edges_that_are_no_bins_are_refused(edges: list[int]) -> None:
+    with pytest.raises(InvalidTask):
+        read(ARROW).totals_histogram(rows(), Quantity(), edges)
+
+
+def test_a_handle_shows_its_schema_and_nothing_else() -> None:
+    table = read(ARROW)
+    assert repr(table) == "Table(u: integer, x: float, s: string) on duckdb"
+    assert not hasattr(table, "__len__")
+    assert isinstance(table, Table)
+    assert read(table) is table
+
+
+def test_a_missing_engine_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from steelyard.tables import spark
+
+    class Frameless:
+        isStreaming = False  # noqa: N815
+        columns = ("a",)
+
+        def createOrReplaceTempView(self, name: str) -> None:  # noqa: N802
+            raise AssertionError
+
+    monkeypatch.setitem(sys.modules, "ibis.backends.pyspark", None)
+    monkeypatch.delitem(vars(ibis), "pyspark", raising=False)
+    with pytest.raises(EngineMissing) as caught:
+        spark.read_spark(Frameless())
+    assert caught.value.install == "pip install 'steelyard[spark]'"
+
+
+def test_the_callers_own_duckdb_is_left_alone() -> None:
+    before = duckdb.sql("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall()
+    read(ARROW).count_units(rows())
+    assert duckdb.sql("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall() == before
+
+
+def test_batches_stream_every_row_once() -> None:
+    table = read({"a": np.arange(10_000)})
+    sizes = [batch.num_rows for batch in table.batches(["a"], 2048)]
+    assert sum(sizes) == 10_000
+    assert max(sizes) <= 2048
+    stopped = table.batches(["a"], 100)
+    next(stopped)
+    stopped.close()  # type: ignore[attr-defined]
+    with pytest.raises(InvalidTask):
+        table.batches(["a"], 0)
