@@ -1,0 +1,232 @@
+"""From a nearly optimal float iterate to a table of integers that is exactly private and exactly unbiased.
+
+Columns with weight are kept, their weights put back on the flow, and the best outputs for those weights found by one
+linear solve. Then the weights are rounded; a spanning tree of heavy columns absorbs the rounding so that every row
+sums to the same integer, and the same tree absorbs the rounding of the means, in integers. Additions only: no case
+analysis, no tolerance. docs/proofs/labels_solver.md has the argument.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+
+from .exact import BITS, ratio_below
+from .interior import Point
+from .intervals import Columns, Floats, Ints, Scaled, laplacian, targets
+from .mechanism import Column
+
+
+@dataclass(frozen=True)
+class Table:
+    """Interval columns with float weights and outputs in label units, on the boundaries of all labels."""
+
+    left: Ints
+    right: Ints
+    weight: Floats
+    output: Floats
+
+
+def polish(problem: Scaled, point: Point, tolerance: float) -> tuple[Columns, Floats, Floats, float] | None:
+    """Keep as few columns as still reach the tolerance; returns columns, a, b and the relative float gap."""
+    mass, mean = targets(problem)
+    dual = float(mass @ point.mass + mean @ point.mean)
+    ratio = point.a / np.maximum(point.margin(), 1e-300)
+    order = np.sort(ratio)[::-1]
+    best = None
+    for cut in sorted({float(order[min(len(order), int(count)) - 1]) for count in _counts(problem.size, ratio)})[::-1]:
+        chosen = ratio >= cut
+        found = _fit(problem, point.columns.keep(chosen), point.a[chosen])
+        if found is None:
+            continue
+        gap = (found[2] - dual) / found[2]
+        if best is None or gap < best[3] / 2:
+            best = (point.columns.keep(chosen), found[0], found[1], gap)
+        if gap < tolerance / 2:
+            break
+    return best
+
+
+def _counts(size: int, ratio: Floats) -> list[float]:
+    """How many columns to try to keep: where the ratio falls steepest near 2k, then more and more, then all."""
+    order = np.sort(ratio)[::-1]
+    window = np.arange(min(size, len(order) - 1), min(2 * size + 2, len(order) - 1))
+    drop = float(window[np.argmax(order[window] / order[window + 1])] + 1) if len(window) else float(len(order))
+    return [drop, *(x * size for x in (2, 2.5, 3, 4, 6, 10, 16, 30) if x * size < len(order)), float(len(order))]
+
+
+def _fit(problem: Scaled, columns: Columns, a: Floats) -> tuple[Floats, Floats, float] | None:
+    """Put the weights back on the flow with the least relative change, then find the best outputs for them."""
+    mass, mean = targets(problem)
+    size = problem.size
+    for _ in range(2):
+        shift = _solve(columns, size, a * a, mass - columns.flow(a, size))
+        if shift is None:
+            return None
+        a = a + a * a * columns.price(shift)
+    if not (np.all(np.isfinite(a)) and a.min() > 0):
+        return None
+    pull = a / columns.P
+    b = pull * columns.Y
+    for _ in range(2):
+        shift = _solve(columns, size, pull, mean - columns.flow(b, size))
+        if shift is None:
+            return None
+        b = b + pull * columns.price(shift)
+    astray = np.abs(mass - columns.flow(a, size)).max() + np.abs(mean - columns.flow(b, size)).max()
+    if not astray < 1e-9:
+        return None
+    return a, b, float((columns.P * b * b / a - 2 * columns.Y * b + columns.Q * a).sum())
+
+
+def _solve(columns: Columns, size: int, weights: Floats, right: Floats) -> Floats | None:
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    matrix = np.empty((size, size))
+    laplacian(columns, size, weights, matrix)
+    scale = 1 / np.sqrt(np.maximum(matrix.diagonal(), 1e-300))
+    matrix *= scale[:, None]
+    matrix *= scale
+    np.fill_diagonal(matrix, 1 + 1e-14)
+    try:
+        return np.asarray(cho_solve(cho_factor(matrix, check_finite=False), right * scale, check_finite=False) * scale)
+    except LinAlgError:
+        return None
+
+
+def thin_out(problem: Scaled, columns: Columns, a: Floats, b: Floats) -> tuple[Columns, Floats, Floats]:
+    """A vertex with at most 2k outputs: fix the outputs and let a linear programme choose among the columns."""
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_matrix, vstack
+
+    size, zeta, count = problem.size, b / a, len(a)
+    rows = np.concatenate([columns.left - 1, columns.right - 1, np.full(count, size - 1)])
+    cols = np.tile(np.arange(count), 3)
+    ones = np.ones(count)
+    values = np.concatenate([ones, -ones, columns.g])
+    inner = np.concatenate([columns.left > 0, columns.right < size, ones > 0])
+    flow = coo_matrix((values[inner], (rows[inner], cols[inner])), (size, count)).tocsr()
+    cost = columns.P * zeta**2 - 2 * columns.Y * zeta + columns.Q
+    system, right = vstack([flow, flow.multiply(zeta)]), np.concatenate([columns.flow(a, size), columns.flow(b, size)])
+    found = linprog(cost, A_eq=system, b_eq=right, bounds=(0, None), method="highs-ds")
+    if found.x is None:
+        return columns, a, b
+    chosen = found.x > 1e-14
+    fitted = _fit(problem, columns.keep(chosen), found.x[chosen])
+    return (columns, a, b) if fitted is None else (columns.keep(chosen), fitted[0], fitted[1])
+
+
+def spread(left: Ints, right: Ints, weight: Floats, output: Floats, kept: Ints, labels: Floats) -> Table:
+    """Columns over the kept labels as columns over all: a label left out is rounded to its kept neighbours at random.
+
+    One uniform number decides both ends of a column, so each splits into few pieces.
+    """
+    if len(kept) == len(labels):
+        return Table(left, right, weight, output)
+    last, pieces = len(kept), []
+    shares = [np.array([1.0])]
+    for low, high in pairwise(kept):
+        shares.append((labels[low + 1 : high + 1] - labels[low]) / (labels[high] - labels[low]))
+    first = [0, *(int(low) + 1 for low in kept[:-1]), len(labels)]
+    shares.append(np.array([1.0]))
+    for j, (start, stop) in enumerate(zip(left, right, strict=True)):
+        cuts = np.unique(np.concatenate([[0.0], shares[start], shares[min(stop, last)]]))
+        middle = (cuts[:-1] + cuts[1:]) / 2
+        begin = first[start] + np.searchsorted(shares[start], middle)
+        end = first[stop] + np.searchsorted(shares[stop], middle)
+        pieces.append((begin, end, weight[j] * np.diff(cuts), np.full(len(middle), output[j])))
+    return Table(*(np.concatenate(part) for part in zip(*pieces, strict=True)))
+
+
+def integers(
+    table: Table, inputs: tuple[Fraction, ...], epsilon: Fraction, centre: Fraction
+) -> tuple[Column, ...] | None:
+    """The exact table: ratio n/d <= e^epsilon, rows of sum 2**62, means equal to the labels; None if it cannot be."""
+    high, low = ratio_below(epsilon)
+    size, total = len(inputs), 1 << BITS
+    ends = [(int(a), int(b)) for a, b in zip(table.left, table.right, strict=True)]
+    tree = _tree(ends, table.weight, size)
+    if tree is None:
+        return None
+    scale = total / low * 2 / (2 + math.expm1(float(epsilon)))
+    room = 4 * high * math.isqrt(len(ends) + 1)
+    for _ in range(6):
+        flow = [round(float(w) * scale) for w in table.weight]
+        _balance(flow, ends, tree, [0] * (size + 1))
+        used = low * sum(flow) + (high - low) * sum(w for w, (start, _) in zip(flow, ends, strict=True) if start == 0)
+        if used <= total and total - used < 64 * room:
+            break
+        scale *= (total - room) / used
+        room *= 2 if used > total else 1
+    else:
+        return None
+    if any(flow[j] <= 0 for j, _ in tree):
+        return None
+    lattice = math.lcm(*(y.denominator for y in inputs))
+    unit = (high - low) * lattice << 20
+    pull = [round(Fraction(float(z)) * w * unit) for z, w in zip(table.output, flow, strict=True)]
+    steps = [0, *(int((y - x) * lattice) * total << 20 for x, y in pairwise(inputs)), 0]
+    _balance(pull, ends, tree, steps)
+    rest = total - used
+    drawn = sum(b * (high if start == 0 else low) for b, (start, _) in zip(pull, ends, strict=True))
+    bias = (Fraction(drawn, unit) + rest * centre) / total - inputs[0]
+    columns = [
+        _column(Fraction(b, w * unit) - bias, start, stop, size, w * low, w * high)
+        for w, b, (start, stop) in zip(flow, pull, ends, strict=True)
+        if w > 0
+    ]
+    return tuple(columns + ([Column(centre - bias, (0,), (rest,))] if rest else []))
+
+
+def _column(output: Fraction, start: int, stop: int, size: int, low: int, high: int) -> Column:
+    parts = [(0, low)] * (start > 0) + [(start, high)] + [(stop, low)] * (stop < size)
+    return Column(output, tuple(s for s, _ in parts), tuple(w for _, w in parts))
+
+
+def _tree(ends: list[tuple[int, int]], weight: Floats, size: int) -> list[tuple[int, int]] | None:
+    """The heaviest spanning tree over the boundaries (both ends of the range are one node): (column, its far boundary), leaves first."""
+    parent = list(range(size))
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    joins: list[list[tuple[int, int]]] = [[] for _ in range(size)]
+    for j in np.argsort(-weight):
+        start, stop = ends[j][0] % size, ends[j][1] % size
+        one, other = root(start), root(stop)
+        if one != other:
+            parent[one] = other
+            joins[start].append((stop, int(j)))
+            joins[stop].append((start, int(j)))
+    order: list[tuple[int, int]] = []
+    seen, frontier = {0}, [0]
+    while frontier:
+        node = frontier.pop()
+        for other, j in joins[node]:
+            if other not in seen:
+                seen.add(other)
+                order.append((j, other))
+                frontier.append(other)
+    return order[::-1] if len(seen) == size else None
+
+
+def _balance(flow: list[int], ends: list[tuple[int, int]], tree: list[tuple[int, int]], steps: list[int]) -> None:
+    """Set the tree columns so that what starts minus what ends at every inner boundary n is exactly steps[n]."""
+    missing = list(steps)
+    for j, _ in tree:
+        flow[j] = 0
+    for j, (start, stop) in enumerate(ends):
+        missing[start] -= flow[j]
+        missing[stop] += flow[j]
+    for j, leaf in tree:
+        start, stop = ends[j]
+        flow[j] = missing[start] if leaf == start else -missing[stop]
+        missing[start] -= flow[j]
+        missing[stop] += flow[j]
