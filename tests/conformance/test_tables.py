@@ -14,7 +14,7 @@ import pytest
 import tables_reference as reference
 from steelyard.errors import TableError
 from steelyard.privacy import rows, users
-from steelyard.tables import Bounded, Capped, Limits, Quantity, Table
+from steelyard.tables import Bins, Bounded, Capped, Limits, Quantity, Table
 
 # PySpark leaves the socket of each answer to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning")
@@ -141,6 +141,33 @@ def test_float_integer_and_boolean_keys_work(table: Table) -> None:
         got = table.sums_by_key(users("name"), [part], by, keys)
         assert got == [reference.sums_by_key(ROWS, users("name"), part, by, keys)]
         assert table.sums_by_key(rows(), [part], by, keys) == [reference.sums_by_key(ROWS, rows(), part, by, keys)]
+
+
+def test_bins_are_the_reference_evenly_spaced_or_not(table: Table) -> None:
+    quantity = Quantity("x", Fraction(1, 4))
+    for edges in ((-40, -20, 0, 20, 40), (-40, -1, 0, 1, 2, 2**55)):
+        data = [
+            {**row, "bin": sum(quantity.integer(row["x"]) >= edge for edge in edges[1:-1])}
+            for row in ROWS
+            if row["x"] is not None and math.isfinite(row["x"])
+        ]
+        part = Capped(Quantity(None, Fraction(1, 8)), 40, "l2")
+        expected = reference.sums_by_key(data, users("number"), part, "bin", range(len(edges) - 1))
+        assert table.sums_by_bin(users("number"), part, Bins(quantity, edges)) == expected
+
+
+def test_both_sides_of_a_unit_share_one_cap(table: Table) -> None:
+    quantity, low, high, cap = Quantity("x", Fraction(1, 4)), -10, 30, 100
+    sides = []
+    for row in ROWS:
+        if row["x"] is not None and math.isfinite(row["x"]):
+            value = max(low, min(high, quantity.integer(row["x"])))
+            sides += [
+                {"u": row["number"], "side": 0, "q": value - low},
+                {"u": row["number"], "side": 1, "q": high - value},
+            ]
+    expected = reference.sums_by_key(sides, users("u"), Capped(Quantity("q"), cap), "side", [0, 1])
+    assert list(table.sums_by_side(users("number"), quantity, low, high, cap)) == expected
 
 
 def test_found_keys_are_all_keys_but_null_and_count_their_units(table: Table) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from steelyard.errors import InvalidTask
 from steelyard.privacy import Unit
-from steelyard.tables.keyed import NORM, SATURATION, clamp, scaled, whole
+from steelyard.tables.keyed import MOST_KEYS, NORM, SATURATION, clamp, scaled, whole
 from steelyard.tables.quantity import LARGEST, LIMIT, Quantity, as_double, double
 from steelyard.tables.totals import check_edges, unit_totals, wide, wide_sum
 
@@ -34,6 +34,8 @@ class Bins:
         if self.quantity.column is None:
             raise InvalidTask("bins are of a column.")
         check_edges(self.edges)
+        if len(self.edges) > MOST_KEYS or max(abs(self.edges[0]), abs(self.edges[-1])) > 2**62:
+            raise InvalidTask(f"bins need at most {MOST_KEYS} edges, each at most 2^62 in absolute value.")
 
     def expression(self, table: Any) -> Any:
         """The index of a row's bin, by division where the edges are evenly spaced."""
@@ -41,7 +43,8 @@ class Bins:
 
         value, inner = self.quantity.expression(table), self.edges[1:-1]
         width = self.edges[1] - self.edges[0]
-        if inner and all(edge == self.edges[0] + i * width for i, edge in enumerate(self.edges)):
+        narrow = self.edges[-1] - self.edges[0] <= LIMIT  # so that the engines' quotient of doubles has the right floor
+        if inner and narrow and all(edge == self.edges[0] + i * width for i, edge in enumerate(self.edges)):
             inside = ibis.greatest(ibis.least(value, whole(self.edges[-1] - 1)), whole(self.edges[0]))
             return ((inside - whole(self.edges[0])) // whole(width)).cast("int64")
         steps = [(value < whole(edge), whole(index)) for index, edge in enumerate(inner)]
