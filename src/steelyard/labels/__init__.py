@@ -11,7 +11,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from steelyard import privacy
+from steelyard.privacy import Unit
+from steelyard.privacy import labels as unit_of_labels
 
 _HOMES = {
     "Certificate": "mechanism",
@@ -37,9 +38,9 @@ _HOMES = {
 class _Labels(ModuleType):
     """A module that can be called, because ``labels`` names both a package and a unit of privacy."""
 
-    def __call__(self, column: str) -> privacy.Unit:
+    def __call__(self, column: str) -> Unit:
         """Hide one row's label; everything else about the row is public."""
-        return privacy.labels(column)
+        return unit_of_labels(column)
 
     def __getattr__(self, name: str) -> Any:
         if name not in _HOMES:
