@@ -34,11 +34,11 @@ def check(report: dict[str, Any], kills: int) -> None:
 
 
 def test_a_storm_on_sqlite_breaks_no_promise(tmp_path: Path) -> None:
-    check(run(str(tmp_path / "budget.db"), tmp_path, "good", 120), 120)
+    check(run(str(tmp_path / "budget.db"), tmp_path, "good", 150), 150)
 
 
 def test_a_storm_on_postgresql_breaks_no_promise(tmp_path: Path) -> None:
-    check(run(postgres.new_database(), tmp_path, "good", 80), 80)
+    check(run(postgres.new_database(), tmp_path, "good", 50), 50)
 
 
 @pytest.mark.slow
