@@ -12,11 +12,18 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Account": "ledger",
+    "ContributionProfile": "bounding",
     "Count": "bounding",
+    "CountUsers": "bounding",
     "Currency": "privacy",
+    "GradualSum": "bounding",
     "Guarantee": "privacy",
+    "Histogram": "bounding",
     "Loss": "privacy",
-    "Release": "session",
+    "Mean": "bounding",
+    "Profile": "bounding",
+    "Quantile": "bounding",
+    "Release": "release",
     "Session": "session",
     "Sum": "bounding",
     "Unit": "privacy",
@@ -46,7 +53,14 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from steelyard import errors as errors
+    from steelyard.bounding import ContributionProfile as ContributionProfile
     from steelyard.bounding import Count as Count
+    from steelyard.bounding import CountUsers as CountUsers
+    from steelyard.bounding import GradualSum as GradualSum
+    from steelyard.bounding import Histogram as Histogram
+    from steelyard.bounding import Mean as Mean
+    from steelyard.bounding import Profile as Profile
+    from steelyard.bounding import Quantile as Quantile
     from steelyard.bounding import Sum as Sum
     from steelyard.ledger import Account as Account
     from steelyard.ledger import open_account as open_account
@@ -58,6 +72,6 @@ if TYPE_CHECKING:
     from steelyard.privacy import labels as labels
     from steelyard.privacy import rows as rows
     from steelyard.privacy import users as users
-    from steelyard.session import Release as Release
+    from steelyard.release import Release as Release
     from steelyard.session import Session as Session
     from steelyard.tables import read as read

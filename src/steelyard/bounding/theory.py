@@ -68,10 +68,12 @@ class Tradeoff:
         return Tradeoff(caps, bias, noise, error, self.chosen, self.epsilon, self.law)
 
     def chart(self, subtitle: str = "") -> Chart:
-        """The U-curve with its sweet spot."""
+        """The U-curve with the chosen point marked; caps far below it are left out."""
         from steelyard.charts import tradeoff as draw
 
-        return draw(self.caps, self.noise, self.bias, self.error, subtitle=subtitle)
+        shown = [i for i, cap in enumerate(self.caps) if cap >= self.best.cap / 2**_OCTAVES]
+        lines = ([line[i] for i in shown] for line in (self.caps, self.noise, self.bias, self.error))
+        return draw(*lines, subtitle=subtitle, chosen=self.best.cap)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``Tradeoff.from_json`` reads it back."""

@@ -33,8 +33,11 @@ class Line:
 def tradeoff(caps: Sequence[Number], noise: Sequence[Number], bias: Sequence[Number], total: Sequence[Number], *,
              title: str = "Where the cap balances noise and bias", subtitle: str = "", caption: str = "",
              x_title: str = "cap on one unit's contribution", y_title: str = "expected error",
-             log_y: bool | None = None) -> Chart:  # fmt: skip
-    """The U-curve: noise rises with the cap, bias falls, and the smallest total is marked as the sweet spot."""
+             log_y: bool | None = None, chosen: Number = None) -> Chart:  # fmt: skip
+    """The U-curve: noise rises with the cap, bias falls, and the sweet spot is marked.
+
+    The sweet spot is the smallest total, or the cap nearest to ``chosen`` where a choice weighs more than the total.
+    """
     sheet = Sheet(title, subtitle, caption)
     rows = sorted((cap, n, b, t) for cap, n, b, t in zip(*columns(caps=caps, noise=noise, bias=bias, total=total),
                                                          strict=True)
@@ -56,11 +59,11 @@ def tradeoff(caps: Sequence[Number], noise: Sequence[Number], bias: Sequence[Num
              for i, points in enumerate(curves.values())]  # fmt: skip
     sheet.add(clipped(x.start, y.end - 3, right + 3, y.start + 3, *reversed(drawn)))
     _end_labels(sheet, curves, x, y)
-    best = min(rows, key=lambda row: row[3])
+    best = min(rows, key=lambda row: row[3] if chosen is None else abs(row[0] - float(chosen)))
     _sweet_spot(sheet, x, y, best[0], best[3])
     return sheet.chart(f"{one_line(y_title)} against {one_line(x_title)} for {len(rows)} "
-                       f"candidate{'s' if len(rows) > 1 else ''}. The smallest "
-                       f"total is {short(best[3])}, at {short(best[0])}: noise {short(best[1])}, "
+                       f"candidate{'s' if len(rows) > 1 else ''}. The sweet "
+                       f"spot is {short(best[3])}, at {short(best[0])}: noise {short(best[1])}, "
                        f"bias {short(best[2])}.")  # fmt: skip
 
 

@@ -1,95 +1,211 @@
-"""``steelyard sum|count``: releases from a table on disk."""
+"""``steelyard sum|count|mean|quantile|histogram|profile``: releases from a table on disk."""
 
 from __future__ import annotations
 
 import argparse
+import json
+from pathlib import Path
 from typing import Any
 
 from steelyard.cli.answer import Answer, columns, waiting
+from steelyard.errors import InvalidTask
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Add one command per kind of release."""
-    total = commands.add_parser("sum", parents=[shared], help="a private sum of one column")
-    total.add_argument("data", help="a Parquet or CSV file, or a glob of them")
-    total.add_argument("column", help="the column to add up")
-    total.add_argument("--cap", required=True, help="the most one unit may add (public knowledge)")
+    total = _command(commands, shared, "sum", "a private sum of one column", _sum, "the column to add up")
+    total.add_argument("--cap", default="auto", help="auto (default), a public number, or a saved profile")
+    total.add_argument("--upper", help="with auto: the public largest total per unit worth considering")
     total.add_argument("--lower", default="0", help="the least one unit may add, zero or below (default 0)")
-    _payment(total)
-    total.set_defaults(run=_sum)
-    count = commands.add_parser("count", parents=[shared], help="a private count of rows")
-    count.add_argument("data", help="a Parquet or CSV file, or a glob of them")
-    count.add_argument("--cap", type=int, help="the most rows one unit may add; not needed where the unit is the row")
-    _payment(count)
-    count.set_defaults(run=_count)
+    count = _command(commands, shared, "count", "a private count of rows", _count)
+    count.add_argument("--cap", default="auto", help="auto (default), a public number of rows, or a saved profile")
+    count.add_argument("--upper", help="with auto: the public largest number of rows per unit worth considering")
+    for command in (total, count):
+        command.add_argument("--by", help="one total per key of this column")
+        command.add_argument("--keys", help="the public keys, separated by commas")
+        command.add_argument("--max-keys", type=int, help="at most this many keys per unit")
+        command.add_argument("--rows-per-key", type=int, help="at most this many rows per unit and key")
+    mean = _command(commands, shared, "mean", "a private mean of one column", _mean, "the column to average")
+    _bounds(mean)
+    spot = _command(commands, shared, "quantile", "private quantiles of one column", _quantile, "the column")
+    _bounds(spot)
+    spot.add_argument("--quantile", default="0.5", help="one or several, separated by commas (default 0.5)")
+    spot.add_argument("--resolution", help="the smallest difference worth telling apart")
+    bars = _command(commands, shared, "histogram", "private counts between public edges", _histogram, "the column")
+    bars.add_argument("--edges", required=True, help="the public edges, ascending, separated by commas")
+    bars.add_argument("--cap", type=int, help="the most rows one unit may count for")
+    look = _command(commands, shared, "profile", "one private look at what units contribute; plans are free", _profile)
+    look.add_argument("column", nargs="?", help="the column whose totals are looked at (leave out with --rows)")
+    look.add_argument("--rows", action="store_true", help="look at numbers of rows instead of a column's totals")
+    look.add_argument("--upper", required=True, help="the public largest total per unit worth considering")
+    look.add_argument("--resolution", help="the smallest total worth telling apart")
+    look.add_argument("--out", help="save the profile here, for --cap and for steelyard plan")
 
 
-def _payment(command: argparse.ArgumentParser) -> None:
+def _command(commands: Any, shared: Any, name: str, told: str, run: Any, column: str = "") -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(name, parents=[shared], help=told)
+    command.add_argument("data", help="a Parquet or CSV file, a glob of them, or a database URL")
+    if column:
+        command.add_argument("column", help=column)
     command.add_argument("--ledger", required=True, help="the ledger that holds the account")
     command.add_argument("--account", required=True, help="the account that pays")
     command.add_argument("--epsilon", help="how much of the account this release may spend")
     command.add_argument("--mu", help="the same on a Gaussian account, as mu")
-    command.add_argument("--by", help="one total per key of this column")
-    command.add_argument("--keys", help="the public keys, separated by commas")
-    command.add_argument("--max-keys", type=int, help="at most this many keys per unit")
-    command.add_argument("--rows-per-key", type=int, help="at most this many rows per unit and key")
     command.add_argument("--key", help="a name for this request, so that a retry is free")
+    command.add_argument("--chart", metavar="FILE", help="draw the answer: .svg, .png or .html")
+    command.set_defaults(run=run)
+    return command
+
+
+def _bounds(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--lower", required=True, help="the public lower bound of one value")
+    command.add_argument("--upper", required=True, help="the public upper bound of one value")
+    command.add_argument("--cap", type=int, help="the most rows one unit may count for; not needed where it is the row")
 
 
 def _sum(args: argparse.Namespace) -> Answer:
     from steelyard.bounding import Sum
 
-    return _release(args, Sum(args.column, cap=args.cap, lower=args.lower, **_common(args)))
+    cap = {"cap": _cap(args.cap), "lower": args.lower, "upper": args.upper}
+    return _release(args, lambda table: Sum(args.column, **_price(args), **cap, **_groups(args, table)))
 
 
 def _count(args: argparse.Namespace) -> Answer:
     from steelyard.bounding import Count
 
-    return _release(args, Count(cap=args.cap, **_common(args)))
+    cap = {"cap": _cap(args.cap), "upper": args.upper}
+    return _release(args, lambda table: Count(**_price(args), **cap, **_groups(args, table)))
 
 
-def _common(args: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "epsilon": args.epsilon,
-        "mu": args.mu,
-        "by": args.by,
-        "keys": None if args.keys is None else args.keys.split(","),
-        "max_keys": args.max_keys,
-        "rows_per_key": args.rows_per_key,
-    }
+def _mean(args: argparse.Namespace) -> Answer:
+    from steelyard.bounding import Mean
+
+    bounds = {"lower": args.lower, "upper": args.upper, "cap": args.cap}
+    return _release(args, lambda table: Mean(args.column, **_price(args), **bounds))
 
 
-def _release(args: argparse.Namespace, task: Any) -> Answer:
+def _quantile(args: argparse.Namespace) -> Answer:
+    from steelyard.bounding import Quantile
+
+    asked = args.quantile.split(",")
+    facts = {"lower": args.lower, "upper": args.upper, "cap": args.cap, "resolution": args.resolution}
+    quantile = asked if len(asked) > 1 else asked[0]
+    return _release(args, lambda table: Quantile(args.column, **_price(args), quantile=quantile, **facts))
+
+
+def _histogram(args: argparse.Namespace) -> Answer:
+    from steelyard.bounding import Histogram
+
+    edges = args.edges.split(",")
+    return _release(args, lambda table: Histogram(args.column, **_price(args), edges=edges, cap=args.cap))
+
+
+def _profile(args: argparse.Namespace) -> Answer:
+    from steelyard.bounding import Profile
+
+    facts = {"upper": args.upper, "resolution": args.resolution, "rows": args.rows}
+    answer = _release(args, lambda table: Profile(args.column, **_price(args), **facts))
+    if args.out and not args.plan:
+        Path(args.out).write_text(json.dumps(answer.data["value"], indent=1) + "\n")
+    return answer
+
+
+def _price(args: argparse.Namespace) -> dict[str, Any]:
+    return {"epsilon": args.epsilon, "mu": args.mu}
+
+
+def _cap(text: str) -> Any:
+    if not text.endswith(".json"):
+        return text
+    from steelyard.bounding import ContributionProfile
+
+    return ContributionProfile.load(text)
+
+
+def _groups(args: argparse.Namespace, table: Any) -> dict[str, Any]:
+    keys = None if args.keys is None else [_key(key, args.by, table) for key in args.keys.split(",")]
+    return {"by": args.by, "keys": keys, "max_keys": args.max_keys, "rows_per_key": args.rows_per_key}
+
+
+def _key(text: str, by: str | None, table: Any) -> Any:
+    """A key as typed, in the kind of its column."""
+    kind = table.columns.get(by, "string")
+    try:
+        if kind in ("integer", "decimal"):
+            return int(text)
+        if kind == "float":
+            return float(text)
+    except ValueError:
+        raise InvalidTask(f"column {by!r} holds {kind} values; {text!r} is not one.") from None
+    return text == "true" if kind == "boolean" else text
+
+
+def _release(args: argparse.Namespace, make: Any) -> Answer:
     from steelyard.ledger import Ledger
     from steelyard.session import Session
     from steelyard.tables import read
 
     account = Ledger(args.ledger).account(args.account)
     with waiting("opening the table"):
-        session = Session(read(args.data), account)
+        table = read(args.data)
+        session = Session(table, account)
+    task = make(table)
     if args.plan:
-        cost, error = session.quote(task), task.predict(account.terms)
-        enough = cost <= account.remaining
-        text = columns(
-            [
-                ("would spend", str(cost)),
-                ("left now", str(account.remaining)),
-                ("enough", "yes" if enough else "no: it would be refused"),
-                ("error", str(error)),
-            ]
-        )
-        return Answer(text, {"cost": cost.to_json(), "enough": enough, "error": error.to_json()})
+        return _plan(session, task)
     with waiting("charging, reading and noising"):
         release = session.release(task, key=args.key)
-    import json
+    if args.chart:
+        _draw(release).save(args.chart)
+    return Answer(_text(release), json.loads(release.to_json()))
 
-    return Answer(_text(release.value, release), json.loads(release.to_json()))
+
+def _plan(session: Any, task: Any) -> Answer:
+    account = session.account
+    cost, error, left = session.quote(task), task.predict(account.terms), account.remaining
+    enough = cost <= left
+    lines = [
+        ("would spend", str(cost)),
+        ("left now", str(left)),
+        ("enough", "yes" if enough else "no: it would be refused"),
+        ("error", str(error) if error else "known after the release; a profile or a public cap tells it before"),
+    ]
+    data = {"cost": cost.to_json(), "enough": enough, "error": error.to_json() if error else None}
+    return Answer(columns(lines), data)
 
 
-def _text(value: Any, release: Any) -> str:
-    shown = columns([(str(k), f"{v:,.6g}") for k, v in value.items()]) if isinstance(value, dict) else f"{value:,.10g}"
+def _text(release: Any) -> str:
     receipt = release.receipt
-    return (
-        f"{shown}\n{release.error}\n{release.guarantee}\n"
-        f"receipt: entry {receipt.sequence} of account {receipt.account}, head {receipt.head[:16]}…"
-    )
+    lines = [_shown(release.value), *([str(release.error)] if release.error else []), str(release.guarantee)]
+    lines.append(f"receipt: entry {receipt.sequence} of account {receipt.account}, head {receipt.head[:16]}…")
+    return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return columns([(_name(key), f"{item:,.10g}") for key, item in value.items()]) or "no key reached its threshold"
+    if isinstance(value, list):
+        return "  ".join(f"{item:,.10g}" for item in value)
+    if hasattr(value, "plan"):
+        return f"profile of {len(value.counts)} bins; plan from it for free with: steelyard plan"
+    return f"{value:,.10g}"
+
+
+def _name(key: Any) -> str:
+    return f"{key[0]:g} to {key[1]:g}" if isinstance(key, tuple) else str(key)
+
+
+def _draw(release: Any) -> Any:
+    from steelyard.charts import bars, intervals
+
+    value, error = release.value, release.error
+    half = error.interval if error else 0.0
+    about: dict[str, Any] = {"subtitle": f"Whiskers: {error}" if error else "", "caption": str(release.guarantee)}
+    if isinstance(value, dict):
+        names = [_name(key) for key in value]
+        return bars(names, list(value.values()), [half] * len(names), title=release.task["task"], **about)
+    if hasattr(value, "plan"):
+        tops = [f"up to {top * float(value.scale.step):,.4g}" for top in value.scale.grid.tops]
+        return bars(tops, value.counts, [half] * len(tops), title="Units by what they contribute", **about)
+    values = value if isinstance(value, list) else [value]
+    names = [str(i + 1) for i in range(len(values))] if len(values) > 1 else [release.task["task"]]
+    return intervals(names, values, [v - half for v in values], [v + half for v in values], title="Released", **about)

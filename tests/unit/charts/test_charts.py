@@ -156,7 +156,7 @@ def test_the_sweet_spot_sits_at_the_minimum(points: list[tuple[int, float]], log
     assert any(math.dist(here, corner) < 0.02 for corner in corners)
     assert here[1] >= max(y for _, y in corners) - 0.02  # down is large in SVG
     best = min(points, key=lambda point: point[1])
-    assert f"smallest total is {short(best[1])}, at" in root.findtext(f"{SVG}desc", "")
+    assert f"sweet spot is {short(best[1])}, at" in root.findtext(f"{SVG}desc", "")
 
 
 def rectangles(chart: Chart, colour: str) -> list[tuple[float, float]]:
