@@ -1,6 +1,6 @@
 """``steelyard demo``: the main job, end to end, on made-up purchases, ending in a report.
 
-It opens an account on a real ledger, looks for the cap, releases two totals, retries one for free, is refused when
+It opens an account on a real ledger, looks once, plans the cap, releases totals, retries one for free, is refused when
 the budget is gone, verifies the ledger, puts an old backup back to show that it notices, and writes one HTML page.
 """
 
@@ -11,18 +11,22 @@ import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steelyard.cli.answer import Answer
 from steelyard.cli.purchases import COUNTRIES, Purchases, purchases, totals_by_user, write_parquet
 
-EPSILON = "1"
+if TYPE_CHECKING:
+    from steelyard.session import Session
+
+EPSILON = "1.5"
 SHARE = "0.5"
+UPPER = 1_000_000
 _STEPS = (
     "make up the purchases of 20,000 customers",
     f"open an account of epsilon {EPSILON} on an SQLite ledger",
-    "find the cap where noise and bias balance",
-    "release the total spent and the purchases by country",
+    "take one private look at what customers spend, and plan from it for free",
+    "release the total, the purchases by country and the usual price",
     "retry for free, and be refused when the budget is gone",
     "verify the ledger; put an old backup back, verify again",
     "write report.html",
@@ -60,8 +64,9 @@ def _demo(args: argparse.Namespace) -> Answer:
     story.say(f"1. {_STEPS[0]}")
     data = purchases()
     write_parquet(data, folder / "purchases.parquet")
-    _balance(story, data)
-    _release(story, data)
+    session = _open(story)
+    _balance(story, session, data)
+    _release(story, session, data)
     _verify(story)
     from steelyard.cli.demo_report import write
 
@@ -77,41 +82,56 @@ def _clear(folder: Path) -> None:
             left.unlink()
 
 
-def _balance(story: Story, data: Purchases) -> None:
-    from steelyard.bounding.theory import tradeoff
-
-    totals = totals_by_user(data)
-    curve = tradeoff(totals, epsilon=float(SHARE))
-    cap = round(curve.best.cap, -2)
-    story.facts |= {"curve": curve, "cap": cap, "largest": max(totals), "purchases": len(data.amount)}
-    story.facts["median"] = sorted(totals)[len(totals) // 2]
-    story.say(f"2. {_STEPS[1]}\n3. {_STEPS[2]}")
-    story.say(f"     at epsilon {SHARE} a cap of {cap:,.0f} per customer balances noise and bias")
-
-
-def _release(story: Story, data: Purchases) -> None:
-    from steelyard.bounding import Count, Sum
-    from steelyard.errors import BudgetExceeded
+def _open(story: Story) -> Session:
     from steelyard.ledger import open_account
     from steelyard.privacy import users
     from steelyard.session import Session
     from steelyard.tables import read
 
+    story.say(f"2. {_STEPS[1]}")
     account = open_account(story.folder / "budget.db", "demo", unit=users("user_id"), epsilon=EPSILON)
-    session = Session(read(story.folder / "purchases.parquet"), account)
+    story.facts["account"] = account
+    return Session(read(story.folder / "purchases.parquet"), account)
+
+
+def _balance(story: Story, session: Session, data: Purchases) -> None:
+    from steelyard.bounding import Profile
+    from steelyard.bounding.theory import expected_error, optimal_cap
+
+    story.say(f"3. {_STEPS[2]}")
+    profile = session.release(Profile("amount", epsilon="0.2", upper=UPPER), key="profile").value
+    curve, totals, share = profile.plan(SHARE), sorted(totals_by_user(data)), float(SHARE)
+    story.facts |= {"profile": profile, "curve": curve, "largest": totals[-1], "median": totals[len(totals) // 2]}
+    caps = {
+        "the private plan's": curve.best.cap,
+        "the best there is, seen in the clear": optimal_cap(totals, share),
+        "the largest customer": totals[-1],
+        "19 of 20 customers": totals[len(totals) * 19 // 20],
+    }
+    story.facts["caps"] = {name: (cap, expected_error(totals, cap, share)) for name, cap in caps.items()}
+    best = curve.best
+    story.say(f"     at epsilon {SHARE}: cap {best.cap:,.0f} per customer, expected error {best.error:,.0f}")
+
+
+def _release(story: Story, session: Session, data: Purchases) -> None:
+    from steelyard.bounding import Count, Quantile, Sum
+    from steelyard.errors import BudgetExceeded
+
     story.say(f"4. {_STEPS[3]}")
-    task = Sum("amount", epsilon=SHARE, cap=story.facts["cap"])
+    task = Sum("amount", epsilon=SHARE, cap=story.facts["profile"])
     total = session.release(task, key="total")
+    orders = session.release(Count(epsilon="0.4", upper=10_000, by="country", keys=COUNTRIES), key="orders")
     _back_up(story.folder)
-    orders = session.release(Count(epsilon="0.3", cap=150, by="country", keys=COUNTRIES), key="orders")
-    story.facts |= {"total": total, "orders": orders, "truth": sum(data.amount)}
+    usual = Quantile("amount", epsilon="0.2", quantile=("0.25", "0.5", "0.75"), lower=0, upper=200, cap=20)
+    prices = session.release(usual, key="prices")
+    truth, amounts = sum(data.amount), sorted(data.amount)
+    story.facts |= {"total": total, "orders": orders, "prices": prices, "truth": truth, "purchases": len(amounts)}
+    story.facts["prices_truth"] = [amounts[len(amounts) * quarter // 4] for quarter in (1, 2, 3)]
     story.facts["orders_truth"] = {country: data.country.count(country) for country in COUNTRIES}
-    story.say(
-        f"     total spent: {total.value:,.0f}   (truth, known only because it is made up: {sum(data.amount):,.0f})"
-    )
+    story.say(f"     total spent: {total.value:,.0f}   (truth, known only because it is made up: {truth:,.0f})")
     story.say(f"     {total.error}")
     story.say(f"5. {_STEPS[4]}")
-    again = session.release(task, key="total")
+    again, account = session.release(task, key="total"), session.account
     story.facts["retry"] = again.to_json() == total.to_json()
     story.say(f"     asked again with the same key: the same answer, {account.spent} spent as before")
     try:
@@ -119,7 +139,6 @@ def _release(story: Story, data: Purchases) -> None:
     except BudgetExceeded as refusal:
         story.facts["refusal"] = str(refusal)
         story.say(f"     asked anew: {refusal}")
-    story.facts["account"] = account
 
 
 def _verify(story: Story) -> None:
@@ -149,7 +168,8 @@ def _back_up(folder: Path) -> None:
 
 def _summary(facts: dict[str, Any]) -> dict[str, Any]:
     return {
-        "cap": facts["cap"],
+        "cap": facts["curve"].best.cap,
+        "caps": facts["caps"],
         "total": json.loads(facts["total"].to_json()),
         "orders": json.loads(facts["orders"].to_json()),
         "retry_was_free": facts["retry"],

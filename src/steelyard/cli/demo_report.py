@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from steelyard.charts import Code, Figure, Figures, Report, Section, Spend, Tabular, budget, intervals, tradeoff
+from steelyard.charts import Code, Figure, Figures, Report, Section, Spend, Tabular, budget, intervals
+
+_SPENT = (("profile", 0.2), ("total spent", 0.5), ("by country", 0.4), ("prices", 0.2))
 
 
 def write(path: Path, facts: dict[str, Any]) -> Path:
@@ -19,23 +21,20 @@ def write(path: Path, facts: dict[str, Any]) -> Path:
 
 
 def _balance(facts: dict[str, Any]) -> Section:
-    curve = facts["curve"]
-    picture = tradeoff(
-        curve.caps,
-        curve.noise,
-        curve.bias,
-        curve.error,
-        subtitle="Expected error of the total at epsilon 0.5, for every cap on one customer",
-        x_title="cap on one customer's total",
-        caption="Left of the ring the cap cuts off too much; right of it the noise must cover too much.",
-    )
     words = (
         f"One customer spent {facts['largest']:,.0f}; half spent less than {facts['median']:,.0f}. To hide the first whole "
-        f"takes noise of that size; to cap everybody at the second loses most of the total. The best cap is near "
-        f"{facts['cap']:,.0f}. "
-        "It was computed from the made-up data in the clear; on real data a cap must be public knowledge."
+        "takes noise of that size; to cap everybody at the second loses most of the total. One private look at how "
+        "spending is distributed, for epsilon 0.2, is enough to draw this curve; drawing it again for any other epsilon "
+        "costs nothing."
     )
-    return Section("Where the balance is", [words, picture])
+    picture = facts["curve"].chart("Predicted error of the total at epsilon 0.5, for every cap on one customer")
+    rows = [(name, f"{cap:,.0f}", f"{error:,.0f}") for name, (cap, error) in facts["caps"].items()]
+    table = Tabular(
+        ("cap at", "amount", "true expected error"),
+        rows,
+        "The last column is computed in the clear, which only made-up data allows.",
+    )
+    return Section("Where the balance is", [words, picture, table])
 
 
 def _answers(facts: dict[str, Any]) -> Section:
@@ -61,17 +60,31 @@ def _countries(facts: dict[str, Any]) -> Section:
         [value + half for value in orders.value.values()],
         truths=[truth[country] for country in orders.value],
         title="Purchases by country",
-        subtitle="At most 150 purchases of one customer count; the interval covers the noise alone",
+        subtitle="The cap was chosen inside the release; the interval covers the noise alone",
         confidence="95 %",
         x_title="purchases",
     )
-    words = "What the cap of 150 cuts off pulls every answer towards zero; the interval does not know about it."
-    return Section("By country", [picture, words])
+    words = (
+        f"The cap came out at {orders.point['cap']:,.0f} purchases per customer, chosen with a quarter of this release's "
+        "epsilon. What it cuts off pulls every answer towards zero; the interval does not know about that."
+    )
+    prices = [
+        (name, f"{private:,.2f}", f"{true:,.2f}")
+        for name, private, true in zip(
+            ("a quarter cost less than", "half cost less than", "three quarters cost less than"),
+            facts["prices"].value,
+            facts["prices_truth"],
+            strict=True,
+        )
+    ]
+    return Section(
+        "By country, and what one purchase costs", [picture, words, Tabular(("price", "private", "truth"), prices)]
+    )
 
 
 def _cost(facts: dict[str, Any]) -> Section:
     account = facts["account"]
-    entries = [Spend("total spent", 0.5), Spend("by country", 0.3), Spend("total, once more", 0.5, refused=True)]
+    entries = [*(Spend(name, amount) for name, amount in _SPENT), Spend("total, once more", 0.5, refused=True)]
     picture = budget(
         entries, float(account.terms.cap.value), unit="epsilon", subtitle="One account, one cap; a retry is free"
     )
