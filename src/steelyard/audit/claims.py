@@ -16,7 +16,7 @@ from typing import Protocol
 
 from steelyard.accounting.prices import price
 from steelyard.errors import CurrencyMismatch
-from steelyard.privacy import Currency, Event, Loss, Terms, Unit
+from steelyard.privacy import ATTO, Currency, Event, Loss, Terms, Unit
 
 _NORMAL = NormalDist()
 
@@ -55,19 +55,21 @@ class Epsilon:
 
 @dataclass(frozen=True)
 class Mu:
-    """mu-Gaussian differential privacy: as hard to tell apart as N(0, 1) and N(mu, 1).
+    """mu-Gaussian differential privacy: as hard to tell apart as N(0, 1) and N(mu, 1), but for probability ``delta``.
 
     >>> round(Mu(1.0).shown(0.5, 0.1586552539), 6)
     1.0
     """
 
     value: float
+    delta: float = 0.0
 
     def __str__(self) -> str:
-        return f"mu {self.value:.6g}"
+        return f"mu {self.value:.6g}" + (f", failing with {self.delta:.3g}" if self.delta else "")
 
     def shown(self, p: float, q: float) -> float:
-        """Phi^-1(p) - Phi^-1(q)."""
+        """Phi^-1(p - delta) - Phi^-1(q)."""
+        p -= self.delta
         if p <= 0 or q >= 1:
             return -math.inf
         if p >= 1 or q <= 0:
@@ -81,5 +83,5 @@ def claim_of(event: Event) -> Epsilon | Mu:
     try:
         return Epsilon(float(price(event, Terms(unit, Loss(Currency.PURE, 0), Fraction(0))).value))
     except CurrencyMismatch:
-        gaussian = Terms(unit, Loss(Currency.GAUSSIAN, 0), Fraction(0), Fraction(1, 2))
-        return Mu(math.sqrt(price(event, gaussian).value))
+        cost = price(event, Terms(unit, Loss(Currency.GAUSSIAN, 0, ATTO), Fraction(0), Fraction(1, 2)))
+        return Mu(math.sqrt(cost.value), float(cost.additive_delta))

@@ -27,6 +27,7 @@ from steelyard.mechanisms import (
     Gaussian,
     GaussianPath,
     Histogram,
+    KeyThreshold,
     Laplace,
     LaplacePath,
     observing,
@@ -229,6 +230,22 @@ def _gaussian_path(mechanism: GaussianPath, effort: Effort, noise: Noise) -> Ite
         yield _width(step)
 
 
+def _key_threshold(mechanism: KeyThreshold, effort: Effort, noise: Noise) -> Iterator[Check]:
+    claim, most = claim_of(mechanism.event), mechanism.max_keys
+    yield _width(mechanism.counts)
+    for name, before in (("keys of one unit appear", None), ("keys gain a unit", mechanism.threshold - 1)):
+        left = {} if before is None else dict.fromkeys(range(most), before)
+        right = dict.fromkeys(range(most), (before or 0) + 1)
+        sides = [_ints(partial(_shown, mechanism, units, most, noise)) for units in (left, right)]
+        yield _sampled(name, sides, claim, effort.singles, effort)
+
+
+def _shown(mechanism: KeyThreshold, units: dict[int, int], keys: int, noise: Noise, size: int) -> list[int]:
+    """The sum of what is shown, and how many keys are, as one number."""
+    found = (mechanism.release(units, noise) for _ in range(size))
+    return [sum(shown.values()) * (keys + 1) + len(shown) for shown in found]
+
+
 _PROBES: tuple[tuple[type, Callable[[Any, Effort, Noise], Iterator[Check]]], ...] = (
     (Laplace, _additive),
     (Gaussian, _additive),
@@ -236,6 +253,7 @@ _PROBES: tuple[tuple[type, Callable[[Any, Effort, Noise], Iterator[Check]]], ...
     (Finite, _finite),
     (Exponential, _exponential),
     (AboveThreshold, _above_threshold),
+    (KeyThreshold, _key_threshold),
     (LaplacePath, _laplace_path),
     (GaussianPath, _gaussian_path),
 )

@@ -17,14 +17,14 @@ from typing import Any
 from steelyard.accounting.prices import price
 from steelyard.audit.corpus import Corpus, Neighbour
 from steelyard.audit.distances import STEERABLE, Distance, declared_scale, distance
-from steelyard.audit.steering import Draw, SteeredNoise
+from steelyard.audit.steering import Draw, SameSecret, SteeredNoise
 from steelyard.audit.verdict import Check
 from steelyard.errors import SteelyardError
 from steelyard.mechanisms import Seen, observing
 from steelyard.privacy import Event, Loss, Terms, canonical
 from steelyard.release import plain
 from steelyard.session import Task
-from steelyard.tables import Table, read
+from steelyard.tables import read
 
 CHECKS = {
     "distance": "integers of neighbours lie within the declared sensitivity",
@@ -34,7 +34,7 @@ CHECKS = {
     "event": "the declared event does not depend on rows",
     "price": "what is done costs no more than what is declared",
     "errors": "no failure depends on rows",
-    "randomness": "all randomness comes from the noise source",
+    "randomness": "all randomness comes from the noise source, or from the table's secret",
 }
 
 
@@ -91,13 +91,13 @@ class Replay:
         return tuple(self._answer(name, about) for name, about in CHECKS.items())
 
     def _run(self, neighbour: Neighbour, script: list[list[int]] | None = None) -> Trace:
-        table = self._open(self._corpus.arrow(neighbour.rows, neighbour.chunks))
+        table = SameSecret(self._open(self._corpus.arrow(neighbour.rows, neighbour.chunks)), self._seed)
         with observing() as window:
             noise = SteeredNoise(window, self._seed, script)
             declared, outcome, failure = self._attempt(table, noise)
         return Trace(declared, tuple(window), tuple(noise.draws), noise.written, outcome, failure)
 
-    def _attempt(self, table: Table, noise: SteeredNoise) -> tuple[bytes, bytes, str | None]:
+    def _attempt(self, table: Any, noise: SteeredNoise) -> tuple[bytes, bytes, str | None]:
         declared = b""
         try:
             self._task.check(table, self._terms)
@@ -140,6 +140,8 @@ class Replay:
         if len(left.seen) != len(right.seen):
             yield "transcript", f"{len(left.seen)} releases on one table, {len(right.seen)} on its neighbour"
         for step, (a, b) in enumerate(zip(left.seen, right.seen, strict=False)):
+            if len(a.values) != len(b.values) and b"failure_atto" in left.declared:
+                return  # keys found in the rows: their number may differ, covered by the charged failure
             if a.event != b.event or len(a.values) != len(b.values):
                 yield "transcript", f"release {step} has another event or another length on the neighbour"
                 return

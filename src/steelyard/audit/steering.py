@@ -8,12 +8,16 @@ outcome, an error) must be the same; whatever differs has leaked around the nois
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
 from steelyard.mechanisms import Seen
 from steelyard.noise import TestNoise
+from steelyard.privacy import Unit
+from steelyard.tables import Capped, Limits
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,3 +92,37 @@ class SteeredNoise:
             target = self.script[place]
         self.written.append(target)
         return [goal - value for goal, value in zip(target, values, strict=True)]
+
+
+class SameSecret:
+    """A table whose keyed choices (which keys or rows of a unit are kept) are the same on two neighbouring tables.
+
+    The secret behind them is the one piece of randomness that does not come from the noise; here the seed fixes it.
+    """
+
+    def __init__(self, table: Any, seed: int | str) -> None:
+        self._table = table
+        self._secret = sha256(f"steelyard replay {seed!r}".encode()).digest()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
+    def sums_by_key(
+        self, unit: Unit, parts: Sequence[Capped], by: str, keys: Sequence[Any], limits: Limits | None = None
+    ) -> list[list[int]]:
+        """As the table's own, with the fixed secret."""
+        fixed = replace(limits or Limits(), secret=self._secret)
+        answer: list[list[int]] = self._table.sums_by_key(unit, parts, by, keys, fixed)
+        return answer
+
+    def found_sums_by_key(self, unit: Unit, parts: Sequence[Capped], by: str, limits: Limits) -> Any:
+        """As the table's own, with the fixed secret."""
+        return self._table.found_sums_by_key(unit, parts, by, replace(limits, secret=self._secret))
+
+    def keep_rows(
+        self, unit: Unit, rows: int, secret: bytes | None = None, columns: Sequence[str] | None = None
+    ) -> SameSecret:
+        """As the table's own, with the fixed secret unless one was given."""
+        kept = SameSecret(self._table.keep_rows(unit, rows, secret or self._secret, columns), "")
+        kept._secret = self._secret
+        return kept

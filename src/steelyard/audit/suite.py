@@ -18,7 +18,7 @@ from steelyard.accounting.gaussian import mu_cap
 from steelyard.audit.corpus import Pool, decimals, floats, integers, texts
 from steelyard.audit.subjects import audit
 from steelyard.audit.verdict import Verdict
-from steelyard.bounding import Count, Sum
+from steelyard.bounding import Count, CountUsers, Profile, Sum
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import (
     AboveThreshold,
@@ -27,6 +27,7 @@ from steelyard.mechanisms import (
     Gaussian,
     GaussianPath,
     Histogram,
+    KeyThreshold,
     Laplace,
     LaplacePath,
 )
@@ -34,7 +35,7 @@ from steelyard.privacy import Loss, Neighbours, Terms, Unit, rows, users
 
 SAMPLES = 400_000
 _QUICK = 40_000
-_SHARES = {(True, False): 9, (True, True): 9, (False, False): 3, (False, True): 1}  # by quick, by more samples
+_SHARES = {(True, False): 9, (True, True): 9, (False, False): 5, (False, True): 1}  # by quick, by more samples
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ def mechanisms() -> dict[str, Item]:
         "above-threshold-stops": AboveThreshold(2, Fraction(4), Fraction(16), stops=2),
         "above-threshold-monotone": AboveThreshold(1, Fraction(1), Fraction(1), monotone=True),
         "finite": Finite(((4, 2, 1, 1), (2, 4, 2, 1), (1, 2, 4, 2), (1, 1, 2, 4))),
+        "key-threshold": KeyThreshold(2, Fraction(4), Fraction(1, 1000)),
         "laplace-path": LaplacePath(1, (Fraction(3), Fraction(1))),
         "gaussian-path": GaussianPath(5, (Fraction(20), Fraction(10), Fraction(5))),
     }
@@ -104,6 +106,13 @@ def tasks() -> dict[str, Item]:
         "sum-keys": Item(Sum("amount", epsilon="1", cap=10, **grouped), pure(who), placed),
         "sum-keys-gaussian": Item(Sum("amount", mu="0.5", cap=10, **grouped), gaussian(who), placed),
         "sum-keys-few": Item(Sum("amount", epsilon="1", cap=10, max_keys=2, **grouped), pure(who), placed),
+        "sum-auto": Item(Sum("amount", epsilon="1", upper=1000), pure(who), amounts),
+        "sum-auto-gaussian": Item(Sum("amount", epsilon="1", upper=50, lower=-500), gaussian(who), amounts),
+        "count-auto-keys": Item(Count(epsilon="1", upper=100, **grouped), pure(who), placed),
+        "profile": Item(Profile("amount", epsilon="0.1", upper=10**6), pure(who), amounts),
+        "profile-rows": Item(Profile(rows=True, mu="0.3", upper=64), gaussian(who), whole),
+        "count-users": Item(CountUsers(epsilon="1"), pure(who), whole),
+        "count-users-keys": Item(CountUsers(epsilon="1", max_keys=2, **grouped), gaussian(who), placed),
         "count": Item(Count(epsilon="1", cap=5), pure(who), whole),
         "count-rows": Item(Count(epsilon="1"), pure(each), amounts),
         "count-keys": Item(Count(epsilon="1", cap=7, **grouped), pure(who), placed),
