@@ -53,20 +53,24 @@ def sql(account: Account, statement: str) -> None:
         connection.execute(statement.encode())
 
 
+def as_another_process(account: Account) -> str:
+    """The same place under a name that this process has not opened yet."""
+    return account.location.replace("?", "?connect_timeout=10&")
+
+
 @pytest.mark.parametrize("statement", EDITS)
 def test_an_edit_is_found_by_verify_and_refused_at_opening(account: Account, statement: str) -> None:
     assert Ledger(account.location).verify().ok
     sql(account, statement)
     assert not Ledger(account.location).verify().ok
     with pytest.raises(LedgerTampered):
-        _ = Account(account.location, "a").spent
+        _ = Account(as_another_process(account), "a").spent
 
 
 def test_a_dropped_ledger_cannot_begin_anew(account: Account) -> None:
     sql(account, "DROP SCHEMA steelyard CASCADE")
-    other = account.location.replace("?", "?application_name=other&")  # a handle that knows nothing yet
     with pytest.raises(LedgerTampered, match="remembers"):
-        open_account(other, "a", unit=rows(), epsilon="1")
+        open_account(as_another_process(account), "a", unit=rows(), epsilon="1")
 
 
 def test_a_schema_of_something_else_is_foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,11 +87,10 @@ def test_a_session_that_holds_the_lock_is_waited_for_and_then_named(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "WAIT", 0.2)
-    fresh = account.location.replace("?", "?application_name=fresh&")
     with psycopg.connect(account.location) as holder:
         holder.execute("SELECT * FROM steelyard.head FOR UPDATE")
         with pytest.raises(LedgerLocked, match="nothing was charged"):
-            Account(fresh, "a").charge(Loss.pure("0.1"), key="l", request=b"")
+            Account(as_another_process(account), "a").charge(Loss.pure("0.1"), key="l", request=b"")
     assert account.spent == Loss.pure("0.5")
 
 

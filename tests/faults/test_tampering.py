@@ -235,6 +235,29 @@ def test_an_older_copy_with_its_older_anchor_is_found_by_a_receipt(sample: Sampl
     assert not Ledger(path).verify(receipts=[receipt]).ok
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE balances SET cap = cap * 2",
+        "UPDATE accounts SET terms = replace(terms, '3', '9')",
+        "UPDATE head SET sequence = sequence - 1",
+        "UPDATE entries SET amount = amount * 2 WHERE kind = 'account'",
+        "DELETE FROM entries WHERE sequence = (SELECT max(sequence) FROM entries)",
+    ],
+)
+def test_caps_and_head_of_a_large_ledger_are_checked_at_opening(
+    sample: Sample, folder: Path, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    monkeypatch.setattr(verify, "SMALL", 0)
+    path = sample.place(folder)
+    assert str(Account(path, "spend").spent) == "epsilon 1.9"
+    path = sample.place(folder)
+    with closing(sqlite3.connect(path, isolation_level=None)) as link:
+        link.execute(statement)
+    with pytest.raises(LedgerTampered):
+        _ = Account(path, "spend").spent
+
+
 def test_a_ledger_that_was_taken_away_cannot_begin_anew(sample: Sample, folder: Path) -> None:
     path = sample.place(folder)
     path.unlink()

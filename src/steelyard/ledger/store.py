@@ -48,6 +48,7 @@ class Store:
             self._newborn = False
             birth.settle(where)
         self._file = self._identify()
+        self._looked = False
 
     def connect(self) -> Link:
         """A connection of one's own (a memory store has but one)."""
@@ -104,11 +105,11 @@ class Store:
             link.close()
 
     def check(self) -> None:
-        """Look at the ledger before anyone relies on it."""
+        """Look at the ledger before a handle relies on it: closely the first time, then at its head and anchor."""
         mark = self.anchor.read()  # before the snapshot is taken, so that the anchor cannot be ahead of it
         with self.reading() as link:
             self.identity.name = birth.recognize(link, self.place, self.identity.key)
-            findings = verify.glance(link, self.identity, mark)
+            findings = verify.glance(link, self.identity, mark, closely=not self._looked)
         if findings:
             raise LedgerTampered(
                 f"{self.place.shown} does not match its chain or its anchor: {findings[0]}. Nothing was charged. If an "
@@ -116,6 +117,7 @@ class Store:
                 "ledger as it is, Ledger(location).accept() anchors it again.",
                 findings=findings,
             )
+        self._looked = True
 
     def _move_anchor(self, mark: Mark) -> None:
         with contextlib.suppress(OSError):  # the charge is already durable; a full disk only makes the anchor lag

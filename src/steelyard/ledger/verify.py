@@ -183,16 +183,17 @@ def compare_receipt(link: Link, receipt: Receipt) -> Iterator[str]:
         yield f"the receipt for entry {receipt.sequence} ({receipt.cost} on {receipt.account!r}) is not this ledger's"
 
 
-def glance(link: Link, identity: Identity, mark: Mark | None) -> list[str]:
-    """The check at opening: everything in a small ledger; in a large one the head, the anchor and every cap."""
+def glance(link: Link, identity: Identity, mark: Mark | None, *, closely: bool) -> list[str]:
+    """The check at opening: the head and the anchor; ``closely`` also every cap, and all of a small ledger."""
     top = link.one("SELECT sequence, mac FROM head")
-    if top is None or not isinstance(top[0], int) or top[0] <= SMALL:
+    if top is None or (closely and (not isinstance(top[0], int) or top[0] <= SMALL)):
         return list(examine(link, identity, [mark]).findings)
     findings = [] if _entry_at(link, identity, top[0]) == top[1] else ["the head is not the last entry of the chain"]
     if link.one("SELECT max(sequence) FROM entries") != (top[0],):
         findings.append("there are entries beyond the head")
     there = _entry_at(link, identity, mark.sequence) if mark and mark.sequence <= top[0] else ""
-    return [*findings, *_compare_mark(mark, top[0], there, identity.name), *_caps(link, identity)]
+    findings.extend(_compare_mark(mark, top[0], there, identity.name))
+    return [*findings, *_caps(link, identity)] if closely else findings
 
 
 def _entry_at(link: Link, identity: Identity, sequence: int) -> str:
