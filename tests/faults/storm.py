@@ -40,6 +40,7 @@ class Storm:
         self.kind: str = options.kind
         self.workers: int = options.workers
         self.kills: int = options.kills
+        self._account: Account | None = None
         self._round = mmap.mmap(-1, 8)  # shared with the forked workers
 
     def run(self) -> History:
@@ -70,7 +71,7 @@ class Storm:
 
     def _exhausted(self) -> bool:
         """Only after the last of a round's budget was fought over does the next round begin."""
-        return self.kind == "racy" or Account(self.location, f"round-{self._number}").remaining.amount == 0
+        return self._account is None or self._account.remaining.amount == 0
 
     def _open_round(self, number: int) -> None:
         self._number, self._strikes = number, 0
@@ -78,7 +79,7 @@ class Storm:
         if self.kind == "racy":
             twins.RacyAccount.open(self.location, name, CAP)
         else:
-            open_account(self.location, name, unit=users("id"), epsilon=f"{CAP / 10**6:.6f}")
+            self._account = open_account(self.location, name, unit=users("id"), epsilon=f"{CAP / 10**6:.6f}")
         self._round[:] = number.to_bytes(8, "little")
 
     def _fork(self, name: int) -> int:
@@ -97,11 +98,11 @@ class Storm:
         while True:
             label = f"round-{int.from_bytes(self._round[:], 'little')}"
             if label not in accounts:
-                accounts[label] = self._account(label)
+                accounts[label] = self._reach(label)
             with contextlib.suppress(BudgetExceeded):
                 self._ask(accounts[label], f"k{dice.randrange(KEYS)}", dice, log)
 
-    def _account(self, label: str) -> Account | twins.RacyAccount:
+    def _reach(self, label: str) -> Account | twins.RacyAccount:
         return twins.RacyAccount(self.location, label) if self.kind == "racy" else Account(self.location, label)
 
     def _ask(self, account: Account | twins.RacyAccount, key: str, dice: random.Random, log: int) -> None:
