@@ -17,6 +17,7 @@ from steelyard.privacy import labels as unit_of_labels
 _HOMES = {
     "Certificate": "mechanism",
     "Column": "mechanism",
+    "Compromise": "frontier",
     "FiniteMechanism": "mechanism",
     "Report": "check",
     "Solution": "solver",
@@ -28,6 +29,7 @@ _HOMES = {
     "randomized_response": "classic",
     "response_on_bins": "bins",
     "response_with_prior": "classic",
+    "solve_compromise": "frontier",
     "solve_unbiased": "solver",
     "staircase_variance": "additive",
     "two_point": "classic",

@@ -71,13 +71,17 @@ def start(problem: Scaled, columns: Columns, price: float = -0.5, mass: float = 
 class _Normal:
     """The normal equations of one scaling: assembled in O(columns + k^2), factored once, solved a few times."""
 
-    def __init__(self, columns: Columns, size: int, waa: Floats, wab: Floats, wbb: Floats) -> None:
+    def __init__(
+        self, columns: Columns, size: int, waa: Floats, wab: Floats, wbb: Floats, curvature: Floats | None
+    ) -> None:
         from scipy.linalg import cholesky
 
         matrix = np.empty((2 * size, 2 * size))
         laplacian(columns, size, waa, matrix[:size, :size])
         laplacian(columns, size, wab, matrix[size:, :size])
         laplacian(columns, size, wbb, matrix[size:, size:])
+        if curvature is not None:
+            matrix[size:, size:] += curvature
         matrix[:size, size:] = matrix[size:, :size].T
         self.scale = 1 / np.sqrt(np.maximum(matrix.diagonal(), 1e-300))
         matrix *= self.scale[:, None]
@@ -150,19 +154,26 @@ def _admit(problem: Scaled, point: Point, gap: float) -> Point:
 
 
 def minimise(
-    problem: Scaled, point: Point, tolerance: float, feasible: float = 1e-7, *, sparse: bool = True, limit: int = 150
+    problem: Scaled,
+    point: Point,
+    tolerance: float,
+    feasible: float = 1e-7,
+    *,
+    sparse: bool = True,
+    limit: int = 150,
+    curvature: Floats | None = None,
 ) -> Outcome:
     """Follow the central path until gap and primal infeasibility are small, or nothing moves.
 
     With ``sparse``, hopeless columns are dropped on the way (each time the gap has halved) and missing ones brought
-    in three times; without, the columns given stay.
+    in three times; without, the columns given stay. ``curvature`` is the Hessian of a quadratic price on the mean
+    prices: the dual of paying for bias instead of forbidding it.
     """
-    size, (mass, mean) = problem.size, targets(problem)
-    right = np.concatenate([mass, mean])
+    size = problem.size
     next_drop, checks = 0.03, [3e-3, 3e-4, 3e-5] if sparse and 2 * len(point.a) < size * (size + 1) else []
     outcome = Outcome(point, np.inf, np.inf, 0, False)
     for step in range(limit):
-        gap, relative, residual = _progress(point, right, size)
+        gap, relative, aims, residual = _progress(problem, point, curvature)
         infeasible = float(np.abs(residual).max())
         outcome = Outcome(point, relative, infeasible, step, relative < tolerance and infeasible < feasible)
         if outcome.converged or not np.isfinite(gap):
@@ -171,32 +182,33 @@ def minimise(
             next_drop = relative / 2
             useful = point.a > 0.02 / (2 * size) * min(1, 30 * relative)
             point = point.keep(useful | (point.margin() < 10 * gap))
-            residual = _progress(point, right, size)[2]
         if checks and relative < checks[0]:
             checks.pop(0)
             point = _admit(problem, point, gap)
-            residual = _progress(point, right, size)[2]
-        moved = _advance(point, residual, right, size, relative)
+        _, _, aims, residual = _progress(problem, point, curvature)
+        moved = _advance(point, residual, aims, size, relative, curvature)
         if moved is None:
             return outcome
         point = moved
     return outcome
 
 
-def _progress(point: Point, right: Floats, size: int) -> tuple[float, float, Floats]:
-    """The gap, the gap relative to the objective, and the primal residual."""
-    c = point.columns
+def _progress(problem: Scaled, point: Point, curvature: Floats | None) -> tuple[float, float, Floats, Floats]:
+    """The gap, the gap relative to the objective, what the flows should be, and how far they are from it."""
+    c, (mass, mean) = point.columns, targets(problem)
     s_a, s_b = point.slack()
     gap = float(point.a @ s_a + point.b @ s_b + 2 * point.tau @ c.P)
-    dual = float(right @ np.concatenate([point.mass, point.mean]))
-    residual = right - np.concatenate([c.flow(point.a, size), c.flow(point.b, size)])
-    return gap, gap / max(abs(dual + gap), 1e-300), residual
+    bent = np.zeros_like(mean) if curvature is None else curvature @ point.mean
+    dual = float(mass @ point.mass + mean @ point.mean - bent @ point.mean / 2)
+    aims = np.concatenate([mass, mean - bent])
+    residual = aims - np.concatenate([c.flow(point.a, problem.size), c.flow(point.b, problem.size)])
+    return gap, gap / max(abs(dual + gap), 1e-300), aims, residual
 
 
 class _Scaling:
     """The Nesterov-Todd scaling of every cone at one point, and the Newton directions it defines."""
 
-    def __init__(self, point: Point, size: int) -> None:
+    def __init__(self, point: Point, size: int, curvature: Floats | None) -> None:
         self.columns, self.size = point.columns, size
         s_a, s_b = point.slack()
         self.x: Triple = (point.a, point.b, point.tau)
@@ -214,7 +226,7 @@ class _Scaling:
         self.aa, self.ab = 2 * self.eta2 * w_a * w_a, 2 * self.eta2 * w_a * w_b
         self.bb = self.eta2 * (2 * w_b * w_b + 1)
         self.ta, self.tb = self.eta2 * (2 * w_a * w_t - 1), 2 * self.eta2 * w_t * w_b
-        self.normal = _Normal(self.columns, size, self.aa, self.ab, self.bb)
+        self.normal = _Normal(self.columns, size, self.aa, self.ab, self.bb, curvature)
 
     def direction(self, vector: Floats, offset: Triple) -> tuple[Floats, Triple, Triple]:
         """Solve H dy = vector; then ds = -A'dy and dx = offset - W^2 ds."""
@@ -259,10 +271,12 @@ def _lorentz(v: Triple) -> Triple:
     return (v[0] + v[2]) / root, (v[0] - v[2]) / root, v[1]
 
 
-def _advance(point: Point, residual: Floats, right: Floats, size: int, relative: float) -> Point | None:
+def _advance(
+    point: Point, residual: Floats, right: Floats, size: int, relative: float, curvature: Floats | None
+) -> Point | None:
     """One predictor-corrector step; None when the numbers no longer allow one."""
     try:
-        scaling = _Scaling(point, size)
+        scaling = _Scaling(point, size, curvature)
     except np.linalg.LinAlgError:
         return None
     x, s, c = scaling.x, scaling.s, point.columns
@@ -277,6 +291,8 @@ def _advance(point: Point, residual: Floats, right: Floats, size: int, relative:
     back = 0.9 if relative > 1e-4 else 0.99
     long_x = min(1.0, back * _step_length(x, dx, scaling.det_x))
     long_s = min(1.0, back * _step_length(s, ds, scaling.det_s))
+    if curvature is not None:  # the primal equations contain the prices: both must move together
+        long_x = long_s = min(long_x, long_s)
     if not np.isfinite(long_x + long_s) or max(long_x, long_s) < 1e-6:
         return None
     a, b, tau = (x[i] + long_x * dx[i] for i in range(3))

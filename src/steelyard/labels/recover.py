@@ -9,6 +9,7 @@ analysis, no tolerance. docs/proofs/labels_solver.md has the argument.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -59,16 +60,39 @@ def _counts(size: int, ratio: Floats) -> list[float]:
     return [drop, *(x * size for x in (2, 2.5, 3, 4, 6, 10, 16, 30) if x * size < len(order)), float(len(order))]
 
 
-def _fit(problem: Scaled, columns: Columns, a: Floats) -> tuple[Floats, Floats, float] | None:
-    """Put the weights back on the flow with the least relative change, then find the best outputs for them."""
-    mass, mean = targets(problem)
-    size = problem.size
+def put_back(problem: Scaled, point: Point) -> Iterator[Table]:
+    """The iterate's heavier columns with their own outputs (from the first label on), the weights back on the flow.
+
+    A biased optimum may use very few columns, so the steepest falls of weight against margin are all tried.
+    """
+    ratio = point.a / np.maximum(point.margin(), 1e-300)
+    order = np.sort(ratio)[::-1]
+    falls = np.argsort(order[1:] / order[:-1])[:4] + 1
+    for count in [*sorted(int(fall) for fall in falls), len(order)]:
+        chosen = ratio >= order[count - 1]
+        a = _on_flow(problem, point.columns.keep(chosen), point.a[chosen])
+        if a is not None:
+            output = problem.centre + problem.half * problem.rho * point.b[chosen] / point.a[chosen]
+            yield Table(point.columns.left[chosen], point.columns.right[chosen], a, output)
+
+
+def _on_flow(problem: Scaled, columns: Columns, a: Floats) -> Floats | None:
+    """Weights that satisfy the mass flow, with the least relative change; None if some would vanish."""
+    mass, size = targets(problem)[0], problem.size
     for _ in range(2):
         shift = _solve(columns, size, a * a, mass - columns.flow(a, size))
         if shift is None:
             return None
         a = a + a * a * columns.price(shift)
-    if not (np.all(np.isfinite(a)) and a.min() > 0):
+    balanced = bool(np.abs(mass - columns.flow(a, size)).max() < 1e-9)
+    return a if balanced and a.min() > 0 else None
+
+
+def _fit(problem: Scaled, columns: Columns, weights: Floats) -> tuple[Floats, Floats, float] | None:
+    """Put the weights back on the flow with the least relative change, then find the best outputs for them."""
+    mean, size = targets(problem)[1], problem.size
+    a = _on_flow(problem, columns, weights)
+    if a is None:
         return None
     pull = a / columns.P
     b = pull * columns.Y
@@ -77,8 +101,7 @@ def _fit(problem: Scaled, columns: Columns, a: Floats) -> tuple[Floats, Floats, 
         if shift is None:
             return None
         b = b + pull * columns.price(shift)
-    astray = np.abs(mass - columns.flow(a, size)).max() + np.abs(mean - columns.flow(b, size)).max()
-    if not astray < 1e-9:
+    if not np.abs(mean - columns.flow(b, size)).max() < 1e-9:
         return None
     return a, b, float((columns.P * b * b / a - 2 * columns.Y * b + columns.Q * a).sum())
 
@@ -142,44 +165,73 @@ def spread(left: Ints, right: Ints, weight: Floats, output: Floats, kept: Ints, 
     return Table(*(np.concatenate(part) for part in zip(*pieces, strict=True)))
 
 
+@dataclass(frozen=True)
+class _Flow:
+    """Whole weights that balance at every boundary: low or high times the weight, and ``rest`` for every row alike."""
+
+    low: int
+    high: int
+    weights: list[int]
+    rest: int
+    ends: list[tuple[int, int]]
+    tree: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, table: Table, size: int, epsilon: Fraction) -> _Flow | None:
+        """Round the weights, let the tree absorb it, and scale until the rows just fit into 2**62."""
+        high, low = ratio_below(epsilon)
+        total, ends = 1 << BITS, [(int(a), int(b)) for a, b in zip(table.left, table.right, strict=True)]
+        tree = _tree(ends, table.weight, size)
+        if tree is None:
+            return None
+        scale = total / low * 2 / (2 + math.expm1(float(epsilon)))
+        room = 4 * high * math.isqrt(len(ends) + 1)
+        for _ in range(6):
+            flow = [round(float(w) * scale) for w in table.weight]
+            _balance(flow, ends, tree, [0] * (size + 1))
+            used = sum(w * (high if start == 0 else low) for w, (start, _) in zip(flow, ends, strict=True))
+            if used <= total and total - used < 64 * room:
+                positive = all(flow[j] > 0 for j, _ in tree)
+                return cls(low, high, flow, total - used, ends, tree) if positive else None
+            scale *= (total - room) / used
+            room *= 2 if used > total else 1
+        return None
+
+    def columns(self, outputs: list[Fraction], middle: Fraction, size: int) -> tuple[Column, ...]:
+        """The table with these outputs; columns rounded to nothing are left out."""
+        parts = zip(outputs, self.weights, self.ends, strict=True)
+        columns = [_column(z, start, stop, size, w * self.low, w * self.high) for z, w, (start, stop) in parts if w > 0]
+        return tuple(columns + ([Column(middle, (0,), (self.rest,))] if self.rest else []))
+
+
 def integers(
     table: Table, inputs: tuple[Fraction, ...], epsilon: Fraction, centre: Fraction
 ) -> tuple[Column, ...] | None:
-    """The exact table: ratio n/d <= e^epsilon, rows of sum 2**62, means equal to the labels; None if it cannot be."""
-    high, low = ratio_below(epsilon)
-    size, total = len(inputs), 1 << BITS
-    ends = [(int(a), int(b)) for a, b in zip(table.left, table.right, strict=True)]
-    tree = _tree(ends, table.weight, size)
-    if tree is None:
+    """The exact unbiased table: ratio n/d <= e^epsilon, rows of sum 2**62, means equal to the labels; None if none.
+
+    Outputs and ``centre`` may be off by one common shift: the last step takes out any bias all rows share.
+    """
+    flow = _Flow.of(table, len(inputs), epsilon)
+    if flow is None or len(flow.tree) < len(inputs) - 1:
         return None
-    scale = total / low * 2 / (2 + math.expm1(float(epsilon)))
-    room = 4 * high * math.isqrt(len(ends) + 1)
-    for _ in range(6):
-        flow = [round(float(w) * scale) for w in table.weight]
-        _balance(flow, ends, tree, [0] * (size + 1))
-        used = low * sum(flow) + (high - low) * sum(w for w, (start, _) in zip(flow, ends, strict=True) if start == 0)
-        if used <= total and total - used < 64 * room:
-            break
-        scale *= (total - room) / used
-        room *= 2 if used > total else 1
-    else:
-        return None
-    if any(flow[j] <= 0 for j, _ in tree):
-        return None
-    lattice = math.lcm(*(y.denominator for y in inputs))
-    unit = (high - low) * lattice << 20
-    pull = [round(Fraction(float(z)) * w * unit) for z, w in zip(table.output, flow, strict=True)]
+    total, lattice = 1 << BITS, math.lcm(*(y.denominator for y in inputs))
+    unit = (flow.high - flow.low) * lattice << 20
+    pull = [round(Fraction(float(z)) * w * unit) for z, w in zip(table.output, flow.weights, strict=True)]
     steps = [0, *(int((y - x) * lattice) * total << 20 for x, y in pairwise(inputs)), 0]
-    _balance(pull, ends, tree, steps)
-    rest = total - used
-    drawn = sum(b * (high if start == 0 else low) for b, (start, _) in zip(pull, ends, strict=True))
-    bias = (Fraction(drawn, unit) + rest * centre) / total - inputs[0]
-    columns = [
-        _column(Fraction(b, w * unit) - bias, start, stop, size, w * low, w * high)
-        for w, b, (start, stop) in zip(flow, pull, ends, strict=True)
-        if w > 0
-    ]
-    return tuple(columns + ([Column(centre - bias, (0,), (rest,))] if rest else []))
+    _balance(pull, flow.ends, flow.tree, steps)
+    drawn = sum(b * (flow.high if start == 0 else flow.low) for b, (start, _) in zip(pull, flow.ends, strict=True))
+    bias = (Fraction(drawn, unit) + flow.rest * centre) / total - inputs[0]
+    outputs = [Fraction(b, w * unit) - bias if w > 0 else bias for w, b in zip(flow.weights, pull, strict=True)]
+    return flow.columns(outputs, centre - bias, len(inputs))
+
+
+def rounded(table: Table, inputs: tuple[Fraction, ...], epsilon: Fraction) -> tuple[Column, ...] | None:
+    """The exact private table with the outputs as they are; its bias is whatever it is, exactly known."""
+    flow = _Flow.of(table, len(inputs), epsilon)
+    if flow is None:
+        return None
+    outputs = [Fraction(float(z)) + inputs[0] for z in table.output]
+    return flow.columns(outputs, outputs[int(np.argmax(table.weight))], len(inputs))
 
 
 def _column(output: Fraction, start: int, stop: int, size: int, low: int, high: int) -> Column:
@@ -188,7 +240,9 @@ def _column(output: Fraction, start: int, stop: int, size: int, low: int, high: 
 
 
 def _tree(ends: list[tuple[int, int]], weight: Floats, size: int) -> list[tuple[int, int]] | None:
-    """The heaviest spanning tree over the boundaries (both ends of the range are one node): (column, its far boundary), leaves first."""
+    """The heaviest spanning tree over the boundaries in use (both ends of the range are one node), leaves first.
+
+    Each item is a column and its boundary farther from the root. None if the columns do not hang together."""
     parent = list(range(size))
 
     def root(node: int) -> int:
@@ -214,7 +268,8 @@ def _tree(ends: list[tuple[int, int]], weight: Floats, size: int) -> list[tuple[
                 seen.add(other)
                 order.append((j, other))
                 frontier.append(other)
-    return order[::-1] if len(seen) == size else None
+    touched = {0, *(end % size for pair in ends for end in pair)}
+    return order[::-1] if len(seen) == len(touched) else None
 
 
 def _balance(flow: list[int], ends: list[tuple[int, int]], tree: list[tuple[int, int]], steps: list[int]) -> None:

@@ -103,7 +103,7 @@ class _Task:
         if found is None:
             return None
         columns, a, b, _ = found
-        if 4 * problem.size < len(a) < LARGEST_PROGRAMME / problem.size:
+        if 8 * problem.size < len(a) < LARGEST_PROGRAMME / problem.size:
             columns, a, b = thin_out(problem, columns, a, b)
         output = problem.centre + problem.half * problem.rho * b / a
         return spread(columns.left, columns.right, a, output, self.kept, self.labels)
