@@ -34,7 +34,7 @@ def test_no_acknowledged_charge_is_lost(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ten_thousand_power_cuts_lose_nothing(tmp_path: Path) -> None:
-    check(cut(tmp_path, "FULL", 300, 10_000))
+    check(cut(tmp_path, "FULL", 80, 10_000))
 
 
 def test_the_same_check_finds_the_losses_of_a_weaker_setting(tmp_path: Path) -> None:

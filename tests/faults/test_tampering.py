@@ -226,6 +226,21 @@ def test_an_older_copy_is_found_by_the_anchor_and_by_nothing_else(sample: Sample
         assert verify.examine(link, store.identity, []).ok, "the chain alone cannot know"
 
 
+def test_an_older_copy_put_under_a_running_process_is_not_written_to(sample: Sample, folder: Path) -> None:
+    path = sample.place(folder)
+    account = Account(path, "spend")
+    account.charge(Loss.pure("0.1"), key="one more", request=b"")
+    reach(path).writer.pause()
+    for name in ("t.db-wal", "t.db-shm"):
+        (folder / name).unlink(missing_ok=True)
+    with path.open("r+b") as file:  # the same file, so that nothing but its content is new
+        file.write(sample.old)
+        file.truncate()
+    reach(path, check=False).writer.resume()
+    with pytest.raises(LedgerTampered, match="an older copy was put back"):
+        account.charge(Loss.pure("0.1"), key="another", request=b"")
+
+
 def test_an_older_copy_with_its_older_anchor_is_found_by_a_receipt(sample: Sample, folder: Path) -> None:
     path = sample.place(folder)
     receipt = Account(path, "spend").charge(Loss.pure("0.5"), key="last", request=b"last").receipt

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from steelyard.errors import EngineMissing, LedgerError, LedgerTampered
 from steelyard.ledger import birth, guard, place, verify
-from steelyard.ledger.guard import FileAnchor, Mark, MemoryAnchor
+from steelyard.ledger.guard import Anchor, FileAnchor, MemoryAnchor
 from steelyard.ledger.link import Link
 from steelyard.ledger.place import Place
 from steelyard.ledger.sqlite import SqliteLink
@@ -39,8 +39,8 @@ class Store:
         if not (exists or create):
             raise LedgerError(f"there is no ledger at {where.shown}; open_account(...) makes one.")
         self.identity = Identity(guard.find_key(where.key, create=not exists, shown=where.shown))
-        self.anchor = MemoryAnchor() if where.anchor is None else FileAnchor(where.anchor, self.identity.key)
-        self.writer = Writer(self.connect, self.identity, self._move_anchor)
+        self.anchor: Anchor = MemoryAnchor() if where.anchor is None else FileAnchor(where.anchor, self.identity.key)
+        self.writer = Writer(self.connect, self.identity, self.anchor)
         if not exists:
             birth.prepare(where, self.anchor)
             self._newborn = True
@@ -118,10 +118,6 @@ class Store:
                 findings=findings,
             )
         self._looked = True
-
-    def _move_anchor(self, mark: Mark) -> None:
-        with contextlib.suppress(OSError):  # the charge is already durable; a full disk only makes the anchor lag
-            self.anchor.write(mark)
 
     def _same_process(self) -> None:
         if self._memory is not None and self.process != os.getpid():
