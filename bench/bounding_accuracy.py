@@ -69,14 +69,16 @@ def tuned() -> Totals:
         made[f"lognormal 1, {n}"] = np.exp(3 + draw.normal(size=n))
         made[f"lognormal 1.6, {n}"] = np.exp(3 + 1.6 * draw.normal(size=n))
         made[f"gamma .7, {n}"] = draw.gamma(0.7, 60, n)
+        made[f"uniform, {n}"] = draw.integers(1, 1000, n).astype(float)
+        made[f"constant, {n}"] = np.full(n, 37.0)
     return made
 
 
 def unseen() -> Totals:
-    """Shapes no constant was tuned on: flat, stretched, two humps, very heavy."""
+    """Shapes no constant was tuned on: a few values, stretched, two humps, very heavy."""
     draw, made = np.random.default_rng(2), {}
     for n in (1000, 20_000):
-        made[f"uniform, {n}"] = draw.integers(1, 1000, n).astype(float)
+        made[f"steps, {n}"] = draw.choice([1.0, 10.0, 250.0], n)
         made[f"weibull .5, {n}"] = 200 * draw.weibull(0.5, n)
         bots = np.exp(8 + 0.5 * draw.normal(size=n))
         made[f"people and bots, {n}"] = np.where(draw.random(n) < 0.01, bots, draw.poisson(5, n) + 1.0)
@@ -105,10 +107,11 @@ def real(folder: Path) -> Totals:
 
 
 def cases(groups: dict[str, Totals], law: str) -> Iterator[Case]:
-    for group, sets in groups.items():
-        for name, totals in sets.items():
-            whole = np.clip(np.ceil(totals), 0, UPPER)
-            for level in EPSILONS:
+    """Level by level, so that the tables of one level serve all sets."""
+    for level in EPSILONS:
+        for group, sets in groups.items():
+            for name, totals in sets.items():
+                whole = np.clip(np.ceil(totals), 0, UPPER)
                 best = expected_error(whole, optimal_cap(whole, level, law), level, law)
                 if best < whole.sum() / 2:
                     yield Case(name, group, whole, level, law, best)
@@ -162,7 +165,7 @@ def google_style(case: Case, draws: int, draw: np.random.Generator) -> float:
     """The top bin of a doubling histogram above a threshold (half the budget; 8/epsilon, or four sigma)."""
     gaussian = case.law == "gaussian"
     first, rest = split(case.level, 0.6 if gaussian else 0.5, case.law)
-    edges = 2.0 ** np.arange(21)
+    edges = np.ldexp(1.0, np.arange(21)).astype(np.float64)
     counts = np.bincount(np.searchsorted(edges, case.totals), minlength=edges.size)
     above = noisy(counts, case.law, first, draws, draw) >= (4 if gaussian else 8) / first
     top = np.where(above.any(axis=1), edges.size - 1 - above[:, ::-1].argmax(axis=1), 0)
@@ -172,7 +175,7 @@ def google_style(case: Case, draws: int, draw: np.random.Generator) -> float:
 def doubling(case: Case, draws: int, draw: np.random.Generator) -> float:
     """AboveThreshold on how many totals exceed 1, 2, 4, ...: the first cap with about 12/epsilon of them left."""
     first, rest = split(case.level, 0.65, case.law)
-    edges = 2.0 ** np.arange(21)
+    edges = np.ldexp(1.0, np.arange(21)).astype(np.float64)
     left = case.totals.size - np.searchsorted(np.sort(case.totals), edges, side="right")
     limit = 12 / first + draw.laplace(scale=2 / first, size=(draws, 1))
     stop = left + draw.laplace(scale=2 / first, size=(draws, edges.size)) <= limit
@@ -213,12 +216,18 @@ METHODS: dict[str, dict[str, Method]] = {
 
 
 def measure(groups: dict[str, Totals], law: str, draws: int) -> list[dict[str, Any]]:
-    rows = []
+    rows: list[dict[str, Any]] = []
     for place, case in enumerate(cases(groups, law)):
         for name, method in METHODS[law].items():
             many = draws if "cap" in name or "profile" in name else 400
             error = method(case, many, np.random.default_rng([place, many]))
-            row = {"law": law, "method": name, "group": case.group, "set": case.name, "level": case.level}
+            row: dict[str, Any] = {
+                "law": law,
+                "method": name,
+                "group": case.group,
+                "set": case.name,
+                "level": case.level,
+            }
             rows.append({**row, "size": case.size, "ratio": error / case.best})
     return [row for row in rows if not math.isnan(row["ratio"])]
 

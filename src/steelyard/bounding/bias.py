@@ -90,7 +90,11 @@ def bias_bounds(counts: ArrayLike, row_cap: float, variance: float | None = None
     if variance < 0:
         raise InvalidTask(f"a variance cannot be negative; got {variance!r}.")
     chi = max(0.0, float((after**2 / before).sum()) - 1)
-    by_variance = (math.sqrt(2 * variance * ratio), math.sqrt(variance * max(0.0, ratio - 1)), math.sqrt(variance * chi))
+    by_variance = (
+        math.sqrt(2 * variance * ratio),
+        math.sqrt(variance * max(0.0, ratio - 1)),
+        math.sqrt(variance * chi),
+    )
     return BiasBounds(float(kept.sum()), 1 / ratio, distance, entropy, *by_variance)
 
 

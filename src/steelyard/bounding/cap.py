@@ -19,7 +19,7 @@ import numpy as np
 from steelyard.bounding.capgrid import CapGrid
 from steelyard.bounding.laws import check_law
 from steelyard.bounding.posterior import Curves, Posterior, Setting, posterior
-from steelyard.bounding.theory import Tradeoff
+from steelyard.bounding.theory import Tradeoff, curve
 from steelyard.errors import InvalidTask
 
 
@@ -92,7 +92,7 @@ def choice_share(level: float, noise: str = "laplace") -> Fraction:
 def choose_cap(histogram: NoisyHistogram, level: float, noise: str | None = None) -> CapChoice:
     """The cap with the smallest expected loss when the sum is released at ``level`` (epsilon, or mu) with this noise.
 
-    *Privacy:* post-processing of the histogram. *Accuracy:* predictions are posterior means, not guarantees.
+    *Privacy:* post-processing of the histogram. *Accuracy:* predictions are trimmed posterior means, not guarantees.
     *Cost:* some milliseconds; the first choice at a new level builds a table and takes some tens.
 
     >>> counts = (0, 0, 10, 40, 100, 80, 30)
@@ -105,9 +105,8 @@ def choose_cap(histogram: NoisyHistogram, level: float, noise: str | None = None
 def plan_caps(histogram: NoisyHistogram, level: float, noise: str | None = None) -> Tradeoff:
     """The predicted trade-off of every candidate cap for a release at ``level``; free, however often it is asked."""
     law, curves = noise or histogram.law, _curves(histogram, level, noise)
-    caps = tuple(float(cap) for cap in histogram.grid.caps)
-    lines = (tuple(line.tolist()) for line in (curves.bias, curves.noise, curves.error))
-    return Tradeoff(caps, *lines, chosen=curves.chosen, epsilon=float(level), law=law)
+    caps = np.array(histogram.grid.caps, dtype=float)
+    return curve(caps, curves.bias, curves.noise, curves.error, curves.chosen, float(level), law)
 
 
 def choose_signed_cap(histogram: SignedHistogram, level: float, noise: str | None = None) -> CapChoice:

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from steelyard.bounding.capgrid import CapGrid
 from steelyard.bounding.laws import Floats, mean_error, mean_noise
 
-_COUNTS = 0.25 * 1.25 ** np.arange(28)
-_FALLS = np.array([0.02, 0.05, 0.12, 0.25, 0.5, 1.0, 2.0, 4.0])
+_COUNTS = 2 * 1.15 ** np.arange(29)
+_FALLS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0])
 _BENDS = np.array([0.0, 0.05, 0.1, 0.2, 0.35])
 _WINDOW = 70.0
 _SLACK = 0.2
 _POWER = 1.25
 _GAP = 0.6
+_BOUNDED = 40.0
 _SHARP = 0.9
 _DRAWS = 1024
 _STRIDE = 633
@@ -59,7 +60,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class Curves:
-    """What every candidate cap is expected to lose, to add as noise, and to miss in all; and the best one's index."""
+    """What each candidate cap is expected to lose, to add as noise, and to miss in all; and the best one's index."""
 
     bias: Floats
     noise: Floats
@@ -86,7 +87,7 @@ class Posterior:
         self.log_precision, self.log_end_precision = np.log(self.precision), np.log(self.end_precision)
         self.calm = float(self._sharpness(np.zeros(1))[0])
         self.overshoot = self._overshoot()
-        self._losses: dict[int, Floats] = {}
+        self._losses: dict[int, NDArray[np.float32]] = {}
 
     def curves(self, counts: Floats) -> Curves:
         """Weigh every tail by the noisy counts, then every cap by the tails."""
@@ -114,7 +115,7 @@ class Posterior:
             loss = (ratio ** (1.0 if self.level >= _SHARP else _POWER)).mean(axis=0)
         loss = np.where(self._too_low(start), np.inf, loss)
         noise = self.caps * mean_noise(self.setting.sum_level, self.setting.sum_law)
-        return Curves(bias.mean(axis=0), noise, error.mean(axis=0), loss, int(loss.argmin()))
+        return Curves(_typical(bias), noise, _typical(error), loss, int(loss.argmin()))
 
     def _too_low(self, start: int) -> NDArray[np.bool_]:
         """Caps that would cut into the bin ``start``, which holds many times more users than any good cap cuts."""
@@ -138,12 +139,12 @@ class Posterior:
         return Weights(start, values / total, none / total)
 
     def _log_prior_of_nobody(self, start: int) -> float:
-        """The prior that the list of counts leaves below its smallest one; certain when no edge is left."""
+        """What the list of counts leaves below its smallest one, forty times over: bounded totals are common."""
         if start < 0:
             return -math.inf
         shapes, ratio = self.users.size / _COUNTS.size, float(_COUNTS[1] / _COUNTS[0])
         edges = np.exp(-_GAP * np.arange(max(1, self.last - start))).sum()
-        return math.log(shapes * float(_COUNTS[0]) / (ratio - 1) * float(edges))
+        return math.log(_BOUNDED * shapes * float(_COUNTS[0]) / (ratio - 1) * float(edges))
 
     def _from(self, start: int) -> range:
         return range(start, self.last)
@@ -162,24 +163,27 @@ class Posterior:
     def _sharpness(self, masses: Floats) -> Floats:
         """How sharply a bin's count is predicted: noise, sampling, and a fifth of slack for a wrong shape."""
         spread = self.level**2 * self.variance + masses * self.level + (_SLACK * masses) ** 2
-        return np.sqrt((2.0 if self.setting.count_law == "laplace" else 1.0) / spread)
+        return np.asarray(np.sqrt((2.0 if self.setting.count_law == "laplace" else 1.0) / spread))
 
     def _survival(self, steps: Floats) -> Floats:
         grown = np.expm1(np.minimum(self.bends * steps, 50.0))
-        return np.exp(-self.falls * np.where(self.bends > 0, grown / np.where(self.bends > 0, self.bends, 1.0), steps))
+        bent = grown / np.where(self.bends > 0, self.bends, 1.0)
+        return np.asarray(np.exp(-self.falls * np.where(self.bends > 0, bent, steps)))
 
     def _mean_loss(self, weights: Weights) -> Floats:
-        total = weights.nobody * self.caps**_POWER / self.grid.slot_tops[max(weights.start, 0)] ** _POWER
+        full = max(1, self.grid.slot_tops[max(weights.start, 0)])
+        total = np.asarray(weights.nobody * (self.caps / full) ** _POWER)
         for at, row in zip(self._from(weights.start), weights.values, strict=True):
             if row.sum() > _NEGLIGIBLE:
                 total += row @ self._loss(at)
         return total
 
-    def _loss(self, at: int) -> Floats:
+    def _loss(self, at: int) -> NDArray[np.float32]:
         if at not in self._losses:
             bias = self._tail_bias(at)
             error = mean_error(bias, self.caps, self.setting.sum_level, self.setting.sum_law)
-            self._losses[at] = (error / error.min(axis=1, keepdims=True)) ** _POWER
+            ratio = error / np.maximum(error.min(axis=1, keepdims=True), np.finfo(float).tiny)
+            self._losses[at] = np.minimum(ratio**_POWER, np.finfo(np.float32).max).astype(np.float32)
         return self._losses[at]
 
     def _tail_bias(self, at: int) -> Floats:
@@ -216,13 +220,19 @@ class Posterior:
         """The mean of max(0, x - cap) for x log-uniform in each bin."""
         tops = self.grid.upper * 2.0 ** ((np.arange(self.last + 1) - self.last) / 2)
         inside = tops[:, None] * 2.0 ** (-(np.arange(32) + 0.5) / 64)
-        return np.maximum(inside[:, None, :] - self.caps[:, None], 0.0).mean(axis=2)
+        return np.asarray(np.maximum(inside[:, None, :] - self.caps[:, None], 0.0).mean(axis=2))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def posterior(setting: Setting) -> Posterior:
     """The tables of a setting, made once."""
     return Posterior(setting)
+
+
+def _typical(values: Floats) -> Floats:
+    """The mean over draws without the largest twentieth, in which far tails nobody can rule out would drown all else."""
+    kept = values.shape[0] * 19 // 20
+    return np.asarray(np.partition(values, kept, axis=0)[:kept].mean(axis=0))
 
 
 def _variance(law: str, level: float) -> float:

@@ -107,7 +107,7 @@ class _Sorted:
             raise InvalidTask(f"a cap must be finite and not negative; got {caps!r}.")
         below = np.searchsorted(self.totals, cap, side="right")
         over = self.sums[-1] - self.sums[below] - (self.totals.size - below) * cap
-        return np.maximum(over, 0.0)
+        return np.asarray(np.maximum(over, 0.0))
 
 
 def capped_sum(totals: ArrayLike, cap: float) -> float:
@@ -177,8 +177,14 @@ def tradeoff(
         raise InvalidTask("a trade-off needs at least one cap.")
     bias = data.loss(grid)
     error = mean_error(bias, grid, epsilon, noise)
-    curves = (tuple(v.tolist()) for v in (grid, bias, grid * mean_noise(epsilon, noise), error))
-    return Tradeoff(*curves, chosen=int(error.argmin()), epsilon=float(epsilon), law=noise)
+    noises = grid * mean_noise(epsilon, noise)
+    return curve(grid, bias, noises, error, int(error.argmin()), float(epsilon), noise)
+
+
+def curve(caps: Floats, bias: Floats, noise: Floats, error: Floats, chosen: int, level: float, law: str) -> Tradeoff:
+    """A trade-off from arrays, as plain numbers."""
+    lines = [tuple(float(v) for v in line) for line in (caps, bias, noise, error)]
+    return Tradeoff(lines[0], lines[1], lines[2], lines[3], chosen, level, law)
 
 
 def _best(data: _Sorted, epsilon: float, noise: str) -> float:

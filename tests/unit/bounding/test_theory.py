@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -36,16 +37,16 @@ def staircase_density(level: float, point: float) -> float:
 
 def by_quadrature(law: str, level: float, bias: float) -> float:
     """E|X - bias| at sensitivity one, from the density alone."""
-    density = {
-        "laplace": lambda x: stats.laplace.pdf(x, scale=1 / level),
-        "gaussian": lambda x: stats.norm.pdf(x, scale=1 / level),
-        "staircase": lambda x: staircase_density(level, x),
-    }[law]
+
+    def density(x: float) -> float:
+        if law == "staircase":
+            return staircase_density(level, x)
+        return float((stats.laplace if law == "laplace" else stats.norm).pdf(x, scale=1 / level))
+
     gamma = 1 / (1 + math.exp(level / 2))
     steps = [s * (gamma + k) for k in range(int(40 / level) + 2) for s in (-1, 1)]
     points = sorted({0.0, bias, *steps}) if law == "staircase" else [-50 / level, 0.0, bias, 50 / level + bias]
-    pieces = zip(points[:-1], points[1:], strict=True)
-    return sum(integrate.quad(lambda x: abs(x - bias) * density(x), a, b)[0] for a, b in pieces)
+    return math.fsum(integrate.quad(lambda x: abs(x - bias) * density(x), a, b)[0] for a, b in pairwise(points))
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -152,7 +153,9 @@ def test_totals_that_are_not_finite_and_positive_are_refused(totals: list[float]
         optimal_cap(totals, 1.0)
 
 
-@pytest.mark.parametrize(("level", "law"), [(0.0, "laplace"), (-1.0, "gaussian"), (math.nan, "laplace"), (1.0, "cauchy")])
+@pytest.mark.parametrize(
+    ("level", "law"), [(0.0, "laplace"), (-1.0, "gaussian"), (math.nan, "laplace"), (1.0, "cauchy")]
+)
 def test_a_law_or_level_that_makes_no_sense_is_refused(level: float, law: str) -> None:
     with pytest.raises(InvalidTask):
         mean_noise(level, law)
