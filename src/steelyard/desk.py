@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from steelyard.accounting.prices import price
-from steelyard.errors import OurBug, SteelyardError
+from steelyard.errors import TableError
 from steelyard.ledger import Account, Charge
 from steelyard.noise import Noise
 from steelyard.privacy import Event, Terms, canonical
@@ -20,6 +20,11 @@ from steelyard.release import Outcome, Release, promise, sealed_payload
 from steelyard.tables import Table
 
 Compute = Callable[[Table, Noise], Outcome]
+FAILED = (
+    "the release failed after its charge, and for good: nothing was released and what was charged stays charged. The reason "
+    "is not told, because it may depend on private rows. Check the table's files, memory and disk, then use a new key."
+)
+_FAILURE = canonical({"failed": True})
 
 
 def _as_is(value: Any) -> Any:
@@ -46,31 +51,41 @@ class Desk:
         """The stored answer of an earlier step, if there is one; costs nothing."""
         charge = self._account.find(**self._naming(step))
         stored = None if charge is None else charge.answer
-        return None if charge is None or stored is None else Release.delivered(stored, _as_is, charge)
+        return None if charge is None or stored is None else _deliver(stored, _as_is, charge)
 
     def answer(
         self, charge: Charge, event: Event, compute: Compute, *, step: int = 0, present: Callable[[Any], Any] = _as_is
     ) -> Release:
-        """The stored answer of a paid step, computed first if there is none yet."""
+        """The stored answer of a paid step, computed first if there is none yet.
+
+        A computation that fails is stored as a failure: were it tried again, a failure that depends on the noise would
+        give a second draw for one charge.
+        """
         stored = charge.answers.get(step)
         if stored is None:
-            outcome = self._sealed(compute)
-            cost = price(event, self.terms)
-            kept = promise(self.terms, cost, event, secure=self._noise.secure)
-            stored = charge.store(sealed_payload(outcome, kept, event, self._request), step=step)
-        return Release.delivered(stored, present, charge)
+            stored = charge.store(self._sealed(event, compute), step=step)
+        return _deliver(stored, present, charge)
 
     def _naming(self, step: str) -> dict[str, Any]:
         key = f"{self._key}/{step}" if step else self._key
         return {"key": key, "request": canonical({**self._request, "step": step} if step else self._request)}
 
-    def _sealed(self, compute: Compute) -> Outcome:
-        """Run code that has rows in its hands. Law 4: no error may carry anything out (a test's noise excepted)."""
+    def _sealed(self, event: Event, compute: Compute) -> bytes:
+        """Run code that has rows in its hands; whatever happens, one payload comes out.
+
+        Law 4 asks for the broad ``except``: no error may carry anything out, a test's noise excepted.
+        """
         try:
-            return compute(self._table, self._noise)
-        except SteelyardError:  # raised by our own rooms, whose texts are fixed
-            raise
+            outcome = compute(self._table, self._noise)
+            kept = promise(self.terms, price(event, self.terms), event, secure=self._noise.secure)
+            return sealed_payload(outcome, kept, event, self._request)
         except Exception:
             if not self._noise.secure:
                 raise
-        raise OurBug("the release failed after its charge; its key can be retried at no further cost.")
+        return _FAILURE
+
+
+def _deliver(stored: bytes, present: Callable[[Any], Any], charge: Charge) -> Release:
+    if stored == _FAILURE:
+        raise TableError(FAILED)
+    return Release.delivered(stored, present, charge)

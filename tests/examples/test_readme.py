@@ -4,6 +4,7 @@ import contextlib
 import io
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ README = (ROOT / "README.md").read_text()
 def test_the_fifteen_lines_do_what_they_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     code = re.findall(r"```python\n(.*?)```", README, re.S)[0]
-    printed, names = io.StringIO(), {}
+    printed, names = io.StringIO(), dict[str, Any]()
     with contextlib.redirect_stdout(printed):
         exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - our own README
     lines = printed.getvalue().splitlines()
@@ -39,7 +40,9 @@ def test_the_gate_runs_the_readme_test_command() -> None:
     assert "grep -E '^python3 -m venv .*\\[test\\]' README.md" in (ROOT / ".ci" / "run").read_text()
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md")), ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "page", sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md")), ids=lambda p: p.name
+)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -18,7 +18,7 @@ from typing import Any
 from steelyard.accounting.normal import as_decimal, precise
 from steelyard.accounting.pure import pure_to_mu
 from steelyard.errors import CurrencyMismatch, NeighbourMismatch, OurBug
-from steelyard.privacy import ATTO, MICRO, Currency, Event, Loss, Neighbours, Terms
+from steelyard.privacy import ATTO, MICRO, Currency, Event, Loss, Neighbours, Status, Terms
 
 
 class _Whole:
@@ -71,11 +71,23 @@ def price(event: Event, terms: Terms) -> Loss:
     return _in_currency(claim, units, terms.currency, _failure(event, units, terms))
 
 
+def composed(*events: Event) -> Event:
+    """Several steps as one event: its price is the sum of theirs, its status the least of theirs."""
+    text = json.dumps([event.to_json() for event in events], sort_keys=True)
+    order = list(Status)
+    return Event("composed", {"events": text}, status=max((event.status for event in events), key=order.index))
+
+
 def _parts(event: Event) -> list[Event]:
+    if set(event.parameters) != {"events"}:
+        raise OurBug("a composed event holds its parts and nothing else.")
     try:
-        return [Event.from_json(part) for part in json.loads(str(event.parameters["events"]))]
+        parts = [Event.from_json(part) for part in json.loads(str(event.parameters["events"]))]
     except (KeyError, TypeError, ValueError) as fault:
         raise OurBug(f"a composed event cannot be taken apart ({fault}).") from fault
+    if not parts:
+        raise OurBug("a composed event has at least one part.")
+    return parts
 
 
 def _claim(event: Event) -> Claim:

@@ -16,11 +16,15 @@ from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.privacy import MICRO, Currency, Neighbours, Number, Terms, exact, positive
 from steelyard.release import Error
+from steelyard.tables import Table
 
 FINENESS = 2**14
 """Grid steps per micro of noise scale: rounding 2^28 rows stays below a hundredth of the noise (docs/proofs/sum.md)."""
 
 _NORMAL_95 = 1.959964
+_LARGEST = Fraction(2) ** 1023
+_MOST_STEPS = 2**50  # the largest cap by key, and well inside what one row's integer may be
+_WIDEST = Fraction(10) ** 200
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class Amount:
     @classmethod
     def of_values(cls, lower: Fraction, upper: Fraction, spend: Spend) -> Amount:
         """Totals between ``lower`` <= 0 and ``upper`` >= 0, on a grid far finer than the noise."""
-        step = max(-lower, upper) / (spend.micro * FINENESS)
+        step = max(-lower, upper) / min(spend.micro * FINENESS, _MOST_STEPS)
         return cls(step, -math.floor(-lower / step), math.floor(upper / step))
 
     @property
@@ -86,8 +90,8 @@ class Amount:
         return max(-self.lower, self.upper)
 
     def back(self, noised: int) -> float:
-        """A noised integer as the amount a person asked about."""
-        return float(noised * self.step)
+        """A noised integer as the amount a person asked about, held inside what a float can say."""
+        return float(max(-_LARGEST, min(_LARGEST, noised * self.step)))
 
 
 def noise_error(mechanism: Laplace | Gaussian, step: Fraction, bias: float | None = None) -> Error:
@@ -105,10 +109,11 @@ def sigma_for(squared_sensitivity: int, cost: int) -> Fraction:
     return Fraction(math.isqrt((squared_sensitivity * MICRO**2 << 2 * bits) // cost) + 1, 1 << bits)
 
 
-def check_unit(terms: Terms) -> None:
+def check_unit(table: Table, terms: Terms) -> None:
     """Totals protect users or rows; label and holdout accounts pay for other things."""
     if terms.unit.kind not in ("users", "rows"):
         raise UnitMismatch(f"a total protects users or rows; this account hides {terms.unit}.")
+    table.require_unit(terms.unit)
 
 
 def norm_of(mechanism: Laplace | Gaussian) -> str:
@@ -117,5 +122,8 @@ def norm_of(mechanism: Laplace | Gaussian) -> str:
 
 
 def bound(value: Number, name: str) -> Fraction:
-    """Read a public bound, which may be any finite number."""
-    return exact(value, name)
+    """Read a public bound: zero, or of a size that doubles hold with room for any grid and any noise."""
+    number = exact(value, name)
+    if number and not 1 / _WIDEST <= abs(number) <= _WIDEST:
+        raise InvalidTask(f"{name} must be 0 or between 1e-200 and 1e200 in size; choose another unit of measure.")
+    return number

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from steelyard.accounting.prices import composed
 from steelyard.bounding.amounts import Amount, Spend, bound
-from steelyard.bounding.profile import ContributionProfile, Scale, choice_event, law_of
+from steelyard.bounding.profile import ContributionProfile, Scale, law_of
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
@@ -91,7 +92,7 @@ class CapRule:
         """Everything that will be noised, at its full price."""
         look, total = self.parts(spend)
         mechanism = mechanism_of(total)
-        return mechanism.event if look is None else choice_event(look, mechanism)
+        return mechanism.event if look is None else composed(look.mechanism(1).event, mechanism.event)
 
     def fixed(self, spend: Spend) -> Bounds | None:
         """The bounds, where they are known before any row is read."""

@@ -6,7 +6,6 @@ of those keys. A rare key may slip out with a small probability, charged on what
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -15,7 +14,7 @@ from steelyard.bounding.amounts import Spend, sigma_for
 from steelyard.errors import CurrencyMismatch
 from steelyard.mechanisms import KeyThreshold
 from steelyard.noise import Noise
-from steelyard.privacy import Event, Terms
+from steelyard.privacy import Terms
 from steelyard.tables import Capped, Limits, Table
 
 SHARE = Fraction(1, 2)
@@ -50,8 +49,3 @@ class FoundKeys:
         found = table.found_sums_by_key(terms.unit, [part], self.by, self.limits)
         shown = self.threshold.release({key: units for key, (units, _) in found.items()}, noise)
         return {key: (count, found[key][1][0]) for key, count in shown.items()}
-
-
-def both(first: Event, second: Event) -> Event:
-    """Two steps as one event whose price is the sum of theirs."""
-    return Event("composed", {"events": json.dumps([first.to_json(), second.to_json()], sort_keys=True)})

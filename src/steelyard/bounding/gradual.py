@@ -8,14 +8,14 @@ stopping early saves the rest and going on costs only the difference. A restart 
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import dataclass
 from fractions import Fraction
 
-from steelyard.bounding.amounts import Amount, Spend, check_unit, noise_error, sigma_for
+from steelyard.bounding.amounts import Amount, Spend, bound, check_unit, noise_error, sigma_for
 from steelyard.bounding.totals import Sum
 from steelyard.desk import Desk
 from steelyard.errors import CurrencyMismatch, InvalidTask
-from steelyard.ledger import Charge
 from steelyard.mechanisms import Gaussian
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Number, Terms
@@ -35,9 +35,13 @@ class GradualSum:
     cap: Number
     lower: Number = 0
 
+    def __post_init__(self) -> None:
+        for name in ("cap", "lower"):
+            object.__setattr__(self, name, bound(getattr(self, name), name))
+
     def check(self, table: Table, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
-        check_unit(terms)
+        check_unit(table, terms)
         if terms.currency is not Currency.GAUSSIAN:
             raise CurrencyMismatch("a gradual sum adds Gaussian steps; open the account with a delta.")
         Sum(self.column, epsilon=1, cap=self.cap, lower=self.lower).check(table, terms)
@@ -55,6 +59,7 @@ class SumPath:
         grid = Spend(True, MICRO)  # the grid must not change between steps, so it is that of mu = 1
         self._amount = Amount.of_values(Fraction(task.lower), Fraction(task.cap), grid)
         self._steps: list[tuple[int, int]] = []
+        self._turn = threading.Lock()
         self._resume()
 
     @property
@@ -65,15 +70,15 @@ class SumPath:
     def refine(self, epsilon: Number | None = None, *, mu: Number | None = None) -> Release:
         """Sharpen the sum to what one release at this epsilon (or mu) would give; pays only the difference."""
         level = Spend.read(epsilon, mu, self._desk.terms).micro ** 2
-        if level <= self.spent:
-            raise InvalidTask("the path is already this sharp; ask for a larger epsilon, or use the last answer.")
-        step = step_of(self._amount.sensitivity, level - self.spent)
-        return self._take(self._desk.charge(step.event, f"step {len(self._steps)}"), step)
-
-    def _take(self, charge: Charge, step: Gaussian) -> Release:
-        release = self._desk.answer(charge, step.event, lambda table, noise: self._measure(table, noise, step))
-        self._steps.append((int(release.point["cost"]), int(release.point["measured"])))
-        return release
+        with self._turn:
+            self._resume()  # somebody else may have taken steps under this key meanwhile
+            if level <= self.spent:
+                raise InvalidTask("the path is already this sharp; ask for a larger epsilon, or use the last answer.")
+            step = step_of(self._amount.sensitivity, level - self.spent)
+            charge = self._desk.charge(step.event, f"step {len(self._steps)}")
+            release = self._desk.answer(charge, step.event, lambda table, noise: self._measure(table, noise, step))
+            self._steps.append((int(release.point["cost"]), int(release.point["measured"])))
+            return release
 
     def _measure(self, table: Table, noise: Noise, step: Gaussian) -> Outcome:
         amount, unit = self._amount, self._desk.terms.unit

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard.bounding.amounts import Spend, bound, check_unit, noise_error
 from steelyard.errors import InvalidTask
-from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Event, Loss, Number, Terms, positive, rows
 from steelyard.release import Error, Outcome
@@ -127,7 +126,7 @@ class Profile:
 
     def check(self, table: Table, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
-        check_unit(terms)
+        check_unit(table, terms)
         if self.column is not None:
             table.require_numeric(self.column)
 
@@ -249,9 +248,3 @@ class ContributionProfile:
             terms = Terms(rows(), Loss.zero(Currency.PURE))
         spend = Spend.read(epsilon, mu, terms)
         return spend.micro / MICRO, law_of(spend)
-
-
-def choice_event(spend: Spend, mechanism: Laplace | Gaussian) -> Event:
-    """A look and a total as one event; both prices are known before either is drawn."""
-    events = [spend.mechanism(1).event.to_json(), mechanism.event.to_json()]
-    return Event("composed", {"events": json.dumps(events, sort_keys=True)})

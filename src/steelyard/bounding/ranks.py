@@ -7,13 +7,13 @@ choices of one level together cost what one costs (docs/proofs/quantile.md).
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 
+from steelyard.accounting.prices import composed
 from steelyard.accounting.pure import pure_to_mu
 from steelyard.bounding.amounts import Spend
 from steelyard.errors import InvalidTask
@@ -56,8 +56,7 @@ class QuantileSearch:
     @property
     def event(self) -> Event:
         """One choice per level."""
-        one = self.mechanism(Fraction(1, 2)).event.to_json()
-        return Event("composed", {"events": json.dumps([one] * self.levels, sort_keys=True)})
+        return composed(*[self.mechanism(Fraction(1, 2)).event] * self.levels)
 
     def error(self, candidates: int) -> Error:
         """The rank error of one choice, in rows: usual, and in 95 of 100."""

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from steelyard.accounting.prices import composed
 from steelyard.bounding.amounts import Amount, Spend, check_unit, noise_error, norm_of, sigma_for
 from steelyard.bounding.caps import Cap, CapRule, mechanism_of
-from steelyard.bounding.found import SHARE, FoundKeys, both
+from steelyard.bounding.found import SHARE, FoundKeys
 from steelyard.bounding.grouping import Grouping
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
@@ -60,7 +61,7 @@ class Sum:
 
     def check(self, table: Table, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
-        check_unit(terms)
+        check_unit(table, terms)
         table.require_numeric(self.column)
         self._grouping.check(table)
 
@@ -114,7 +115,7 @@ class Count:
 
     def check(self, table: Table, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
-        check_unit(terms)
+        check_unit(table, terms)
         self._rule(terms)
         self._grouping.check(table)
 
@@ -165,7 +166,7 @@ class CountUsers:
 
     def check(self, table: Table, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
-        check_unit(terms)
+        check_unit(table, terms)
         self._grouping.check(table)
 
     def event(self, table: Table, terms: Terms) -> Event:
@@ -224,7 +225,7 @@ def shares(grouping: Grouping, spend: Spend, terms: Terms) -> tuple[FoundKeys | 
 def event_of(rule: CapRule, grouping: Grouping, spend: Spend, terms: Terms) -> Event:
     """Everything that will be noised, at its full price."""
     found, rest = shares(grouping, spend, terms)
-    return rule.event(rest) if found is None else both(found.threshold.event, rule.event(rest))
+    return rule.event(rest) if found is None else composed(found.threshold.event, rule.event(rest))
 
 
 def total(

@@ -52,6 +52,66 @@ def test_json_holds_the_whole_release(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.usefixtures("account")
+def test_a_profile_is_paid_once_and_plans_are_free(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    look = ["profile", "spend.parquet", "amount", "--upper", "10000", "--epsilon", "1", "--out", "p.json", *PAY]
+    assert run(capsys, *look, "--chart", "p.svg")[0] == 0
+    code, plan, _ = run(capsys, "plan", "p.json", "--epsilon", "0.5", "--chart", "plan.html")
+    assert code == 0
+    assert 0 < plan["best"]["cap"] <= 10_000
+    code, release, _ = run(capsys, "sum", "spend.parquet", "amount", "--cap", "p.json", "--epsilon", "0.5", *PAY)
+    assert code == 0
+    assert release["point"]["cap"] == pytest.approx(plan["best"]["cap"])
+    assert release["error"]["bias"] == pytest.approx(plan["best"]["bias"])
+    assert (tmp_path / "p.svg").read_text().startswith("<svg")
+    assert "<svg" in (tmp_path / "plan.html").read_text()
+    (tmp_path / "junk.json").write_text("{}")
+    assert run(capsys, "plan", "junk.json", "--epsilon", "1")[0] == 2
+
+
+@pytest.mark.usefixtures("account")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sum", "spend.parquet", "amount", "--upper", "10000"],
+        ["count", "spend.parquet", "--upper", "1000"],
+        ["mean", "spend.parquet", "amount", "--lower", "0", "--upper", "100", "--cap", "5"],
+        [
+            "quantile",
+            "spend.parquet",
+            "amount",
+            "--lower",
+            "0",
+            "--upper",
+            "100",
+            "--cap",
+            "5",
+            "--quantile",
+            "0.2,0.5",
+        ],
+        ["histogram", "spend.parquet", "amount", "--edges", "0,10,100", "--cap", "5"],
+        ["profile", "spend.parquet", "--rows", "--upper", "1000"],
+    ],
+)
+def test_every_release_costs_what_it_says_and_draws_itself(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str]
+) -> None:
+    code, release, _ = run(capsys, *words, "--epsilon", "0.7", *PAY, "--chart", "out.svg")
+    assert code == 0
+    assert release["receipt"]["cost"]["amount"] == 700_000
+    assert (tmp_path / "out.svg").exists()
+    assert main([*words, "--epsilon", "0.7", *PAY]) == 0
+    assert "receipt: entry" in capsys.readouterr().out
+    assert run(capsys, *words, "--epsilon", "0.7", *PAY, "--plan")[1]["enough"] is False
+
+
+@pytest.mark.usefixtures("account")
+def test_keys_are_read_in_the_kind_of_their_column(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["count", "spend.parquet", "--by", "user_id", "--cap", "1", "--epsilon", "0.5", *PAY]
+    assert [key for key, _ in run(capsys, *words, "--keys", "1,2")[1]["value"]] == [1, 2]
+    assert run(capsys, *words, "--keys", "x")[0] == 2
+
+
+@pytest.mark.usefixtures("account")
 def test_a_plan_spends_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     code, plan, _ = run(capsys, "sum", "spend.parquet", "amount", "--cap", "9", "--epsilon", "3", *PAY, "--plan")
     assert (code, plan["enough"], plan["cost"]["amount"]) == (0, False, 3_000_000)
@@ -76,7 +136,12 @@ def test_a_retry_with_a_key_is_free(capsys: pytest.CaptureFixture[str]) -> None:
         (["sum", "spend.parquet", "amount", "--cap", "9", "--epsilon", "0"], 2, "InvalidTask", "above zero"),
         (["sum", "spend.parquet", "amount", "--cap", "9", "--epsilon", "nan"], 2, "InvalidTask", "finite"),
         (["sum", "spend.parquet", "amount", "--cap", "9"], 2, "InvalidTask", "epsilon"),
-        (["sum", "spend.parquet", "amount", "--cap", "9", "--lower", "10", "--epsilon", "1"], 2, "InvalidTask", "lower"),
+        (
+            ["sum", "spend.parquet", "amount", "--cap", "9", "--lower", "10", "--epsilon", "1"],
+            2,
+            "InvalidTask",
+            "lower",
+        ),
         (["sum", "missing.parquet", "amount", "--cap", "9", "--epsilon", "1"], 2, "TableError", "missing.parquet"),
         (["count", "spend.parquet", "--epsilon", "1"], 2, "InvalidTask", "cap"),
         (["count", "spend.parquet", "--cap", "1", "--mu", "1"], 3, "CurrencyMismatch", "mu"),
