@@ -177,15 +177,15 @@ def test_a_sharp_histogram_nearly_reaches_the_optimum() -> None:
     assert errors.mean() <= 1.15 * expected_error(totals, optimal_cap(totals, 0.3), 0.3)
 
 
-@pytest.mark.parametrize("name", ["pareto", "lognormal", "gamma", "constant"])
-def test_the_predicted_error_is_within_a_factor_of_three_on_average(name: str) -> None:
+@pytest.mark.parametrize(("name", "factor"), [("pareto", 4), ("lognormal", 2), ("gamma", 2), ("constant", 4)])
+def test_the_predicted_error_is_within_its_factor_on_average(name: str, factor: float) -> None:
     totals, generator = shape(name, 20_000), np.random.default_rng(4)
     counts, logs = count(totals, GRID.edges), []
     for _ in range(15):
         choice = choose_cap(NoisyHistogram(GRID, noised(counts, "laplace", 0.1, generator), "laplace", 0.1), 0.3)
         assert choice.noise == pytest.approx(choice.cap / 0.3)
         logs.append(math.log(choice.error / expected_error(totals, choice.cap, 0.3)))
-    assert abs(np.mean(logs)) < math.log(3)
+    assert abs(np.mean(logs)) < math.log(factor)
 
 
 def test_a_plan_is_the_whole_curve_and_its_best_is_the_choice() -> None:
