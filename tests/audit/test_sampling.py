@@ -109,12 +109,16 @@ def test_not_a_number_as_an_answer_is_an_event_too() -> None:
     assert certify(leaky, lambda n: np.zeros(n), Mu(1.5), samples=20_000).broken
 
 
+def spread(centre: NDArray[np.int64]) -> Batch:
+    return lambda size: centre + NOISE.laplace_array(MILLION, 4 * size).reshape(size, 4)
+
+
 def test_vectors_moved_in_many_coordinates_are_told_apart() -> None:
     move = np.array([1, -1, 1, -1]) * 250_000
-    spread = lambda at: lambda n: at + NOISE.laplace_array(MILLION, 4 * n).reshape(n, 4)  # noqa: E731
-    bound = certify(spread(0 * move), spread(move), Epsilon(0.5), samples=400_000)
+    still, moved = spread(0 * move), spread(move)
+    bound = certify(still, moved, Epsilon(0.5), samples=400_000)
     assert bound.broken, bound
-    assert not certify(spread(0 * move), spread(move), Epsilon(1.0), samples=400_000).broken
+    assert not certify(still, moved, Epsilon(1.0), samples=400_000).broken
 
 
 def sparse(variant: SparseVector, samples: int) -> Bound:
