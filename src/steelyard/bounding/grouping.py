@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 from steelyard.bounding.amounts import Amount
 from steelyard.errors import InvalidTask
 from steelyard.privacy import Unit
 from steelyard.tables import Capped, Limits, Quantity, Table
+
+_MOST = 2**22
+_KINDS = (str, int, float, Decimal, date)
 
 
 @dataclass(frozen=True)
@@ -37,17 +43,17 @@ class Grouping:
                 f"by={by!r} needs the public list keys=[...]: which keys occur is itself private. To find them privately "
                 "(on an account that sets additive_delta= aside) give max_keys=, the most keys one unit may reach."
             )
-        if keys is not None and (len(keys) == 0 or len(set(keys)) != len(keys)):
-            raise InvalidTask("keys must be a non-empty list without repeats.")
+        if keys is not None:
+            check_list(keys)
         for name, value in (("max_keys", max_keys), ("rows_per_key", rows_per_key)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise InvalidTask(f"{name} must be a whole number of at least 1; got {value!r}.")
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST):
+                raise InvalidTask(f"{name} must be a whole number from 1 to {_MOST}; got {value!r}.")
         return cls(by, None if keys is None else tuple(keys), max_keys, rows_per_key)
 
     def check(self, table: Table) -> None:
-        """Refuse a column that is not there."""
+        """Refuse a column that is not there or cannot hold keys, and keys of another kind than the column's."""
         if self.by is not None:
-            table.require(self.by)
+            table.require_keys(self.by, self.keys or ())
 
     def totals(self, table: Table, unit: Unit, quantity: Quantity, amount: Amount, norm: str) -> list[int]:
         """The bounded integer totals, one per key; one unit moves them by ``amount.sensitivity`` at most, in the norm."""
@@ -63,12 +69,37 @@ class Grouping:
 
     def label(self, values: list[Any]) -> Any:
         """One value, or pairs of key and value, as JSON."""
-        if self.keys is None:
-            return values[0]
-        return [[key, value] for key, value in zip(self.keys, values, strict=True)]
+        return values[0] if self.keys is None else labelled(self.keys, values)
 
     def present(self, value: Any) -> Any:
         """What ``label`` made, as a person wants it: a number, or a dictionary by key."""
         if self.found:
             return dict(value)
         return value if self.keys is None else {key: item for key, (_, item) in zip(self.keys, value, strict=True)}
+
+
+def check_list(keys: Sequence[Any]) -> None:
+    """Refuse what is no list of different keys."""
+    if isinstance(keys, str | bytes) or len(keys) == 0:
+        raise InvalidTask(f"keys must be a non-empty list of keys; got {keys!r}.")
+    odd = [key for key in keys if not isinstance(key, _KINDS)]
+    if odd:
+        raise InvalidTask(f"keys must be text, numbers or dates; got {odd[0]!r}.")
+    if len(set(keys)) != len(keys):
+        raise InvalidTask("keys must not name the same key twice.")
+
+
+def labelled(keys: Sequence[Any], values: Sequence[Any]) -> list[list[Any]]:
+    """Pairs of key and value as JSON, whatever the keys are: none may fail after rows were read (law 4)."""
+    return [[plain_key(key), value] for key, value in zip(keys, values, strict=True)]
+
+
+def plain_key(key: Any) -> Any:
+    """A key as JSON: what JSON cannot say (a date, an exact decimal, an infinity) as text.
+
+    >>> plain_key("FR"), plain_key(Decimal("1.50")), plain_key(Decimal(7)), plain_key(date(2026, 1, 2))
+    ('FR', '1.50', 7, '2026-01-02')
+    """
+    if isinstance(key, Decimal) and int(key.as_tuple().exponent) >= 0:
+        return int(key)
+    return key if isinstance(key, str | int) or (isinstance(key, float) and math.isfinite(key)) else str(key)

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 _FINEST = 2**20
 """By default totals below a millionth of ``upper`` are not told apart."""
 
+_MOST_RATIO = 2**40
+"""The most that upper may be of the resolution: the integer of one row must be able to reach upper."""
+
 _SUBSTEPS = 2**10
 """Grid steps below the resolution, so that rounding rows does not move totals between bins."""
 
@@ -49,17 +52,17 @@ class Scale:
         """Amounts up to ``upper``; totals below ``resolution`` need not be told apart."""
         if upper <= 0:
             raise InvalidTask(f"upper must be above zero; got {float(upper):g}.")
-        finest = upper / _FINEST if resolution is None else positive(resolution, "resolution")
-        if finest > upper:
-            raise InvalidTask("resolution must not be above upper.")
+        finest = upper / _FINEST if resolution is None else positive(bound(resolution, "resolution"), "resolution")
+        if not finest <= upper <= finest * _MOST_RATIO:
+            raise InvalidTask("resolution must not be above upper, nor below upper / 2^40.")
         step = finest / _SUBSTEPS
         return cls(step, _SUBSTEPS, math.floor(upper / step), signed)
 
     @classmethod
     def of_rows(cls, upper: Fraction) -> Scale:
         """Whole rows up to ``upper``."""
-        if upper < 1 or upper.denominator != 1:
-            raise InvalidTask(f"upper must be a whole number of rows, at least 1; got {float(upper):g}.")
+        if not 1 <= upper <= _MOST_RATIO or upper.denominator != 1:
+            raise InvalidTask(f"upper must be a whole number of rows, from 1 to 2^40; got {float(upper):g}.")
         return cls(Fraction(1), 1, int(upper))
 
     @property

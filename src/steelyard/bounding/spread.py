@@ -27,6 +27,7 @@ from steelyard.release import Error, Outcome
 from steelyard.tables import LIMIT, Bins, Capped, Quantity, Table
 
 _MOST_BINS = 4096
+_MOST_RATIO = 2**40
 
 
 def row_cap(cap: int | None, terms: Terms) -> int:
@@ -49,6 +50,8 @@ def check_range(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
     low, high = bound(lower, "lower"), bound(upper, "upper")
     if low >= high:
         raise InvalidTask(f"upper ({upper!r}) must be above lower ({lower!r}).")
+    if (high - low) * _MOST_RATIO < max(abs(low), abs(high)):
+        raise InvalidTask("lower and upper lie too close together for their size; subtract a public number first.")
     return low, high
 
 
@@ -82,7 +85,7 @@ class Mean:
 
     def check(self, table: Table, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
-        check_unit(terms)
+        check_unit(table, terms)
         row_cap(self.cap, terms)
         table.require_numeric(self.column)
 
@@ -115,7 +118,7 @@ class Mean:
         """How many grid steps lie between the bounds, and the noise."""
         spend, cap = Spend.read(self.epsilon, self.mu, terms), row_cap(self.cap, terms)
         lower, upper = check_range(self.lower, self.upper)
-        finest = math.floor(LIMIT / 2 * (upper - lower) / max(abs(lower), abs(upper)))
+        finest = math.floor(LIMIT // 2 * (upper - lower) / max(abs(lower), abs(upper)))
         steps = max(1, min(spend.micro * FINENESS // cap, finest, 2**50 // cap))
         return steps, spend.mechanism(cap * steps)
 
@@ -152,12 +155,13 @@ class Histogram:
         if not 2 <= len(exact_edges) <= _MOST_BINS or any(a >= b for a, b in pairwise(exact_edges)):
             raise InvalidTask(f"edges must be 2 to {_MOST_BINS} public numbers in ascending order.")
         check_cap(self.cap)
+        on_grid(exact_edges)
         object.__setattr__(self, "edges", exact_edges)
         keep_exact(self, epsilon=self.epsilon, mu=self.mu)
 
     def check(self, table: Table, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
-        check_unit(terms)
+        check_unit(table, terms)
         row_cap(self.cap, terms)
         table.require_numeric(self.column)
 
@@ -207,7 +211,8 @@ class Quantile:
     """One or several quantiles of a column, as points of a public grid between ``lower`` and ``upper``.
 
     *Privacy:* the exponential mechanism on ranks; one unit moves a rank by at most ``cap`` rows. *Accuracy:* ``error``
-    is in rows of rank, not in values. *Cost:* exactly ``epsilon`` for all quantiles together.
+    is in rows of rank, not in values. *Cost:* ``epsilon`` for all quantiles together, or a few micro below where it
+    does not divide evenly.
     """
 
     column: str
@@ -232,7 +237,7 @@ class Quantile:
 
     def check(self, table: Table, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
-        check_unit(terms)
+        check_unit(table, terms)
         row_cap(self.cap, terms)
         table.require_numeric(self.column)
 
@@ -267,7 +272,7 @@ class Quantile:
     def _bins(self) -> tuple[Fraction, tuple[int, ...]]:
         """The grid's step and the evenly spaced edges in steps; candidates are the edges."""
         lower, upper = check_range(self.lower, self.upper)
-        wanted = (upper - lower) / 1000 if self.resolution is None else Fraction(self.resolution)
+        wanted = (upper - lower) / 1000 if self.resolution is None else bound(self.resolution, "resolution")
         count = math.ceil((upper - lower) / wanted)
         if count > _MOST_BINS:
             raise InvalidTask(f"resolution is too fine: at most {_MOST_BINS} steps may lie between the bounds.")

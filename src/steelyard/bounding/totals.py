@@ -17,7 +17,7 @@ from steelyard.accounting.prices import composed
 from steelyard.bounding.amounts import Amount, Spend, check_unit, noise_error, norm_of, sigma_for
 from steelyard.bounding.caps import Cap, CapRule, mechanism_of
 from steelyard.bounding.found import SHARE, FoundKeys
-from steelyard.bounding.grouping import Grouping
+from steelyard.bounding.grouping import Grouping, labelled
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
@@ -185,7 +185,7 @@ class CountUsers:
         ones = Capped(Quantity(None), self.max_keys or 1)
         if found is not None:
             shown = found.look(table, terms, ones, noise)
-            value = [[key, units] for key, (units, _) in shown.items()]
+            value = labelled(list(shown), [units for units, _ in shown.values()])
             return Outcome(value, self.predict(terms), {**point, "threshold": found.threshold.threshold})
         if self.by is None or self.keys is None:
             counts = [table.count_units(terms.unit)]
@@ -246,7 +246,7 @@ def total(
     told = [round(value) for value in values] if column is None else values
     point = {"cap": float(bounds.upper), "lower": float(bounds.lower), "spent_on_noise": share.micro / MICRO}
     error = noise_error(mechanism, amount.step, bounds.bias)
-    return Outcome(told[0] if keys is None else [list(pair) for pair in zip(keys, told, strict=True)], error, point)
+    return Outcome(told[0] if keys is None else labelled(keys, told), error, point)
 
 
 def predict(rule: CapRule, grouping: Grouping, spend: Spend, terms: Terms) -> Error | None:

@@ -65,6 +65,16 @@ class Table:
                 f"Convert it to a number before it is read; numeric kinds are {', '.join(NUMERIC)}."
             )
 
+    def require_unit(self, unit: Unit) -> None:
+        """Refuse, from the schema alone, a unit that the rows cannot name."""
+        self._check(unit, ())
+
+    def require_keys(self, by: str, keys: Sequence[Any] = ()) -> None:
+        """Refuse, from the schema alone, a column that cannot hold keys, and keys that are not of its kind."""
+        self.require(by)
+        key_column(self._rows, by)
+        check_keys(self.columns[by], keys, by)
+
     def count_units(self, unit: Unit) -> int:
         """The number of units with at least one row (rows without a unit belong to nobody)."""
         self._check(unit, ())
