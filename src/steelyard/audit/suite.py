@@ -18,7 +18,8 @@ from steelyard.accounting.gaussian import mu_cap
 from steelyard.audit.corpus import Pool, decimals, floats, integers, texts
 from steelyard.audit.subjects import audit
 from steelyard.audit.verdict import Verdict
-from steelyard.bounding import Count, CountUsers, Profile, Sum
+from steelyard.bounding import Count, CountUsers, Mean, Profile, Quantile, Sum
+from steelyard.bounding import Histogram as ValueHistogram
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import (
     AboveThreshold,
@@ -35,7 +36,7 @@ from steelyard.privacy import Loss, Neighbours, Terms, Unit, rows, users
 
 SAMPLES = 400_000
 _QUICK = 40_000
-_SHARES = {(True, False): 9, (True, True): 9, (False, False): 5, (False, True): 1}  # by quick, by more samples
+_SHARES = {(True, False): 20, (True, True): 20, (False, False): 8, (False, True): 1}  # by quick, by more samples
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,15 @@ def tasks() -> dict[str, Item]:
         "profile-rows": Item(Profile(rows=True, mu="0.3", upper=64), gaussian(who), whole),
         "count-users": Item(CountUsers(epsilon="1"), pure(who), whole),
         "count-users-keys": Item(CountUsers(epsilon="1", max_keys=2, **grouped), gaussian(who), placed),
+        "mean": Item(Mean("amount", epsilon="1", lower=-50, upper=10, cap=3), pure(who), amounts),
+        "mean-gaussian": Item(Mean("amount", mu="0.4", lower=5, upper=9), gaussian(each), amounts),
+        "quantile": Item(Quantile("amount", epsilon="1", lower=-5, upper=100, cap=3), pure(who), amounts),
+        "value-histogram": Item(
+            ValueHistogram("amount", epsilon="1", edges=[-1, 0, 0.5, 10], cap=3), pure(who), amounts
+        ),
+        "value-histogram-gaussian": Item(
+            ValueHistogram("amount", mu="1", edges=[0, 100, 101], cap=2), gaussian(who), whole
+        ),
         "count": Item(Count(epsilon="1", cap=5), pure(who), whole),
         "count-rows": Item(Count(epsilon="1"), pure(each), amounts),
         "count-keys": Item(Count(epsilon="1", cap=7, **grouped), pure(who), placed),
