@@ -29,6 +29,17 @@ def test_the_fifteen_lines_do_what_they_say(tmp_path: Path, monkeypatch: pytest.
     assert abs(names["orders"].value - len(names["spend"]["amount"])) < 14 * 14
 
 
+def test_the_look_and_the_plan_do_what_they_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, second = re.findall(r"```python\n(.*?)```", README, re.S)[:2]
+    names = dict[str, Any]()
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(first.split("account =")[0] + second, names)  # noqa: S102 - our own README
+    assert "cap=" in printed.getvalue()
+    assert 20 <= names["profile"].plan(epsilon=1).best.cap <= 100  # every total lies between 10 and 70
+    assert abs(names["total"].value - 199_950) < 20_000
+
+
 def test_the_readme_has_exactly_two_set_up_commands() -> None:
     commands = [line for line in README.splitlines() if line.startswith("python3 -m venv")]
     assert len(commands) == 2
