@@ -20,13 +20,16 @@ from steelyard.bounding.capgrid import CapGrid
 from steelyard.bounding.laws import Floats, mean_error, mean_noise
 
 _COUNTS = 2 * 1.15 ** np.arange(29)
-_FALLS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0])
+_FALLS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0, 2.0, 4.0])
 _BENDS = np.array([0.0, 0.05, 0.1, 0.2, 0.35])
 _WINDOW = 70.0
 _SLACK = 0.2
 _POWER = 1.25
 _GAP = 0.6
 _BOUNDED = 40.0
+_OUTLIER = 8.0
+_SURE = {"laplace": 10.0, "gaussian": 6.0}
+_MANY = 5.0
 _SHARP = 0.9
 _DRAWS = 1024
 _STRIDE = 633
@@ -50,10 +53,12 @@ class Setting:
 class Weights:
     """Posterior weights: a row for each edge from ``start`` on (-1 is below the grid), a column for each tail.
 
-    ``nobody`` is the weight of there being nobody above ``start``, the last bin that is sure to hold many users.
+    ``nobody`` is the weight of there being nobody above the listed edges, and ``full`` the last bin that is sure to
+    hold many more users than a good cap cuts.
     """
 
     start: int
+    full: int
     values: Floats
     nobody: float
 
@@ -94,32 +99,32 @@ class Posterior:
         wide, real = self.grid.spread(counts)
         weights = self.weigh(wide, real)
         bias = self._drawn_bias(wide, real, weights)
-        return self._judge(bias, None if self.level >= _SHARP else self._mean_loss(weights), weights.start)
+        return self._judge(bias, None if self.level >= _SHARP else self._mean_loss(weights), weights.full)
 
     def two_sided_curves(self, above: Floats, below: Floats) -> Curves:
         """The same for signed totals: counts of positive and of negative totals, one cap for both magnitudes."""
-        sides, starts = [], []
+        sides, full = [], []
         for counts in (above, below):
             wide, real = self.grid.spread(counts)
             weights = self.weigh(wide, real)
             sides.append(self._drawn_bias(wide, real, weights))
-            starts.append(weights.start)
+            full.append(weights.full)
         mixed = (np.arange(_DRAWS) * _STRIDE) % _DRAWS
-        return self._judge(np.abs(sides[0] - sides[1][mixed]), None, max(starts))
+        return self._judge(np.abs(sides[0] - sides[1][mixed]), None, max(full))
 
-    def _judge(self, bias: Floats, loss: Floats | None, start: int) -> Curves:
+    def _judge(self, bias: Floats, loss: Floats | None, full: int) -> Curves:
         error = mean_error(bias, self.caps, self.setting.sum_level, self.setting.sum_law)
         if loss is None:
-            allowed = np.where(self._too_low(start), np.inf, error)
+            allowed = np.where(self._too_low(full), np.inf, error)
             ratio = allowed / np.maximum(allowed.min(axis=1, keepdims=True), np.finfo(float).tiny)
             loss = (ratio ** (1.0 if self.level >= _SHARP else _POWER)).mean(axis=0)
-        loss = np.where(self._too_low(start), np.inf, loss)
+        loss = np.where(self._too_low(full), np.inf, loss)
         noise = self.caps * mean_noise(self.setting.sum_level, self.setting.sum_law)
         return Curves(_typical(bias), noise, _typical(error), loss, int(loss.argmin()))
 
-    def _too_low(self, start: int) -> NDArray[np.bool_]:
-        """Caps that would cut into the bin ``start``, which holds many times more users than any good cap cuts."""
-        return self.caps < (self.grid.slot_tops[start] if start >= 0 else 0)
+    def _too_low(self, full: int) -> NDArray[np.bool_]:
+        """Caps that would cut into the last full bin."""
+        return self.caps < (self.grid.slot_tops[full] if full >= 0 else 0)
 
     def weigh(self, wide: Floats, real: Floats) -> Weights:
         """The posterior weights of every tail at every edge; bins without an integer say nothing."""
@@ -127,23 +132,33 @@ class Posterior:
         above = np.cumsum(signal[::-1])[::-1]
         inside = np.flatnonzero(above <= _WINDOW)
         start = int(inside[0]) - 1 if inside.size else self.last
-        empty = real * (self._misfit(signal * self.calm) - math.log(self.calm))
+        full = self._last_full(signal, start)
+        empty = real * (np.minimum(self._misfit(signal * self.calm), _OUTLIER) - math.log(self.calm))
         skipped = np.concatenate([[0.0], np.cumsum(empty[start + 1 :])])
         rows = [self._fit(signal[at + 1 :], real[at + 1 :]) - skipped[at - start] for at in self._from(start)]
-        gaps = np.arange(len(rows))[:, None] * (_GAP if start >= 0 else 0.0)
+        gaps = np.maximum(np.arange(len(rows)) + start - full, 0)[:, None] * (_GAP if full >= 0 else 0.0)
         logs = np.array(rows).reshape(-1, self.users.size) + np.log(self.users) - gaps
-        nobody = self._log_prior_of_nobody(start) - float(skipped[-1])
+        nobody = self._log_prior_of_nobody(full) - float(skipped[-1])
         most = max(float(logs.max(initial=-np.inf)), nobody)
         values, none = np.exp(logs - most), math.exp(nobody - most)
         total = float(values.sum()) + none
-        return Weights(start, values / total, none / total)
+        return Weights(start, full, values / total, none / total)
 
-    def _log_prior_of_nobody(self, start: int) -> float:
+    def _last_full(self, signal: Floats, start: int) -> int:
+        """Climb from the start to each bin whose count no noise explains; the further off, the more it takes."""
+        needed = max(_SURE[self.setting.count_law], _MANY * self.level / self.setting.sum_level)
+        full = start
+        for place in range(start + 1, self.last + 1):
+            if signal[place] > needed + _GAP * (place - full):
+                full = place
+        return full
+
+    def _log_prior_of_nobody(self, full: int) -> float:
         """What the list of counts leaves below its smallest one, forty times over: bounded totals are common."""
-        if start < 0:
+        if full < 0:
             return -math.inf
         shapes, ratio = self.users.size / _COUNTS.size, float(_COUNTS[1] / _COUNTS[0])
-        edges = np.exp(-_GAP * np.arange(max(1, self.last - start))).sum()
+        edges = np.exp(-_GAP * np.arange(max(1, self.last - full))).sum()
         return math.log(_BOUNDED * shapes * float(_COUNTS[0]) / (ratio - 1) * float(edges))
 
     def _from(self, start: int) -> range:
@@ -171,8 +186,8 @@ class Posterior:
         return np.asarray(np.exp(-self.falls * np.where(self.bends > 0, bent, steps)))
 
     def _mean_loss(self, weights: Weights) -> Floats:
-        full = max(1, self.grid.slot_tops[max(weights.start, 0)])
-        total = np.asarray(weights.nobody * (self.caps / full) ** _POWER)
+        least = max(1, self.grid.slot_tops[max(weights.full, 0)])
+        total = np.asarray(weights.nobody * (self.caps / least) ** _POWER)
         for at, row in zip(self._from(weights.start), weights.values, strict=True):
             if row.sum() > _NEGLIGIBLE:
                 total += row @ self._loss(at)
@@ -213,7 +228,7 @@ class Posterior:
         trust = doubt / (doubt + self.variance)
         beyond = np.cumsum(people[:, ::-1], axis=1)[:, ::-1]
         users = np.where(beyond >= 0.5, people, 0.0) + trust * (wide - people)
-        users[:, : weights.start + 1] = wide[: weights.start + 1]
+        users[:, : weights.full + 1] = wide[: weights.full + 1]
         return np.asarray((np.maximum(users, 0.0) * real) @ self.overshoot)
 
     def _overshoot(self) -> Floats:
