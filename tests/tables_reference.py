@@ -100,7 +100,8 @@ def text(value: Any) -> str:
 
 def digest(secret: bytes, content: str) -> str:
     """Sixty-four bits of the keyed digest, as text."""
-    return hashlib.sha256(f"{secret.hex()}:{content}".encode()).hexdigest()[:16]
+    key = hashlib.sha256(secret).hexdigest()[:32]
+    return hashlib.sha256((key + content).encode()).hexdigest()[:16]
 
 
 def sample(values: Sequence[int], limit: int, secret: bytes, owner: Any, key: Any) -> list[int]:

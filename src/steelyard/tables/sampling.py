@@ -8,9 +8,12 @@ Law: what is kept of a unit is a function of that unit's rows and the secret alo
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import Any
 
 from steelyard.errors import InvalidTask, TableError
@@ -65,7 +68,7 @@ def keep_rows_per_key(units: Any, limits: Limits) -> Any:
     """At most ``rows_per_key`` of the rows ``(u, k, q0, …)`` of each unit and key."""
     if limits.rows_per_key is None:
         return units
-    return _keep(units, ["u", "k"], units.columns, limits.rows_per_key, limits.secret)
+    return _keep(units, ["u", "k"], limits.rows_per_key, limits.secret, as_text=False)
 
 
 def keep_rows(rows: Any, column: str, columns: Sequence[str], limit: int, secret: bytes) -> Any:
@@ -75,31 +78,40 @@ def keep_rows(rows: Any, column: str, columns: Sequence[str], limit: int, secret
         if kind_of(known[name].type()) not in GROUPABLE:
             raise TableError(f"column {name!r} cannot be compared between rows; name the columns to keep without it.")
     units = known.select(*columns, steelyard_unit=identity(known[column]))
-    return _keep(units, ["steelyard_unit"], units.columns, limit, secret).select(*columns)
+    return _keep(units, ["steelyard_unit"], limit, secret, as_text=True).select(*columns)
 
 
-def _keep(rows: Any, group: Sequence[str], content: Sequence[str], limit: int, secret: bytes) -> Any:
-    """At most ``limit`` rows of each group: light groups whole, heavy ones in the order of their digests."""
+def _keep(rows: Any, group: Sequence[str], limit: int, secret: bytes, as_text: bool) -> Any:
+    """At most ``limit`` rows of each group: light groups whole, heavy ones in the order of their digests.
+
+    Identical rows are numbered. They are told by their text where columns may hold values that compare equal but read
+    differently (0.0 and -0.0), else by their columns, which is faster.
+    """
     import ibis
 
     names = list(rows.columns)
     counted = rows.group_by(*group).agg(steelyard_c=rows.count())
     marked = rows.left_join(counted, list(group)).select(*[rows[name] for name in names], counted.steelyard_c)
     light = marked.filter(marked.steelyard_c <= limit).select(*names)
-    heavy = marked.filter(marked.steelyard_c > limit)
-    told = heavy.select(*names, steelyard_t=_join([_text(heavy[name]) for name in content]))
-    number = ibis.row_number().over(group_by=told.steelyard_t, order_by=told.steelyard_t)
-    told = told.mutate(steelyard_n=number)
-    told = told.mutate(steelyard_d=_digest(secret, told.steelyard_t + told.steelyard_n.cast("string")))
-    order = [told.steelyard_d, told.steelyard_t, told.steelyard_n]
+    heavy = marked.filter(marked.steelyard_c > limit).select(*names)
+    if as_text:
+        heavy = heavy.mutate(steelyard_t=_content(heavy, names))
+    alike = ["steelyard_t"] if as_text else names
+    told = heavy.mutate(steelyard_n=ibis.row_number().over(group_by=alike, order_by=alike[0]))
+    content = told.steelyard_t if as_text else _content(told, names)
+    told = told.mutate(steelyard_d=_digest(secret, content + told.steelyard_n.cast("string")))
+    ties = [name for name in alike if name not in group]
+    order = [told[name] for name in ("steelyard_d", *ties, "steelyard_n")]
     ranked = told.mutate(steelyard_r=ibis.row_number().over(group_by=list(group), order_by=order))
     return light.union(ranked.filter(ranked.steelyard_r < limit).select(*names))
 
 
 def _digest(secret: bytes, text: Any) -> Any:
+    """Sixty-four bits of SHA-256, keyed with 128 bits of the secret's own: short texts then take one block."""
     import ibis
 
-    return (ibis.literal(secret.hex() + ":") + text).hexdigest("sha256").left(16)
+    key = hashlib.sha256(secret).hexdigest()[:32]
+    return (ibis.literal(key) + text).hexdigest("sha256").left(16)
 
 
 def _text(value: Any) -> Any:
@@ -110,8 +122,5 @@ def _text(value: Any) -> Any:
     return ibis.cases((value.isnull(), "-:"), else_=text.length().cast("string") + ":" + text)
 
 
-def _join(texts: Sequence[Any]) -> Any:
-    whole = texts[0]
-    for text in texts[1:]:
-        whole = whole + text
-    return whole
+def _content(rows: Any, names: Sequence[str]) -> Any:
+    return reduce(add, [_text(rows[name]) for name in names])
