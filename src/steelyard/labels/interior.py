@@ -143,14 +143,20 @@ def _admit(problem: Scaled, point: Point, gap: float) -> Point:
     out = absent[left, right]
     pool = Columns.of(problem, left[out], right[out])
     blank = np.zeros(len(pool.left))
-    worth = Point(pool, blank, blank, blank, point.mass, point.mean).margin() < gap
+    margin = Point(pool, blank, blank, blank, point.mass, point.mean).margin()
+    worth = margin < gap
     if not worth.any():
         return point
+    # lowering the price twice as far as the worst offender needs leaves every newcomer as much room again
+    room = 2 * max(0.0, -float((margin / pool.g).min()))
+    mass = point.mass.copy()
+    mass[-1] -= room
+    gap += room * float(point.columns.g @ point.a)
     pool, blank = pool.keep(worth), blank[worth]
     both = Columns(*(np.concatenate(pair) for pair in zip(point.columns.arrays(), pool.arrays(), strict=True)))
     a, b, tau = (np.concatenate([x, blank]) for x in (point.a, point.b, point.tau))
     fresh = np.arange(len(a)) >= len(point.a)
-    return inside(Point(both, a, b, tau, point.mass, point.mean), fresh, 0.3 * gap / len(a))
+    return inside(Point(both, a, b, tau, mass, point.mean), fresh, 0.3 * gap / len(a))
 
 
 def minimise(
@@ -182,8 +188,8 @@ def minimise(
             next_drop = relative / 2
             useful = point.a > 0.02 / (2 * size) * min(1, 30 * relative)
             point = point.keep(useful | (point.margin() < 10 * gap))
-        if checks and relative < checks[0]:
-            checks.pop(0)
+        if any(relative < check for check in checks):
+            checks = [check for check in checks if check <= relative]
             point = _admit(problem, point, gap)
         _, _, aims, residual = _progress(problem, point, curvature)
         moved = _advance(point, residual, aims, size, relative, curvature)

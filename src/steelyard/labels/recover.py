@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 
 from .exact import BITS, ratio_below
-from .interior import Point
+from .interior import Point, minimise
 from .intervals import Columns, Floats, Ints, Scaled, laplacian, targets
 from .mechanism import Column
 
@@ -32,32 +32,52 @@ class Table:
     output: Floats
 
 
-def polish(problem: Scaled, point: Point, tolerance: float) -> tuple[Columns, Floats, Floats, float] | None:
-    """Keep as few columns as still reach the tolerance; returns columns, a, b and the relative float gap."""
-    mass, mean = targets(problem)
-    dual = float(mass @ point.mass + mean @ point.mean)
+@dataclass(frozen=True)
+class Polished:
+    """Columns with weights a and b that satisfy both flows to rounding, and the relative gap to a dual value."""
+
+    columns: Columns
+    a: Floats
+    b: Floats
+    gap: float
+
+
+def polish(problem: Scaled, point: Point, dual: float, tolerance: float) -> Polished | None:
+    """Keep as few columns as still come within the tolerance of the dual value."""
     ratio = point.a / np.maximum(point.margin(), 1e-300)
     order = np.sort(ratio)[::-1]
     best = None
-    for cut in sorted({float(order[min(len(order), int(count)) - 1]) for count in _counts(problem.size, ratio)})[::-1]:
-        chosen = ratio >= cut
+    for count in _counts(problem.size, order):
+        chosen = ratio >= order[count - 1]
         found = _fit(problem, point.columns.keep(chosen), point.a[chosen])
         if found is None:
             continue
         gap = (found[2] - dual) / found[2]
-        if best is None or gap < best[3] / 2:
-            best = (point.columns.keep(chosen), found[0], found[1], gap)
+        if best is None or gap < best.gap / 2:
+            best = Polished(point.columns.keep(chosen), found[0], found[1], gap)
         if gap < tolerance / 2:
             break
     return best
 
 
-def _counts(size: int, ratio: Floats) -> list[float]:
+def slim(problem: Scaled, point: Point, dual: float, tolerance: float) -> Polished | None:
+    """Where the optimum is not unique, insist on few columns: follow the path again on the heaviest 8k only."""
+    found = polish(problem, point, dual, tolerance)
+    if found is None or len(found.a) <= 3 * problem.size:
+        return found
+    heavy = point.a >= np.sort(point.a)[-min(len(point.a), 8 * problem.size)]
+    again = minimise(problem, point.keep(heavy), tolerance / 10, sparse=False, limit=40)
+    lean = polish(problem, again.point, dual, tolerance) if again.converged else None
+    return (
+        lean if lean is not None and len(lean.a) < len(found.a) and lean.gap <= max(found.gap, tolerance / 2) else found
+    )
+
+
+def _counts(size: int, order: Floats) -> list[int]:
     """How many columns to try to keep: where the ratio falls steepest near 2k, then more and more, then all."""
-    order = np.sort(ratio)[::-1]
     window = np.arange(min(size, len(order) - 1), min(2 * size + 2, len(order) - 1))
-    drop = float(window[np.argmax(order[window] / order[window + 1])] + 1) if len(window) else float(len(order))
-    return [drop, *(x * size for x in (2, 2.5, 3, 4, 6, 10, 16, 30) if x * size < len(order)), float(len(order))]
+    drop = int(window[np.argmax(order[window] / order[window + 1])]) + 1 if len(window) else len(order)
+    return [drop, *(int(x * size) for x in (2, 2.5, 3, 4, 6, 10, 16, 30) if x * size < len(order)), len(order)]
 
 
 def put_back(problem: Scaled, point: Point) -> Iterator[Table]:
@@ -119,28 +139,6 @@ def _solve(columns: Columns, size: int, weights: Floats, right: Floats) -> Float
         return np.asarray(cho_solve(cho_factor(matrix, check_finite=False), right * scale, check_finite=False) * scale)
     except LinAlgError:
         return None
-
-
-def thin_out(problem: Scaled, columns: Columns, a: Floats, b: Floats) -> tuple[Columns, Floats, Floats]:
-    """A vertex with at most 2k outputs: fix the outputs and let a linear programme choose among the columns."""
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_matrix, vstack
-
-    size, zeta, count = problem.size, b / a, len(a)
-    rows = np.concatenate([columns.left - 1, columns.right - 1, np.full(count, size - 1)])
-    cols = np.tile(np.arange(count), 3)
-    ones = np.ones(count)
-    values = np.concatenate([ones, -ones, columns.g])
-    inner = np.concatenate([columns.left > 0, columns.right < size, ones > 0])
-    flow = coo_matrix((values[inner], (rows[inner], cols[inner])), (size, count)).tocsr()
-    cost = columns.P * zeta**2 - 2 * columns.Y * zeta + columns.Q
-    system, right = vstack([flow, flow.multiply(zeta)]), np.concatenate([columns.flow(a, size), columns.flow(b, size)])
-    found = linprog(cost, A_eq=system, b_eq=right, bounds=(0, None), method="highs-ds")
-    if found.x is None:
-        return columns, a, b
-    chosen = found.x > 1e-14
-    fitted = _fit(problem, columns.keep(chosen), found.x[chosen])
-    return (columns, a, b) if fitted is None else (columns.keep(chosen), fitted[0], fitted[1])
 
 
 def spread(left: Ints, right: Ints, weight: Floats, output: Floats, kept: Ints, labels: Floats) -> Table:

@@ -23,13 +23,12 @@ from steelyard.privacy import positive
 from .check import lower_bound, squared_error
 from .exact import BITS, read_epsilon, read_inputs, read_prior
 from .interior import Outcome, Point, minimise, start
-from .intervals import Columns, Floats, Ints, Scaled, every_interval, row_duals
+from .intervals import Columns, Floats, Ints, Scaled, every_interval, row_duals, targets
 from .levels import Thinning, lift
 from .mechanism import Certificate, Column, FiniteMechanism
-from .recover import Table, integers, polish, spread, thin_out
+from .recover import Table, integers, slim, spread
 
 COARSEST = 64
-LARGEST_PROGRAMME = 4_000_000  # columns times labels beyond which the vertex is not worth its time
 NEGLIGIBLE = (1e-12, 1e-11, 1e-10, 1e-9)  # inner labels with less prior are served by random rounding
 
 
@@ -98,15 +97,12 @@ class _Task:
 
     def table(self, point: Point, goal: float) -> Table | None:
         """The iterate as a sparse float mechanism over all labels."""
-        problem = self.problem
-        found = polish(problem, point, goal)
+        problem, (mass, mean) = self.problem, targets(self.problem)
+        found = slim(problem, point, float(mass @ point.mass + mean @ point.mean), goal)
         if found is None:
             return None
-        columns, a, b, _ = found
-        if 8 * problem.size < len(a) < LARGEST_PROGRAMME / problem.size:
-            columns, a, b = thin_out(problem, columns, a, b)
-        output = problem.centre + problem.half * problem.rho * b / a
-        return spread(columns.left, columns.right, a, output, self.kept, self.labels)
+        output = problem.centre + problem.half * problem.rho * found.b / found.a
+        return spread(found.columns.left, found.columns.right, found.a, output, self.kept, self.labels)
 
     def two_point(self) -> Table:
         """The prior-free mechanism of two outputs (Duchi et al.): what remains when all else fails."""
