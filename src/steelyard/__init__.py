@@ -27,6 +27,7 @@ _HOMES = {
     "Session": "session",
     "Sum": "bounding",
     "Unit": "privacy",
+    "audit": "",
     "errors": "",
     "holdout": "privacy",
     "labels": "privacy",
@@ -52,6 +53,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from steelyard import audit as audit
     from steelyard import errors as errors
     from steelyard.bounding import ContributionProfile as ContributionProfile
     from steelyard.bounding import Count as Count

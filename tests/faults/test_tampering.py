@@ -254,13 +254,16 @@ def test_an_older_copy_with_its_older_anchor_is_found_by_a_receipt(sample: Sampl
     "statement",
     [
         "UPDATE balances SET cap = cap * 2",
+        "UPDATE balances SET spent = 0",
+        "UPDATE balances SET spent = spent - 1",
+        "DELETE FROM balances",
         "UPDATE accounts SET terms = replace(terms, '3', '9')",
         "UPDATE head SET sequence = sequence - 1",
         "UPDATE entries SET amount = amount * 2 WHERE kind = 'account'",
         "DELETE FROM entries WHERE sequence = (SELECT max(sequence) FROM entries)",
     ],
 )
-def test_caps_and_head_of_a_large_ledger_are_checked_at_opening(
+def test_balances_and_head_of_a_large_ledger_are_checked_at_opening(
     sample: Sample, folder: Path, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
     monkeypatch.setattr(verify, "SMALL", 0)
@@ -271,6 +274,20 @@ def test_caps_and_head_of_a_large_ledger_are_checked_at_opening(
         link.execute(statement)
     with pytest.raises(LedgerTampered):
         _ = Account(path, "spend").spent
+
+
+def test_an_answer_that_was_taken_away_gets_no_second_one(
+    sample: Sample, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "SMALL", 0)
+    path = folder / "fresh.db"
+    account = open_account(path, "a", unit=users("id"), epsilon="3")
+    account.charge(Loss.pure(1), key="k", request=b"x").store(b"first")
+    with closing(sqlite3.connect(path, isolation_level=None)) as link:
+        link.execute("DELETE FROM answers")
+    charge = account.charge(Loss.pure(1), key="k", request=b"x")
+    with pytest.raises(LedgerTampered, match="second"):
+        charge.store(b"another")
 
 
 def test_a_ledger_that_was_taken_away_cannot_begin_anew(sample: Sample, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""``steelyard ledger verify|export``: is the ledger what was written, and what does it say?"""
+"""``steelyard ledger verify|accept|export``: is the ledger what was written, and what does it say?"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from steelyard.ledger import Ledger, Receipt
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
-    """Add ``ledger`` and its two verbs."""
+    """Add ``ledger`` and its three verbs."""
     verbs = commands.add_parser("ledger", help="verify and export the ledger").add_subparsers(
         metavar="VERB", required=True
     )
@@ -30,6 +30,11 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
         help="a saved release or receipt that must be in the chain",
     )
     verify.set_defaults(run=_verify)
+    accept = verbs.add_parser(
+        "accept", parents=[shared], help="anchor a moved or restored ledger as it is, if its chain is whole"
+    )
+    accept.add_argument("ledger")
+    accept.set_defaults(run=_accept)
     export = verbs.add_parser("export", parents=[shared], help="every entry, one JSON line each")
     export.add_argument("ledger")
     export.set_defaults(run=_export)
@@ -46,6 +51,19 @@ def _verify(args: argparse.Namespace) -> Answer:
         )
     text = f"{report.entries} entries, chain whole, balances and caps agree, anchor agrees.\nhead {report.head}"
     return Answer(text, {"ok": True, "entries": report.entries, "head": report.head})
+
+
+def _accept(args: argparse.Namespace) -> Answer:
+    ledger = Ledger(args.ledger)
+    report = ledger.verify() if args.plan else ledger.accept()
+    if args.plan:
+        text = "would anchor the ledger as it is; what was spent after this copy was made would be forgotten"
+        return Answer(text, {"ok": report.ok, "findings": list(report.findings)})
+    if not report.ok:
+        raise LedgerTampered(
+            "not accepted, the chain is broken: " + "; ".join(report.findings[:5]), findings=report.findings
+        )
+    return Answer(f"accepted at entry {report.entries}, head {report.head}", {"ok": True, "entries": report.entries})
 
 
 def _receipt(path: Path) -> Receipt:

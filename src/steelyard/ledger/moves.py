@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from steelyard.errors import BudgetExceeded, CurrencyMismatch, KeyConflict, LedgerError, OurBug
+from steelyard.errors import BudgetExceeded, CurrencyMismatch, KeyConflict, LedgerError, LedgerTampered, OurBug
 from steelyard.ledger.chain import COLUMNS, Entry
 from steelyard.ledger.transaction import Transaction
 from steelyard.privacy import Currency, Loss, Terms, canonical
@@ -27,6 +27,7 @@ _SPEND = (
 _CHARGES = f"SELECT {', '.join(COLUMNS)} FROM entries WHERE kind = 'charge' AND account = ?"
 _RAISED = "SELECT sequence, amount, mac FROM entries WHERE charge = ? AND kind = 'raise' ORDER BY sequence DESC LIMIT 1"
 _ANSWERS = "SELECT step, payload FROM answers WHERE charge = ? ORDER BY step"
+_ANSWERED = "SELECT sequence FROM entries WHERE kind = 'answer' AND charge = ? AND step = ?"
 _STORE = "INSERT INTO answers (charge, step, sequence, payload) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 
 
@@ -185,6 +186,11 @@ def store(account: str, sequence: int, step: int, payload: bytes) -> Callable[[T
 
     def move(transaction: Transaction) -> bytes:
         if transaction.execute(_STORE, (sequence, step, transaction.sequence + 1, payload)) == 1:
+            if transaction.one(_ANSWERED, (sequence, step)) is not None:
+                finding = f"the answer of charge {sequence}, step {step}, was stored before and is gone"
+                raise LedgerTampered(
+                    f"{finding}; a second one is refused. Run: steelyard ledger verify", findings=[finding]
+                )
             transaction.append("answer", account=account, charge=sequence, step=step, digest=digest)
         row = transaction.one("SELECT payload FROM answers WHERE charge = ? AND step = ?", (sequence, step))
         if row is None:

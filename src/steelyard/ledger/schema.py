@@ -27,6 +27,7 @@ TABLES = (
     "detail TEXT NOT NULL, at TEXT NOT NULL, mac TEXT NOT NULL)",
     "CREATE UNIQUE INDEX one_charge_per_key ON entries (account, name) WHERE kind = 'charge'",
     "CREATE INDEX raises_of_a_charge ON entries (charge, sequence) WHERE kind = 'raise'",
+    "CREATE UNIQUE INDEX one_answer_per_step ON entries (charge, step) WHERE kind = 'answer'",
     "CREATE TABLE answers (charge {int} NOT NULL, step {int} NOT NULL, sequence {int} NOT NULL, "
     "payload {bytes} NOT NULL, PRIMARY KEY (charge, step))",
 )

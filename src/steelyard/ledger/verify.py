@@ -184,7 +184,7 @@ def compare_receipt(link: Link, receipt: Receipt) -> Iterator[str]:
 
 
 def glance(link: Link, identity: Identity, mark: Mark | None, *, closely: bool) -> list[str]:
-    """The check at opening: the head and the anchor; ``closely`` also every cap, and all of a small ledger."""
+    """The check at opening: the head and the anchor; ``closely`` also every balance, and all of a small ledger."""
     top = link.one("SELECT sequence, mac FROM head")
     if top is None or (closely and (not isinstance(top[0], int) or top[0] <= SMALL)):
         return list(examine(link, identity, [mark]).findings)
@@ -193,7 +193,7 @@ def glance(link: Link, identity: Identity, mark: Mark | None, *, closely: bool) 
         findings.append("there are entries beyond the head")
     there = _entry_at(link, identity, mark.sequence) if mark and mark.sequence <= top[0] else ""
     findings.extend(_compare_mark(mark, top[0], there, identity.name))
-    return [*findings, *_caps(link, identity)] if closely else findings
+    return [*findings, *_caps(link, identity), *_spendings(link)] if closely else findings
 
 
 def _entry_at(link: Link, identity: Identity, sequence: int) -> str:
@@ -214,3 +214,18 @@ def _caps(link: Link, identity: Identity) -> Iterator[str]:
     for name, sequence, same in list(link.rows(statement)):
         if not same or not _entry_at(link, identity, sequence):
             yield f"the terms or the cap of account {name!r} are not those it was opened with"
+
+
+def _spendings(link: Link) -> Iterator[str]:
+    """Balances that are not the sum of their charges, each at the level it was last raised to."""
+    charged = (
+        "SELECT account, SUM(level), SUM(delta) FROM (SELECT c.account, c.delta, COALESCE((SELECT MAX(r.amount) FROM entries r "
+        "WHERE r.kind = 'raise' AND r.charge = c.sequence), c.amount) AS level FROM entries c WHERE c.kind = 'charge') AS x "
+        "GROUP BY account"
+    )
+    sums = {account: (int(level), int(delta)) for account, level, delta in list(link.rows(charged))}
+    for account, spent, delta in list(link.rows("SELECT account, spent, spent_delta FROM balances")):
+        if sums.pop(account, (0, 0)) != (spent, delta):
+            yield f"the balance of account {account!r} is not the sum of its charges"
+    for account in sums:
+        yield f"account {account!r} was charged but has no balance"

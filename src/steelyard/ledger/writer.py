@@ -67,10 +67,11 @@ class Writer:
         """Run ``work`` in a transaction and return what it returned, after that is durable."""
         move = _Move(work)
         with self._lock:
-            self._queue.put(move)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="steelyard-ledger", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._serve, name="steelyard-ledger", daemon=True)
+                thread.start()  # may fail for want of threads: then nothing is queued and the next caller tries again
+                self._thread = thread
+            self._queue.put(move)
         outcome: T = move.wait()
         return outcome
 
@@ -175,7 +176,10 @@ class Writer:
                 _perform(move, transaction)
             mark = transaction.commit()
         except BaseException:
-            self._link.rollback()
+            try:
+                self._link.rollback()
+            except LedgerError:  # a link that cannot roll back must not be used again
+                self._close()
             raise
         if mark is not None:
             with contextlib.suppress(OSError):  # the group is durable already; a full disk only makes the anchor lag

@@ -210,6 +210,22 @@ def test_the_ledger_is_listed_verified_and_exported(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.usefixtures("account")
+def test_a_restored_backup_is_refused_until_it_is_accepted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    old = {
+        path.name: path.read_bytes() for path in tmp_path.glob("b.db*") if not path.name.endswith((".key", ".anchor"))
+    }
+    run(capsys, "count", "spend.parquet", "--cap", "5", "--epsilon", "0.5", *PAY)
+    for suffix in (".key", ".anchor"):
+        (tmp_path / f"old.db{suffix}").write_bytes((tmp_path / f"b.db{suffix}").read_bytes())
+    for name, content in old.items():
+        (tmp_path / name.replace("b.db", "old.db")).write_bytes(content)
+    assert run(capsys, "ledger", "verify", "old.db")[0] == 4
+    assert run(capsys, "ledger", "accept", "old.db", "--plan")[1]["ok"] is False
+    assert run(capsys, "ledger", "accept", "old.db")[0] == 0
+    assert run(capsys, "ledger", "verify", "old.db")[0] == 0
+
+
+@pytest.mark.usefixtures("account")
 def test_a_receipt_of_another_ledger_is_noticed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     _, release, _ = run(capsys, "count", "spend.parquet", "--cap", "5", "--epsilon", "0.5", *PAY)
     release["receipt"]["head"] = "0" * 64
