@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -101,7 +102,7 @@ def test_a_histogram_is_right_in_every_bin(gaussian: bool) -> None:
         assert near(statistics.fmean(values), want, 1.5 * error.noise)
         assert 0.8 < statistics.fmean(abs(value - want) for value in values) / error.noise < 1.25
         assert 0.91 < sum(abs(value - want) <= error.interval + 0.5 for value in values) / DRAWS < 0.99
-    assert list(task.present(found[0].value)) == [(a, b) for a, b in zip(sharp[:-1], sharp[1:], strict=True)]
+    assert list(task.present(found[0].value)) == list(pairwise(sharp))
 
 
 @pytest.mark.parametrize("gaussian", [False, True])
