@@ -1,0 +1,120 @@
+"""Which mechanism, and how much of epsilon for a prior: decided from public facts and released counts alone.
+
+Without a prior "auto" is the two-point mechanism at the full epsilon, which no unbiased mechanism beats at the ends of
+the range. A bought prior must earn its price: it is bought only where the optimum at what is left of epsilon beats
+two-point at the full epsilon for a zero-heavy and for an even reference prior, and where there are records enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+
+from steelyard.errors import InvalidTask
+from steelyard.privacy import MICRO
+
+from .bins import response_on_bins
+from .classic import debiased_response, randomized_response, response_with_prior, two_point
+from .continuous import Nodes
+from .mechanism import FiniteMechanism
+from .prior import Prior
+from .solver import solve_unbiased
+
+LEAST, MOST = 100, 10  # a prior takes from a hundredth to a tenth of epsilon
+RECORDS = 50  # epsilon times records per node that make a histogram worth having
+_REFERENCE = 33
+
+
+def split(micro: int, nodes: int, records: int) -> int:
+    """The part of epsilon, in micro, that ``auto`` pays for a prior; zero where that would not pay.
+
+    *Privacy:* a function of public numbers only (the number of records is public where labels are what is hidden).
+
+    >>> split(4_000_000, 401, 300_000), split(1_000_000, 401, 300_000), split(4_000_000, 401, 1000)
+    (66834, 0, 0)
+    """
+    part = max(micro // LEAST, -(-RECORDS * nodes * MICRO // max(records, 1)))
+    return part if part <= micro // MOST and _pays(micro, part) else 0
+
+
+@cache
+def _pays(micro: int, part: int) -> bool:
+    full, rest = Fraction(micro, MICRO), Fraction(micro - part, MICRO)
+    if rest > 32 or full < 1:
+        return False
+    labels = range(_REFERENCE)
+    simple = two_point(labels, min(full, Fraction(32))).errors()
+    for prior in _references():
+        two = sum(p * e for p, e in zip(prior, simple, strict=True)) / sum(prior)
+        if solve_unbiased(labels, prior, rest, 1e-3).value > two:
+            return False
+    return True
+
+
+def _references() -> tuple[list[int], list[int]]:
+    """Nine labels in ten at the lower end and a long tail, and all labels alike."""
+    place = np.arange(1, _REFERENCE) / (_REFERENCE - 1)
+    tail = np.exp(-(np.log(place / 0.1) ** 2) / 2.88) / place
+    tail = np.rint(tail / tail.sum() * 10**6).astype(int)
+    return [9 * int(tail.sum()), *tail.tolist()], [1] * _REFERENCE
+
+
+def _unbiased(nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str) -> FiniteMechanism:
+    return solve_unbiased(nodes.labels, prior.weights, epsilon).mechanism
+
+
+def _two_point(nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str) -> FiniteMechanism:
+    return two_point(nodes.labels, epsilon)
+
+
+def _on_bins(nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str) -> FiniteMechanism:
+    return response_on_bins(nodes.labels, prior.weights, epsilon, loss)
+
+
+METHODS: dict[str, Callable[[Nodes, Prior, Fraction, str], FiniteMechanism]] = {
+    "unbiased": _unbiased,
+    "two_point": _two_point,
+    "rr": lambda nodes, prior, epsilon, loss: randomized_response(nodes.labels, epsilon),
+    "debiased": lambda nodes, prior, epsilon, loss: debiased_response(nodes.labels, epsilon),
+    "rr_on_bins": _on_bins,
+    "rr_with_prior": lambda nodes, prior, epsilon, loss: response_with_prior(nodes.labels, prior.weights, epsilon),
+}
+WITHOUT_PRIOR = ("two_point", "rr", "debiased")
+AFFINE = ("squared", "poisson", "logistic")
+
+
+def check_method(method: str, loss: str) -> None:
+    """Refuse a method or a loss that is not known, and losses that unbiased labels do not serve."""
+    if method != "auto" and method not in METHODS:
+        raise InvalidTask(f"method must be auto, {', '.join(METHODS)}; got {method!r}.")
+    if loss not in (*AFFINE, "absolute"):
+        raise InvalidTask(f"loss must be {', '.join(AFFINE)} or absolute; got {loss!r}.")
+    if loss == "absolute" and method in ("auto", "unbiased", "two_point", "debiased"):
+        raise InvalidTask(
+            "labels with no bias serve losses that are affine in the label (squared, Poisson, logistic), not the absolute "
+            "loss; use method='rr_on_bins', which keeps noisy labels near the true ones."
+        )
+    if method == "rr_on_bins" and loss == "logistic":
+        raise InvalidTask("rr_on_bins knows the losses squared, absolute and poisson.")
+
+
+def build(method: str, nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str) -> tuple[str, FiniteMechanism]:
+    """The method that is used in the end, and its mechanism; a function of public and released facts."""
+    if method != "auto":
+        return method, METHODS[method](nodes, prior, epsilon, loss)
+    if prior.source == "none":
+        return "two_point", two_point(nodes.labels, epsilon)
+    best = _unbiased(nodes, prior, epsilon, loss)
+    if prior.source == "private":
+        simple = two_point(nodes.labels, epsilon)
+        if _expected(best, prior.counts) > _expected(simple, prior.counts):
+            return "two_point", simple
+    return "unbiased", best
+
+
+def _expected(mechanism: FiniteMechanism, counts: tuple[int, ...]) -> Fraction:
+    """The total squared error the noisy counts predict, without bias from setting negative counts to zero."""
+    return sum((c * e for c, e in zip(counts, mechanism.errors(), strict=True)), Fraction(0))

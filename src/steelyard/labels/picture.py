@@ -1,0 +1,35 @@
+"""What a mechanism looks like: the chance of every output for every label, and its error label by label."""
+
+from __future__ import annotations
+
+from steelyard.charts import Chart, Line, lines, matrix
+
+from .mechanism import FiniteMechanism
+
+
+def draw_mechanism(mechanism: FiniteMechanism, method: str = "") -> Chart:
+    """The table as a heat map: one row per label, one column per output."""
+    bias = "no bias" if mechanism.unbiased else "biased"
+    return matrix(
+        mechanism.probabilities().tolist(),
+        down=[f"{float(y):g}" for y in mechanism.inputs],
+        across=[f"{float(z):.4g}" for z in mechanism.outputs],
+        title=f"How a label is randomized{f': {method}' if method else ''}",
+        subtitle=f"epsilon {float(mechanism.epsilon):g}, {len(mechanism.outputs)} outputs, {bias}",
+        x_title="noisy label",
+        y_title="label",
+    )
+
+
+def draw_errors(mechanism: FiniteMechanism, method: str = "") -> Chart:
+    """Standard deviation and bias of the noisy label, label by label."""
+    y = [float(label) for label in mechanism.inputs]
+    bias = [float(b) for b in mechanism.bias()]
+    spread = [max(0.0, float(e) - b * b) ** 0.5 for e, b in zip(mechanism.errors(), bias, strict=True)]
+    return lines(
+        [Line("standard deviation", y, spread), Line("bias", y, bias)],
+        title=f"Error of a noisy label{f': {method}' if method else ''}",
+        subtitle=f"epsilon {float(mechanism.epsilon):g}",
+        x_title="label",
+        y_title="error",
+    )

@@ -1,0 +1,120 @@
+"""Where a prior comes from: nowhere, from public knowledge, or bought from the labels themselves.
+
+A bought prior is a histogram over the nodes with discrete Laplace noise: one changed label moves two counts by one, so
+noise of scale 2/epsilon costs epsilon. It is charged before a label is read, stored, and what is used is what the store
+gave back. Everything after that is free. The law: a prior says where it came from, and verification re-derives it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.accounting.prices import price
+from steelyard.errors import InvalidTask
+from steelyard.ledger import Account, Charge
+from steelyard.mechanisms.histogram import Histogram
+from steelyard.noise import Noise
+from steelyard.noise.grid import whole_grid
+from steelyard.privacy import Event, Neighbours, canonical
+
+from .continuous import Nodes
+from .exact import read_prior
+
+SPREAD = 100  # one part in this many is spread evenly, so that no label is thought impossible
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Weights over the nodes and where they came from: "none" (even weights), "public" or "private"."""
+
+    source: str
+    weights: tuple[int, ...]
+    counts: tuple[int, ...] = ()
+    micro: int = 0
+    receipt: Mapping[str, Any] | None = None
+
+    @classmethod
+    def none(cls, nodes: Nodes) -> Prior:
+        """No knowledge: all nodes alike."""
+        return cls("none", (1,) * len(nodes.labels))
+
+    @classmethod
+    def public(cls, given: Any, nodes: Nodes) -> Prior:
+        """Public weights, one per node or a mapping from labels to weights."""
+        if isinstance(given, Mapping):
+            wanted = {Fraction(str(label)): weight for label, weight in given.items()}
+            strange = [label for label in wanted if label not in set(nodes.labels)]
+            if strange:
+                raise InvalidTask(f"the prior names {len(strange)} label(s) that are no node, such as {strange[0]}.")
+            given = [wanted.get(label, 0) for label in nodes.labels]
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise InvalidTask(f"prior must be None, 'private', or weights for the nodes; got {given!r}.")
+        return cls("public", read_prior(given, len(nodes.labels)))
+
+    @classmethod
+    def bought(cls, counts: Iterable[int], micro: int, receipt: Mapping[str, Any]) -> Prior:
+        """The prior that released counts give."""
+        kept = tuple(counts)
+        return cls("private", from_counts(kept), kept, micro, receipt)
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary; ``Prior.from_json`` reads it back."""
+        weights, counts = [str(w) for w in self.weights], list(self.counts)
+        receipt = None if self.receipt is None else dict(self.receipt)
+        return {"source": self.source, "weights": weights, "counts": counts, "micro": self.micro, "receipt": receipt}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Prior:
+        """Read back what ``to_json`` wrote."""
+        weights = tuple(int(w) for w in data["weights"])
+        return cls(data["source"], weights, tuple(data["counts"]), data["micro"], data["receipt"])
+
+
+def from_counts(counts: tuple[int, ...]) -> tuple[int, ...]:
+    """Noisy counts as weights: negative ones are zero, and a hundredth is spread evenly.
+
+    >>> from_counts((90, -3, 9))
+    (271, 1, 28)
+    """
+    positive = [max(0, count) for count in counts]
+    mass = sum(positive) or len(counts)
+    return read_prior(
+        [Fraction(p * (SPREAD - 1), SPREAD) + Fraction(mass, SPREAD * len(counts)) for p in positive], len(counts)
+    )
+
+
+def histogram(bins: int, micro: int) -> Histogram:
+    """The mechanism that buys a prior over ``bins`` nodes for ``micro`` millionths of epsilon."""
+    return Histogram.laplace(bins, whole_grid(2, micro).scale, Neighbours.CHANGE_LABEL)
+
+
+def buy(account: Account, key: str, counter: Any, bins: int, micro: int, noise: Noise) -> tuple[Prior, Event]:
+    """Charge for a histogram, count, noise, store, and read the prior back.
+
+    *Privacy:* pure ``micro`` millionths; ``counter()`` is called once the charge is on disk, and only if there is no
+    stored answer yet.
+    """
+    mechanism = histogram(bins, micro)
+    request = canonical({"labels": "prior", "bins": bins, "micro": micro})
+    charge = account.charge(price(mechanism.event, account.terms), key=key, request=request, event=mechanism.event)
+    held = charge.answer
+    if held is None:
+        released = mechanism.release([int(c) for c in counter()], noise)
+        held = charge.store(canonical({"counts": released}))
+    return Prior.bought(json.loads(held)["counts"], micro, _receipt(charge)), mechanism.event
+
+
+def _receipt(charge: Charge) -> dict[str, Any]:
+    return charge.receipt.to_json()
+
+
+def count(nodes: Nodes, y: NDArray[np.float64], missing: float | None) -> NDArray[np.int64]:
+    """How many labels are nearest to each node: private, fit for ``buy`` alone."""
+    return np.bincount(nodes.nearest(y, missing), minlength=len(nodes.labels))

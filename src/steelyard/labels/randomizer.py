@@ -1,0 +1,272 @@
+"""LabelRandomizer: noisy labels that are right on average, each drawn once, each paid for before it is drawn.
+
+``fit`` fixes the public nodes, buys a prior if it was asked to and that pays, and makes the mechanism; ``transform``
+pays for a pass and draws. With record ids a whole collection of records costs one charge however many batches it comes
+in, because each record is drawn once and kept (memo.py). Proofs: docs/proofs/label_randomizer.md, label_prior.md.
+The law: charge, then draw, then store, then deliver; and noisy labels are never clipped.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.accounting.prices import composed, price
+from steelyard.charts import Chart
+from steelyard.errors import InsecureNoise, InvalidTask, OurBug, UnitMismatch
+from steelyard.ledger import Account, open_account
+from steelyard.noise import ExactNoise, Noise
+from steelyard.privacy import MICRO, Event, Loss, canonical
+from steelyard.privacy import labels as labels_of
+from steelyard.release import promise
+
+from . import saved
+from .applied import Applied
+from .check import Report, check
+from .choice import WITHOUT_PRIOR, build, check_method, split
+from .continuous import Floats, Nodes, like, read_labels
+from .exact import read_epsilon
+from .memo import Memo, digests
+from .picture import draw_mechanism
+from .prior import Prior, buy, count
+
+_NAMES = (
+    "epsilon", "lower", "upper", "method", "prior", "loss", "account", "nodes", "missing", "column", "noise",
+)  # fmt: skip
+_NOT_NUMBERS = (
+    "some labels are missing or not finite. Say what they count as with missing= (a public value between lower and "
+    "upper), or leave those records out; nothing was charged."
+)
+OWN = "charged to an account in memory made by this fit alone: another fit spends again, and nothing adds the two up"
+
+
+class LabelRandomizer:
+    """Makes labels private one by one: pure epsilon for a change of one label, and no bias by default.
+
+    ``method`` is auto, unbiased, two_point, debiased (no bias), or rr, rr_with_prior, rr_on_bins (biased). ``prior`` is
+    None, public weights for the nodes, or "private" (a part of epsilon buys a histogram). Labels outside
+    [lower, upper] are clipped to it first; ``missing`` is what labels that are no number count as (default: refused).
+
+    *Privacy:* epsilon in all for fit and one pass; charged to ``account``, or to one in memory of exactly epsilon.
+
+    >>> randomizer = LabelRandomizer(epsilon=1, lower=0, upper=10).fit()
+    >>> noisy = randomizer.transform([0, 2.5, 10])
+    >>> randomizer.method_, len(noisy), str(randomizer.guarantee_.spent)
+    ('two_point', 3, 'epsilon 1')
+    """
+
+    def __init__(
+        self,
+        epsilon: Any = 1.0,
+        lower: Any = 0,
+        upper: Any = 1,
+        method: str = "auto",
+        prior: Any = None,
+        loss: str = "squared",
+        account: Account | None = None,
+        *,
+        nodes: Any = None,
+        missing: Any = None,
+        column: str | None = None,
+        noise: Noise | None = None,
+    ) -> None:
+        self.epsilon, self.lower, self.upper = epsilon, lower, upper
+        self.method, self.prior, self.loss, self.account = method, prior, loss, account
+        self.nodes, self.missing, self.column, self.noise = nodes, missing, column, noise
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's arguments, as scikit-learn wants them."""
+        return {name: getattr(self, name) for name in _NAMES}
+
+    def set_params(self, **params: Any) -> LabelRandomizer:
+        """Change constructor arguments; ``fit`` must follow."""
+        strange = sorted(set(params) - set(_NAMES))
+        if strange:
+            raise InvalidTask(f"LabelRandomizer has no parameter {strange[0]!r}; it has {', '.join(_NAMES)}.")
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        return f"LabelRandomizer(epsilon={self.epsilon!r}, lower={self.lower!r}, upper={self.upper!r}, method={self.method!r})"
+
+    def fit(self, y: Any = None, *, key: str | None = None) -> LabelRandomizer:
+        """Make the mechanism. The labels are read only to buy a private prior, and only after that is charged."""
+        private = self._wants_prior()
+        if private and y is None:
+            raise InvalidTask("prior='private' is bought from the labels: fit(y) needs them.")
+        values = self._read(y) if private else np.zeros(0)
+        nodes, missing = self._grid()
+        return self.fit_counts(lambda: count(nodes, values, missing), len(values), key=key)
+
+    def fit_counts(self, counter: Any, records: int, *, key: str | None = None) -> LabelRandomizer:
+        """As ``fit``, from a function that counts labels by nearest node, and the public number of records."""
+        check_method(self.method, self.loss)
+        nodes, missing = self._grid()
+        micro = Loss.pure(read_epsilon(self.epsilon)).amount
+        part = self._part(micro, nodes, records)
+        read_epsilon(Fraction(micro - part, MICRO))
+        public = None if self._wants_prior() or self.prior is None else Prior.public(self.prior, nodes)
+        self._start(micro)
+        found = public or Prior.none(nodes)
+        if part:
+            name = f"labels/prior/{secrets.token_hex(16) if key is None else key}"
+            found, event = buy(self.account_, name, counter, len(nodes.labels), part, self._noise)
+            self._spent(event)
+        self.method_, mechanism = build(self.method, nodes, found, Fraction(micro - part, MICRO), self.loss)
+        self._adopt(Applied(nodes, mechanism, missing), found, Fraction(micro, MICRO))
+        return self
+
+    def transform(self, y: Any, ids: Any = None, *, key: str | None = None) -> Any:
+        """Noisy labels, in the container the labels came in.
+
+        *Privacy:* each record's label is drawn once per charge. Without ``ids`` every call is a pass of its own and a
+        charge of its own (with ``key`` a retry gets the stored pass). With ``ids`` all calls with one ``key`` are one
+        collection and one charge: a record seen before gets what it got, whatever its label is now.
+        """
+        values = self._read(y)
+        names = None if ids is None else digests(ids)
+        if names is not None and len(names) != len(values):
+            raise InvalidTask(f"there are {len(names)} ids for {len(values)} labels.")
+        return like(y, self.open_pass(key, records=names is not None, size=len(values)).noisy(values, names))
+
+    def fit_transform(self, y: Any, ids: Any = None, *, key: str | None = None) -> Any:
+        """``fit``, then ``transform``."""
+        return self.fit(y, key=key).transform(y, ids, key=key)
+
+    def open_pass(self, key: str | None = None, *, records: bool = False, size: int | None = None) -> Pass:
+        """Pay for a pass over records; every batch of it is then drawn for nothing more."""
+        self._fitted()
+        if records and key in self._collections:
+            return self._collections[key]
+        kind = "records" if records else "pass"
+        name = ("all" if records else secrets.token_hex(16)) if key is None else key
+        request = {"labels": kind, "mechanism": self.applied_.digest, "size": None if records else size}
+        cost = price(self.applied_.event, self.account_.terms)
+        charge = self.account_.charge(
+            cost, key=f"labels/{kind}/{name}", request=canonical(request), event=self.applied_.event
+        )
+        self._spent(self.applied_.event)
+        if not records:
+            return Pass(self.applied_, self._noise, charge if key is not None else None)
+        kept = self._collections[key] = Pass(self.applied_, self._noise, None, Memo(charge))
+        return kept
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write mechanism, certificate, grid and the prior's provenance as JSON; no label is in it."""
+        saved.write(path, self._document())
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, account: Account | None = None, noise: Noise | None = None
+    ) -> LabelRandomizer:
+        """Read a saved randomizer, after judging it; passes are charged to ``account``, or to one in memory."""
+        data = saved.read(path)
+        applied, prior = saved.restore(data)
+        epsilon, column = Fraction(data["epsilon"]), data["column"] if account is None else None
+        made = cls(
+            epsilon, applied.nodes.lower, applied.nodes.upper, data["method"], account=account,
+            nodes=list(applied.nodes.labels), missing=applied.missing, column=column, noise=noise,
+        )  # fmt: skip
+        made._start(int(epsilon * MICRO) - prior.micro)
+        made.method_ = data["method"]
+        made._adopt(applied, prior, epsilon)
+        return made
+
+    def verify(self) -> Report:
+        """Re-prove privacy, bias, optimality gap and the prior's provenance from the form that is saved."""
+        self._fitted()
+        return saved.judge(self._document())
+
+    def chart(self) -> Chart:
+        """The mechanism as a picture: the chance of every output for every label."""
+        self._fitted()
+        return draw_mechanism(self.applied_.mechanism, self.method_)
+
+    def _document(self) -> dict[str, Any]:
+        self._fitted()
+        column = self.account_.terms.unit.column or ""
+        return saved.document(self.applied_, self.method_, self.prior_, column, self.epsilon_)
+
+    def _grid(self) -> tuple[Nodes, float | None]:
+        nodes = Nodes.of(self.lower, self.upper, self.nodes)
+        return nodes, None if self.missing is None else nodes.read_missing(self.missing)
+
+    def _wants_prior(self) -> bool:
+        if isinstance(self.prior, str) and self.prior != "private":
+            raise InvalidTask(f"prior must be None, 'private', or weights for the nodes; got {self.prior!r}.")
+        return isinstance(self.prior, str)
+
+    def _part(self, micro: int, nodes: Nodes, records: int) -> int:
+        if not self._wants_prior() or self.method in WITHOUT_PRIOR:
+            return 0
+        return split(micro, len(nodes.labels), records) if self.method == "auto" else max(1, micro // 10)
+
+    def _read(self, y: Any) -> Floats:
+        values = read_labels(y)
+        if self.missing is None and not np.all(np.isfinite(values)):
+            raise InvalidTask(_NOT_NUMBERS)
+        return values
+
+    def _start(self, micro: int) -> None:
+        """The account that will pay, checked before anything is spent."""
+        self._noise: Noise = ExactNoise() if self.noise is None else self.noise
+        if self.account is None:
+            epsilon = Fraction(micro, MICRO)
+            self.account_ = open_account(":memory:", "labels", unit=labels_of(self.column or "label"), epsilon=epsilon)
+            self.note_ = OWN
+        else:
+            self.account_, self.note_ = self.account, f"charged to account {self.account.name!r}"
+        unit = self.account_.terms.unit
+        if unit.kind != "labels" or (self.column is not None and unit.column != self.column):
+            raise UnitMismatch(
+                f"noisy labels hide one row's label; the account hides {unit}. Open one with unit=labels(column)."
+            )
+        if not self._noise.secure and self.account_.durable:
+            raise InsecureNoise(f"{self._noise.name} protects nobody and may only spend an account on ':memory:'.")
+        self._events: list[Event] = []
+        self._collections: dict[str | None, Pass] = {}
+
+    def _adopt(self, applied: Applied, prior: Prior, epsilon: Fraction) -> None:
+        proof = check({**applied.mechanism.to_json(), "certificate": None})
+        if not proof.passed:
+            raise OurBug(f"a label mechanism failed its own check: {'; '.join(proof.findings[:3])}")
+        self.applied_, self.mechanism_, self.prior_, self.epsilon_ = applied, applied.mechanism, prior, epsilon
+        self.unbiased_ = applied.mechanism.unbiased
+
+    def _spent(self, event: Event) -> None:
+        """Every charge of this randomizer so far, as one promise."""
+        self._events.append(event)
+        whole, terms = composed(*self._events), self.account_.terms
+        self.guarantee_ = promise(terms, price(whole, terms), whole, secure=self._noise.secure)
+
+    def _fitted(self) -> None:
+        if not hasattr(self, "applied_"):
+            raise InvalidTask("this LabelRandomizer is not fitted yet; call fit first.")
+
+
+class Pass:
+    """A paid pass over records: of one charge, however many batches it comes in."""
+
+    def __init__(self, applied: Applied, noise: Noise, charge: Any = None, memo: Memo | None = None) -> None:
+        self._applied, self._noise, self._charge, self._memo = applied, noise, charge, memo
+
+    def noisy(self, y: Floats, keys: NDArray[np.bytes_] | None = None) -> Floats:
+        """The noisy labels of one batch of records that were not in an earlier batch, or are known by their keys."""
+        applied, noise = self._applied, self._noise
+        if self._memo is not None:
+            if keys is None:
+                raise OurBug("a pass with a memo needs the records' keys.")
+            return applied.values[self._memo.outputs(keys, lambda new: applied.draw(y[new], noise))]
+        if self._charge is None:
+            return applied.noisy(y, noise)
+        held = self._charge.answer
+        if held is None:
+            held = self._charge.store(applied.draw(y, noise).astype("<u4").tobytes())
+        picked: Floats = applied.values[np.frombuffer(held, "<u4")]
+        return picked

@@ -1,0 +1,137 @@
+"""A fitted randomizer as one JSON document, and the judge of such documents.
+
+The document holds the mechanism with weights as texts (a browser's numbers end at 2**53), the outputs as the floats that
+are delivered, the grid, and where the prior came from. The judge trusts none of it: the mechanism goes to the
+independent checker, and prior, outputs and grid are re-derived. The law: a claim that is not true is a finding.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from steelyard.errors import InvalidTask
+from steelyard.privacy import MICRO
+
+from .applied import Applied
+from .check import Report, check
+from .continuous import COIN, Nodes
+from .mechanism import FORMAT as TABLE_FORMAT
+from .mechanism import FiniteMechanism
+from .prior import Prior, from_counts
+
+FORMAT = "steelyard label randomizer 1"
+
+
+def document(applied: Applied, method: str, prior: Prior, column: str, epsilon: Fraction) -> dict[str, Any]:
+    """Everything needed to apply and to judge a randomizer; ``epsilon`` is the whole of it, prior included."""
+    table = applied.mechanism.to_json()
+    table["columns"] = [[z, starts, [str(w) for w in weights]] for z, starts, weights in table["columns"]]
+    return {
+        "format": FORMAT,
+        "column": column,
+        "method": method,
+        "epsilon": str(epsilon),
+        "coin": COIN,
+        "even": applied.nodes.even,
+        "scale": applied.nodes.scale,
+        "nodes": applied.nodes.floats.tolist(),
+        "missing": applied.missing,
+        "values": applied.values.tolist(),
+        "prior": prior.to_json(),
+        "mechanism": table,
+    }
+
+
+def write(path: str | os.PathLike[str], data: Mapping[str, Any]) -> None:
+    """Write a document as compact ASCII JSON."""
+    Path(path).write_text(json.dumps(data, separators=(",", ":"), allow_nan=False), encoding="ascii")
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a JSON document; what is no JSON object is refused."""
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise InvalidTask(
+            f"{os.fspath(path)} cannot be read as a saved randomizer ({type(problem).__name__})."
+        ) from None
+    if not isinstance(data, dict):
+        raise InvalidTask(f"{os.fspath(path)} is not a saved randomizer.")
+    return data
+
+
+def table_of(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The mechanism inside a document, weights as integers, as the checker wants it."""
+    table = dict(data["mechanism"])
+    table["columns"] = [[z, starts, [int(w) for w in weights]] for z, starts, weights in table["columns"]]
+    return table
+
+
+def restore(data: Mapping[str, Any]) -> tuple[Applied, Prior]:
+    """The randomizer of a document that the judge passed; anything else is refused."""
+    if data.get("format") != FORMAT:
+        raise InvalidTask(f"this is not a saved label randomizer: its format is {data.get('format')!r}.")
+    report = judge(data)
+    if not report.passed:
+        raise InvalidTask(f"the saved randomizer does not hold what it claims: {'; '.join(report.findings[:3])}.")
+    mechanism = FiniteMechanism.from_json(table_of(data))
+    return Applied(Nodes(mechanism.inputs), mechanism, data["missing"]), Prior.from_json(data["prior"])
+
+
+def judge(data: Mapping[str, Any]) -> Report:
+    """Re-prove every claim of a saved randomizer, or of a saved bare mechanism."""
+    if data.get("format") == TABLE_FORMAT:
+        return check(data)
+    if data.get("format") != FORMAT:
+        return Report((f"not a saved randomizer: its format is {data.get('format')!r}",))
+    try:
+        report = check(table_of(data))
+        return replace(report, findings=(*report.findings, *_grid(data), *_prior(data)))
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, IndexError, OverflowError) as problem:
+        return Report((f"the document cannot be read: {type(problem).__name__}: {problem}",))
+
+
+def _grid(data: Mapping[str, Any]) -> list[str]:
+    """What a device would use in place of the exact numbers must be their nearest floats."""
+    table, findings = data["mechanism"], []
+    nodes = Nodes(tuple(Fraction(y) for y in table["inputs"]))
+    if data["values"] != [float(Fraction(column[0])) for column in table["columns"]]:
+        findings.append("the outputs delivered are not those of the mechanism")
+    same = (data["nodes"], data["scale"], data["even"], data["coin"]) == (
+        nodes.floats.tolist(),
+        nodes.scale,
+        nodes.even,
+        COIN,
+    )
+    if not same:
+        findings.append("the grid is not that of the mechanism's labels")
+    missing = data["missing"]
+    if missing is not None and not nodes.floats[0] <= missing <= nodes.floats[-1]:
+        findings.append("the value of missing labels lies outside the range")
+    return findings
+
+
+def _prior(data: Mapping[str, Any]) -> list[str]:
+    """A prior must say where it came from, and a bought one must follow from its released counts and its charge."""
+    prior, table = Prior.from_json(data["prior"]), data["mechanism"]
+    findings, certificate = [], table["certificate"]
+    if prior.source not in ("none", "public", "private"):
+        findings.append("the prior does not say where it came from")
+    if certificate is not None and [Fraction(p) for p in certificate["prior"]] != list(prior.weights):
+        findings.append("the mechanism was made for another prior than the one declared")
+    if prior.source == "private":
+        if prior.weights != from_counts(prior.counts):
+            findings.append("the prior does not follow from the counts that were released")
+        if prior.micro < 1 or prior.receipt is None or prior.receipt["cost"]["amount"] < 1:
+            findings.append("a prior learnt from labels has no charge")
+    elif prior.micro or prior.counts or prior.receipt is not None:
+        findings.append("a prior that was not bought carries a price")
+    if Fraction(data["epsilon"]) != Fraction(table["epsilon"]) + Fraction(prior.micro, MICRO):
+        findings.append("epsilon is not what prior and mechanism spend together")
+    return findings

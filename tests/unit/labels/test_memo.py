@@ -1,0 +1,139 @@
+"""Each record is randomized once, across batches, processes and crashes; disjoint batches are one charge."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict
+from steelyard.labels.memo import Memo, digests
+from steelyard.labels.randomizer import LabelRandomizer
+from steelyard.ledger import Account, open_account
+from steelyard.privacy import labels
+
+
+def account(where: Any = ":memory:", epsilon: str = "1") -> Account:
+    return open_account(where, "labels", unit=labels("y"), epsilon=epsilon)
+
+
+def views_of(draws: list[np.ndarray[Any, Any]]) -> int:
+    """How many different outputs one record was ever seen with: more than one is a second look at its label."""
+    return max(len({float(draw[i]) for draw in draws}) for i in range(len(draws[0])))
+
+
+def test_disjoint_batches_of_records_are_one_charge() -> None:
+    budget = account()
+    made = LabelRandomizer(1, 0, 3, account=budget).fit()
+    for start in range(0, 100, 10):
+        made.transform(np.arange(10) % 4, ids=np.arange(start, start + 10))
+    assert str(budget.spent) == "epsilon 1"
+
+
+def test_a_record_seen_again_gets_what_it_got_whatever_its_label_is_now() -> None:
+    made = LabelRandomizer(1, 0, 3, account=account()).fit()
+    ids = [f"r{i}" for i in range(200)]
+    draws = [made.transform(np.full(200, label), ids=ids) for label in (0, 1, 2, 3)]
+    assert views_of(draws) == 1
+
+
+def test_without_the_memo_the_same_check_sees_a_second_look() -> None:
+    made = LabelRandomizer(1, 0, 3, account=account(epsilon="4")).fit()
+    draws = [made.transform(np.full(200, 2)) for _ in range(4)]
+    assert views_of(draws) > 1
+
+
+def test_a_record_named_twice_in_one_batch_is_drawn_once() -> None:
+    made = LabelRandomizer(1, 0, 3, account=account()).fit()
+    noisy = made.transform([0, 3] * 50, ids=[1] * 100)
+    assert len(set(noisy.tolist())) == 1
+
+
+def test_the_memo_outlives_the_process(tmp_path: Path) -> None:
+    budget = account(tmp_path / "l.db")
+    made = LabelRandomizer(1, 0, 3, account=budget).fit()
+    made.save(tmp_path / "m.json")
+    first = made.transform(np.arange(60) % 4, ids=np.arange(60))
+    again = LabelRandomizer.load(tmp_path / "m.json", account=Account(budget.location, "labels"))
+    assert again.transform(np.zeros(60), ids=np.arange(60)).tolist() == first.tolist()
+    assert len(again.transform(np.zeros(5), ids=np.arange(60, 65))) == 5
+    assert str(budget.spent) == "epsilon 1"
+
+
+def test_other_mechanisms_and_other_collections_are_other_charges() -> None:
+    budget = account(epsilon="2.5")
+    made = LabelRandomizer(1, 0, 3, account=budget).fit()
+    made.transform([1, 2], ids=[1, 2])
+    with pytest.raises(KeyConflict):
+        LabelRandomizer(1, 0, 3, "rr", account=budget).fit().transform([1, 2], ids=[1, 2])
+    made.transform([1, 2], ids=[1, 2], key="second survey")
+    assert str(budget.spent) == "epsilon 2"
+    with pytest.raises(BudgetExceeded):
+        made.transform([1, 2], ids=[1, 2], key="third survey")
+
+
+def test_two_handles_that_race_deliver_one_answer() -> None:
+    budget = account()
+    made = LabelRandomizer(1, 0, 3, account=budget).fit()
+    first, second = made.open_pass(records=True), None
+    made._collections.clear()
+    second = made.open_pass(records=True)
+    keys, y = digests(list(range(500))), np.full(500, 2.0)
+    here, there = first.noisy(y[:300], keys[:300]), second.noisy(y[200:], keys[200:])
+    assert here[200:].tolist() == there[:100].tolist()
+    assert first.noisy(y, keys).tolist() == second.noisy(y, keys).tolist()
+
+
+class Forgetful(Memo):
+    """A twin that delivers what it drew instead of what the store kept."""
+
+    def outputs(self, keys: Any, draw: Any) -> Any:
+        drawn = draw(np.arange(len(keys)))
+        super().outputs(keys, lambda new: drawn[new])
+        return drawn
+
+
+def test_a_memo_that_delivers_its_own_draw_is_caught() -> None:
+    budget = account()
+    made = LabelRandomizer(1, 0, 3, account=budget).fit()
+    charge = budget.charge(budget.remaining, key="twin", request=b"twin")
+    keys, y = digests(list(range(200))), np.full(200, 2.0)
+    draw = lambda new: made.applied_.draw(y[new], made._noise)  # noqa: E731
+    honest = [Memo(charge).outputs(keys, draw) for _ in range(2)]
+    twins = [Forgetful(charge).outputs(keys, draw) for _ in range(2)]
+    assert views_of(honest) == 1
+    assert views_of(twins) > 1
+
+
+def _worker(location: str, saved: str, results: Any) -> None:
+    made = LabelRandomizer.load(saved, account=Account(location, "labels"))
+    results.put([made.transform(np.full(40, 1.0), ids=np.arange(k, k + 40)).tolist() for k in (0, 20)])
+
+
+def test_processes_that_race_agree_on_every_record(tmp_path: Path) -> None:
+    budget = account(tmp_path / "l.db")
+    LabelRandomizer(1, 0, 3, account=budget).fit().save(tmp_path / "m.json")
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    workers = [
+        context.Process(target=_worker, args=(budget.location, str(tmp_path / "m.json"), results)) for _ in range(2)
+    ]
+    for worker in workers:
+        worker.start()
+    seen = [results.get(timeout=60) for _ in workers]
+    for worker in workers:
+        worker.join()
+    assert seen[0] == seen[1]
+    assert seen[0][0][20:] == seen[0][1][:20]
+    assert str(budget.spent) == "epsilon 1"
+
+
+def test_ids_are_integers_or_texts() -> None:
+    assert digests([7]).tolist() == digests(["7"]).tolist() == digests(np.array([7], np.int32)).tolist()
+    assert digests([7]).tolist() != digests([8]).tolist()
+    for bad in ([1.5], [None], [True], [[1]]):
+        with pytest.raises(InvalidTask):
+            digests(bad)

@@ -1,0 +1,136 @@
+"""The private prior: its price, its provenance, and when it is worth buying."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from steelyard.accounting.prices import price
+from steelyard.errors import BudgetExceeded, OurBug
+from steelyard.labels import randomizer
+from steelyard.labels.choice import split
+from steelyard.labels.continuous import Nodes
+from steelyard.labels.prior import Prior, count, from_counts, histogram
+from steelyard.labels.randomizer import LabelRandomizer
+from steelyard.ledger import Account, open_account
+from steelyard.mechanisms import Laplace, observing
+from steelyard.mechanisms.histogram import Histogram
+from steelyard.noise import TestNoise
+from steelyard.privacy import Neighbours, labels
+
+SPIKY = np.array([0.0] * 9000 + [1.0] * 500 + [2.0] * 300 + [3.0] * 200)
+
+
+def account(epsilon: str = "10") -> Account:
+    return open_account(":memory:", "labels", unit=labels("y"), epsilon=epsilon)
+
+
+def distance(a: list[float], b: list[float]) -> int:
+    """How far the integers a mechanism hides move between two columns of labels."""
+    seen: list[Any] = []
+    for column in (a, b):
+        with observing() as window:
+            LabelRandomizer(4, 0, 3, "unbiased", prior="private", missing=1, noise=TestNoise(1)).fit(column)
+        seen.append(window[0].values)
+    return int(np.abs(np.array(seen[0]) - np.array(seen[1])).sum())
+
+
+def test_one_changed_label_moves_the_counts_by_two_and_that_is_what_is_charged() -> None:
+    column = [0.0, 1.2, 3.0, 2.0]
+    for label in (0.0, 3.0, 99.0, -4.0, float("nan"), 1.5):
+        assert distance(column, [label, *column[1:]]) <= 2
+    budget = account()
+    LabelRandomizer(4, 0, 3, "unbiased", prior="private", account=budget).fit(column)
+    assert str(budget.spent) == "epsilon 0.4"
+    assert histogram(4, 400_000).mechanism.sensitivity == 2
+    assert price(histogram(4, 400_000).event, budget.terms).amount == 400_000
+
+
+def test_a_histogram_that_counts_a_changed_label_once_cannot_be_built() -> None:
+    with pytest.raises(OurBug):
+        Histogram(4, Laplace(1, Fraction(5), Neighbours.CHANGE_LABEL))
+
+
+def test_fit_and_one_pass_cost_epsilon_together() -> None:
+    budget = account("4")
+    made = LabelRandomizer(4, 0, 3, "unbiased", prior="private", account=budget)
+    made.fit_transform(SPIKY)
+    assert str(budget.spent) == "epsilon 4"
+    assert str(made.guarantee_.spent) == "epsilon 4"
+    with pytest.raises(BudgetExceeded):
+        made.transform(SPIKY)
+
+
+def test_the_prior_is_what_the_store_gave_back_and_a_retry_is_free() -> None:
+    budget = account("4")
+    first = LabelRandomizer(4, 0, 3, "unbiased", prior="private", account=budget).fit(SPIKY, key="prior")
+    again = LabelRandomizer(4, 0, 3, "unbiased", prior="private", account=budget).fit(3 - SPIKY, key="prior")
+    assert first.prior_ == again.prior_
+    assert str(budget.spent) == "epsilon 0.4"
+    assert first.verify().passed
+    assert first.prior_.receipt is not None
+
+
+def test_labels_are_not_read_for_a_prior_before_it_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = account("0.1")
+    order: list[int] = []
+    monkeypatch.setattr(randomizer, "count", lambda *given: order.extend(count(*given)))
+    with pytest.raises(BudgetExceeded):
+        LabelRandomizer(4, 0, 3, "unbiased", prior="private", account=budget).fit(SPIKY)
+    assert order == []
+
+
+def test_the_prior_learns_the_shape_of_the_labels() -> None:
+    made = LabelRandomizer(4, 0, 3, "unbiased", prior="private", noise=TestNoise(2)).fit(SPIKY)
+    shares = np.array(made.prior_.weights) / sum(made.prior_.weights)
+    assert np.abs(shares - [0.9, 0.05, 0.03, 0.02]).max() < 0.02
+
+
+def test_counts_become_weights_that_forbid_no_label() -> None:
+    assert min(from_counts((10, -5, 0))) > 0
+    assert from_counts((-1, -1)) == (1, 1)
+
+
+def test_auto_buys_no_prior_where_it_would_not_pay() -> None:
+    assert split(500_000, 4, 10**6) == split(1_000_000, 4, 10**6) == split(2_000_000, 4, 10**6) == 0
+    assert split(4_000_000, 4, 10**6) == 40_000
+    assert split(4_000_000, 400, 1000) == 0
+
+
+def test_auto_without_a_prior_is_two_point_at_the_full_epsilon() -> None:
+    for epsilon in ("0.5", "1", "8"):
+        made = LabelRandomizer(epsilon, 0, 3).fit()
+        assert made.method_ == "two_point"
+        assert made.mechanism_.epsilon == Fraction(epsilon)
+
+
+def mean_error(made: LabelRandomizer, y: np.ndarray[Any, Any]) -> float:
+    errors = np.array([float(e) for e in made.mechanism_.errors()])
+    return float(errors[y.astype(int)].mean())
+
+
+@pytest.mark.parametrize("epsilon", [1, 4, 6])
+@pytest.mark.parametrize("heavy", [0, 30])
+def test_auto_with_a_private_prior_is_never_worse_than_two_point_at_the_full_epsilon(epsilon: int, heavy: int) -> None:
+    rng = np.random.default_rng(1)
+    y = np.where(rng.random(100_000) < 0.9, heavy, np.minimum(rng.geometric(0.2, 100_000), 30)).astype(float)
+    simple = LabelRandomizer(epsilon, 0, 30, "two_point").fit()
+    made = LabelRandomizer(epsilon, 0, 30, prior="private", noise=TestNoise(5)).fit(y)
+    assert mean_error(made, y) <= mean_error(simple, y)
+    assert (made.prior_.source == "private") == (epsilon > 2)
+
+
+def test_a_rule_that_always_buys_is_worse_at_a_small_epsilon() -> None:
+    y = np.zeros(100_000)
+    simple = LabelRandomizer("0.5", 0, 30, "two_point").fit()
+    twin = LabelRandomizer("0.5", 0, 30, "unbiased", prior="private", noise=TestNoise(5)).fit(y)
+    assert mean_error(twin, y) > mean_error(simple, y)
+
+
+def test_a_public_prior_may_be_a_mapping_and_is_used_as_it_is() -> None:
+    made = Prior.public({0: 6, "1.0": 2}, Nodes.of(0, 2))
+    assert made == Prior("public", (3, 1, 0))
+    assert LabelRandomizer(4, 0, 3, prior=[6, 2, 2, 2]).fit().prior_ == Prior("public", (3, 1, 1, 1))

@@ -1,0 +1,116 @@
+"""Parquet in, Parquet out: bounded memory, one charge, no raw label left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from steelyard.errors import BudgetExceeded, ColumnMissing, InvalidTask, TableError
+from steelyard.labels import streams
+from steelyard.labels.randomizer import LabelRandomizer
+from steelyard.labels.streams import LabelFile, randomize_parquet
+from steelyard.ledger import Account, open_account
+from steelyard.noise import TestNoise
+from steelyard.privacy import labels
+
+
+def account(epsilon: str = "2") -> Account:
+    return open_account(":memory:", "labels", unit=labels("spend"), epsilon=epsilon)
+
+
+def write(path: Path, spend: Any, start: int = 0) -> Path:
+    size = len(spend)
+    table = pa.table({"id": np.arange(start, start + size), "spend": spend, "x": np.linspace(0, 1, size)})
+    pq.write_table(table.replace_schema_metadata({"pandas": "max spend 399.99"}), path, row_group_size=1000)
+    return path
+
+
+def fitted(budget: Account | None = None, **more: Any) -> LabelRandomizer:
+    return LabelRandomizer(2, 0, 400, account=budget, nodes=5, missing=0, **more).fit()
+
+
+def test_a_file_is_copied_with_its_labels_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "BATCH", 700)
+    spend = np.random.default_rng(1).uniform(0, 400, 5000)
+    source, budget = write(tmp_path / "in.parquet", spend), account()
+    made = fitted(budget)
+    assert randomize_parquet(made, source, tmp_path / "out.parquet", "spend") == 5000
+    out = pq.read_table(tmp_path / "out.parquet")
+    assert out.column_names == ["id", "spend", "x"]
+    assert out["id"].to_pylist() == list(range(5000))
+    assert set(out["spend"].to_pylist()) <= set(made.applied_.values.tolist())
+    assert str(budget.spent) == "epsilon 2"
+    raw = (tmp_path / "out.parquet").read_bytes()
+    assert b"399.99" not in raw
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_streamed_labels_have_no_bias(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.parquet", np.full(200_000, 123.4))
+    made = fitted(noise=TestNoise(4))
+    randomize_parquet(made, source, tmp_path / "out.parquet", "spend")
+    noisy = pq.read_table(tmp_path / "out.parquet")["spend"].to_numpy()
+    assert abs(noisy.mean() - 123.4) < 5 * noisy.std() / np.sqrt(200_000)
+
+
+def test_files_of_one_collection_are_one_charge_and_agree_on_shared_records(tmp_path: Path) -> None:
+    budget = account()
+    made = fitted(budget)
+    for name, start in (("a", 0), ("b", 50)):
+        source = write(tmp_path / f"{name}.parquet", np.full(100, 5.0 * start), start)
+        randomize_parquet(made, source, tmp_path / f"{name}.out", "spend", ids="id")
+    first, second = (pq.read_table(tmp_path / f"{n}.out")["spend"].to_pylist() for n in "ab")
+    assert first[50:] == second[:50]
+    assert str(budget.spent) == "epsilon 2"
+
+
+def test_nulls_and_odd_numbers_count_as_declared(tmp_path: Path) -> None:
+    table = pa.table({"spend": pa.array([None, float("nan"), float("inf"), 1e300, -5.0])})
+    pq.write_table(table, tmp_path / "in.parquet")
+    randomize_parquet(fitted(), tmp_path / "in.parquet", tmp_path / "out.parquet", "spend")
+    assert pq.read_table(tmp_path / "out.parquet")["spend"].null_count == 0
+
+
+def test_what_is_wrong_with_the_request_is_told_before_a_charge(tmp_path: Path) -> None:
+    source, budget = write(tmp_path / "in.parquet", np.zeros(3)), account()
+    made, out = fitted(budget), tmp_path / "out.parquet"
+    with pytest.raises(ColumnMissing):
+        randomize_parquet(made, source, out, "spent")
+    with pytest.raises(InvalidTask):
+        randomize_parquet(made, source, source, "spend")
+    with pytest.raises(InvalidTask, match="ids"):
+        randomize_parquet(made, source, out, "spend", key="k")
+    with pytest.raises(InvalidTask, match="missing"):
+        randomize_parquet(LabelRandomizer(2, 0, 400, nodes=5).fit(), source, out, "spend")
+    pq.write_table(pa.table({"spend": ["a"]}), tmp_path / "text.parquet")
+    with pytest.raises(TableError, match="numbers"):
+        randomize_parquet(made, tmp_path / "text.parquet", out, "spend")
+    (tmp_path / "bad.parquet").write_bytes(b"no")
+    with pytest.raises(TableError):
+        LabelFile(tmp_path / "bad.parquet", "spend")
+    assert budget.spent.amount == 0
+    assert not out.exists()
+
+
+def test_a_refused_charge_makes_no_file(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.parquet", np.zeros(3))
+    with pytest.raises(BudgetExceeded):
+        randomize_parquet(fitted(account("1")), source, tmp_path / "out.parquet", "spend")
+    assert not (tmp_path / "out.parquet").exists()
+
+
+def test_a_file_damaged_in_the_middle_gives_one_message_and_no_file(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.parquet", np.random.default_rng(1).uniform(0, 400, 5000))
+    raw = bytearray(source.read_bytes())
+    raw[len(raw) // 3 : len(raw) // 2] = bytes(len(raw) // 2 - len(raw) // 3)
+    source.write_bytes(raw)
+    with pytest.raises(TableError) as refusal:
+        randomize_parquet(fitted(), source, tmp_path / "out.parquet", "spend")
+    assert str(refusal.value) == streams.FAILED
+    assert refusal.value.__context__ is None
+    assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
