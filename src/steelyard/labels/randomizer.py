@@ -101,13 +101,13 @@ class LabelRandomizer:
         if private and y is None:
             raise InvalidTask("prior='private' is bought from the labels: fit(y) needs them.")
         values = self._read(y) if private else np.zeros(0)
-        nodes, missing = self._grid()
+        nodes, missing = self.grid()
         return self.fit_counts(lambda: count(nodes, values, missing), len(values), key=key)
 
     def fit_counts(self, counter: Any, records: int, *, key: str | None = None) -> LabelRandomizer:
         """As ``fit``, from a function that counts labels by nearest node, and the public number of records."""
         check_method(self.method, self.loss)
-        nodes, missing = self._grid()
+        nodes, missing = self.grid()
         micro = Loss.pure(read_epsilon(self.epsilon)).amount
         part = self._part(micro, nodes, records)
         read_epsilon(Fraction(micro - part, MICRO))
@@ -121,6 +121,14 @@ class LabelRandomizer:
         self.method_, mechanism = build(self.method, nodes, found, Fraction(micro - part, MICRO), self.loss)
         self._adopt(Applied(nodes, mechanism, missing), found, Fraction(micro, MICRO))
         return self
+
+    def plan(self, records: int = 0) -> dict[str, Loss]:
+        """What fit would spend on a prior and a pass on labels, in pure epsilon; reads nothing and spends nothing."""
+        check_method(self.method, self.loss)
+        nodes, _ = self.grid()
+        whole = Loss.pure(read_epsilon(self.epsilon))
+        prior = Loss(whole.currency, self._part(whole.amount, nodes, records))
+        return {"prior": prior, "labels": whole - prior}
 
     def transform(self, y: Any, ids: Any = None, *, key: str | None = None) -> Any:
         """Noisy labels, in the container the labels came in.
@@ -147,15 +155,19 @@ class LabelRandomizer:
         kind = "records" if records else "pass"
         name = ("all" if records else secrets.token_hex(16)) if key is None else key
         request = {"labels": kind, "mechanism": self.applied_.digest, "size": None if records else size}
-        cost = price(self.applied_.event, self.account_.terms)
         charge = self.account_.charge(
-            cost, key=f"labels/{kind}/{name}", request=canonical(request), event=self.applied_.event
+            self.price(), key=f"labels/{kind}/{name}", request=canonical(request), event=self.applied_.event
         )
         self._spent(self.applied_.event)
         if not records:
             return Pass(self.applied_, self._noise, charge if key is not None else None)
         kept = self._collections[key] = Pass(self.applied_, self._noise, None, Memo(charge))
         return kept
+
+    def price(self) -> Loss:
+        """What a pass costs, in the currency of the account."""
+        self._fitted()
+        return price(self.applied_.event, self.account_.terms)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write mechanism, certificate, grid and the prior's provenance as JSON; no label is in it."""
@@ -193,7 +205,8 @@ class LabelRandomizer:
         column = self.account_.terms.unit.column or ""
         return saved.document(self.applied_, self.method_, self.prior_, column, self.epsilon_)
 
-    def _grid(self) -> tuple[Nodes, float | None]:
+    def grid(self) -> tuple[Nodes, float | None]:
+        """The nodes, and what labels that are no number count as."""
         nodes = Nodes.of(self.lower, self.upper, self.nodes)
         return nodes, None if self.missing is None else nodes.read_missing(self.missing)
 

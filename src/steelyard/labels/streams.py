@@ -61,7 +61,7 @@ class LabelFile:
 
         return read_labels(batch.column(self.column).cast(pyarrow.float64(), safe=False))
 
-    def counts(self, nodes: Nodes, missing: float) -> NDArray[np.int64]:
+    def counts(self, nodes: Nodes, missing: float | None) -> NDArray[np.int64]:
         """How many labels are nearest to each node: private, fit for buying a prior alone."""
         with suppress(Exception):  # law 4: a damaged file must not say which label it broke at
             return sum(

@@ -1,0 +1,182 @@
+"""``steelyard labels fit|apply|verify|chart``: make a label randomizer, use it on a file, judge it, look at it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from steelyard.cli.answer import Answer, columns, waiting
+from steelyard.errors import InvalidTask, UnitMismatch
+
+
+def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
+    """Add ``labels`` and its four verbs."""
+    verbs = commands.add_parser("labels", help="make labels private one by one, without bias").add_subparsers(
+        metavar="VERB", required=True
+    )
+    _add_fit(verbs, shared)
+    apply = verbs.add_parser("apply", parents=[shared], help="copy a Parquet file with its labels made private")
+    apply.add_argument("randomizer", help="a randomizer saved by labels fit")
+    apply.add_argument("data", help="a Parquet file")
+    apply.add_argument("out", help="the Parquet file to write; it must not exist")
+    apply.add_argument("--column", help="the label column (default: the one it was fitted for)")
+    apply.add_argument("--ids", metavar="COLUMN", help="record ids: each record is drawn once, whatever the file")
+    apply.add_argument("--key", help="with --ids: the name of the collection of records, one charge for all of it")
+    _paid(apply, required=True)
+    apply.set_defaults(run=_apply)
+    verify = verbs.add_parser(
+        "verify", parents=[shared], help="re-prove every claim of a saved randomizer; exit 0 or 2"
+    )
+    verify.add_argument("randomizer", help="a saved randomizer or mechanism")
+    verify.add_argument("--ledger", help="the ledger that must hold the charge of a private prior")
+    verify.set_defaults(run=_verify)
+    chart = verbs.add_parser("chart", parents=[shared], help="draw a saved randomizer")
+    chart.add_argument("randomizer")
+    chart.add_argument("out", help=".svg, .png or .html")
+    chart.add_argument("--errors", action="store_true", help="bias and deviation by label instead of probabilities")
+    chart.set_defaults(run=_chart)
+
+
+def _add_fit(verbs: Any, shared: argparse.ArgumentParser) -> None:
+    fit = verbs.add_parser("fit", parents=[shared], help="make a randomizer and save it")
+    fit.add_argument("data", help="a Parquet file; its rows are read for a private prior only")
+    fit.add_argument("column", help="the label column")
+    fit.add_argument("--epsilon", required=True, help="what prior and labels may spend together")
+    fit.add_argument("--lower", required=True, help="the public least label; lower ones count as this")
+    fit.add_argument("--upper", required=True, help="the public largest label; larger ones count as this")
+    fit.add_argument("--missing", help="the public value that labels which are no number count as (default: lower)")
+    fit.add_argument("--nodes", type=int, help="how many labels to tell apart (default: integers, else 257)")
+    fit.add_argument("--method", default="auto", help="auto (default), unbiased, two_point, rr_on_bins, …")
+    fit.add_argument("--loss", default="squared", help="the loss rr_on_bins is made for (default squared)")
+    fit.add_argument("--prior", default="none", help="none (default), private, or a JSON file of public weights")
+    fit.add_argument("--key", help="a name for the purchase of the prior, so that a retry is free")
+    fit.add_argument("--out", required=True, metavar="FILE", help="where to save the randomizer")
+    _paid(fit, required=False)
+    fit.set_defaults(run=_fit)
+
+
+def _paid(command: argparse.ArgumentParser, *, required: bool) -> None:
+    command.add_argument("--ledger", required=required, help="the ledger that holds the account")
+    command.add_argument("--account", required=required, help="the account that pays")
+
+
+def _account(args: argparse.Namespace) -> Any:
+    from steelyard.ledger import Ledger
+
+    if (args.ledger is None) != (args.account is None):
+        raise InvalidTask("--ledger and --account go together.")
+    return None if args.ledger is None else Ledger(args.ledger).account(args.account)
+
+
+def _fit(args: argparse.Namespace) -> Answer:
+    from steelyard.labels.randomizer import LabelRandomizer
+    from steelyard.labels.streams import LabelFile
+
+    account, file = _account(args), LabelFile(args.data, args.column)
+    if args.prior == "private" and account is None:
+        raise InvalidTask("a private prior is paid for: give --ledger and --account.")
+    missing = args.lower if args.missing is None else args.missing
+    made = LabelRandomizer(
+        args.epsilon, args.lower, args.upper, args.method, _prior(args.prior), args.loss, account,
+        nodes=args.nodes, missing=missing, column=args.column,
+    )  # fmt: skip
+    planned = made.plan(file.rows)
+    spends = {name: loss.to_json() for name, loss in planned.items()}
+    told = [("prior", str(planned["prior"])), ("labels", f"{planned['labels']}, when they are randomized")]
+    if args.plan:
+        return Answer("would spend\n" + columns(told), {"plan": spends})
+    if Path(args.out).exists():
+        raise InvalidTask(f"{args.out} exists; choose another name for the randomizer.")
+    with waiting("making the mechanism"):
+        nodes, missing_value = made.grid()
+        made.fit_counts(lambda: file.counts(nodes, missing_value), file.rows, key=args.key)
+    made.save(args.out)
+    return _described(made, told, {"spends": spends, "saved": args.out})
+
+
+def _prior(text: str) -> Any:
+    if text in ("none", "private"):
+        return None if text == "none" else text
+    try:
+        return json.loads(Path(text).read_text())
+    except (OSError, ValueError) as problem:
+        raise InvalidTask(f"--prior must be none, private or a JSON file ({type(problem).__name__}).") from None
+
+
+def _described(made: Any, told: list[tuple[str, str]], data: dict[str, Any]) -> Answer:
+    mechanism = made.mechanism_
+    bias = max(abs(b) for b in mechanism.bias())
+    worst = float(max(mechanism.errors())) ** 0.5
+    lines = [
+        ("method", made.method_),
+        ("labels", f"{len(mechanism.inputs)} in, {len(mechanism.outputs)} out"),
+        ("bias", "none, exactly" if bias == 0 else f"up to {float(bias):.4g}"),
+        ("worst error", f"{worst:.6g} for one label (root mean square)"),
+    ]
+    facts = {"method": made.method_, "bias": float(bias), "worst_error": worst, "prior": made.prior_.source}
+    return Answer(columns([*lines, *((f"{name} spends", text) for name, text in told)]), {**facts, **data})
+
+
+def _apply(args: argparse.Namespace) -> Answer:
+    from steelyard.labels.randomizer import LabelRandomizer
+    from steelyard.labels.saved import read
+    from steelyard.labels.streams import randomize_parquet
+
+    account, column = _account(args), args.column or read(args.randomizer).get("column")
+    if account.terms.unit.column != column:
+        raise UnitMismatch(f"the account hides {account.terms.unit}; the labels to randomize are {column!r}.")
+    with waiting("checking the randomizer"):
+        made = LabelRandomizer.load(args.randomizer, account=account)
+    cost = made.price()
+    if args.plan:
+        enough = cost <= account.remaining
+        text = columns([("would spend", str(cost)), ("left now", str(account.remaining)), ("enough", str(enough))])
+        return Answer(text, {"cost": cost.to_json(), "enough": enough})
+    with waiting("randomizing"):
+        rows = randomize_parquet(made, args.data, args.out, column, ids=args.ids, key=args.key)
+    data = {"rows": rows, "out": args.out, "guarantee": made.guarantee_.to_json()}
+    return Answer(f"{rows:,} labels randomized into {args.out}\n{made.guarantee_}", data)
+
+
+def _verify(args: argparse.Namespace) -> Answer:
+    from steelyard.labels.saved import judge, read
+
+    data = read(args.randomizer)
+    with waiting("checking in exact arithmetic"):
+        report = judge(data)
+    findings = [*report.findings, *(_charge(data, args.ledger) if args.ledger else [])]
+    gap = None if report.gap is None else float(report.gap)
+    facts = {"passed": not findings, "findings": findings, "bias": _text(report.bias), "gap": gap}
+    if findings:
+        return Answer("\n".join(["does NOT hold:", *findings]), facts, exit_code=2)
+    bias = "bias exactly zero" if not report.bias else f"bias up to {float(report.bias):.4g}, as declared"
+    told = "no optimality is claimed" if gap is None else f"error proved within {gap:.2g} of the least possible"
+    return Answer(f"holds: privacy, row sums; {bias}; {told}.", facts)
+
+
+def _charge(data: dict[str, Any], ledger: str) -> list[str]:
+    from steelyard.ledger import Ledger, Receipt
+
+    receipt = data.get("prior", {}).get("receipt")
+    if receipt is None:
+        return ["there is no charge to look for: the prior was not bought"]
+    return list(Ledger(ledger).verify(receipts=[Receipt.from_json(receipt)]).findings)
+
+
+def _text(bias: Fraction | None) -> str | None:
+    return None if bias is None else str(bias)
+
+
+def _chart(args: argparse.Namespace) -> Answer:
+    from steelyard.labels.picture import draw_errors, draw_mechanism
+    from steelyard.labels.saved import read, restore
+
+    data = read(args.randomizer)
+    mechanism = restore(data)[0].mechanism
+    drawn = (draw_errors if args.errors else draw_mechanism)(mechanism, data["method"])
+    if not args.plan:
+        drawn.save(args.out)
+    return Answer(f"{'would draw' if args.plan else 'drawn'}: {args.out}", {"out": args.out})

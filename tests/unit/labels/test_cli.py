@@ -1,0 +1,131 @@
+"""``steelyard labels``: fit, apply, verify and chart, for people and for programs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from steelyard.cli import labelling
+from steelyard.cli.answer import Answer
+from steelyard.errors import BudgetExceeded, InvalidTask, UnitMismatch
+from steelyard.ledger import Account, open_account
+from steelyard.privacy import labels
+
+
+def run(*words: Any) -> Answer:
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--json", action="store_true")
+    shared.add_argument("--plan", action="store_true")
+    root = argparse.ArgumentParser()
+    labelling.add_commands(root.add_subparsers(), shared)
+    args = root.parse_args(["labels", *map(str, words)])
+    answer: Answer = args.run(args)
+    json.dumps(answer.data)
+    return answer
+
+
+@pytest.fixture
+def budget(tmp_path: Path) -> Account:
+    return open_account(tmp_path / "budget.db", "spend", unit=labels("spend"), epsilon="9")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(1)
+    spend = np.where(rng.random(60_000) < 0.9, 0, rng.integers(1, 21, 60_000))
+    pq.write_table(pa.table({"id": np.arange(60_000), "spend": spend}), tmp_path / "in.parquet")
+    return tmp_path / "in.parquet"
+
+
+def pays(budget: Account) -> tuple[str, ...]:
+    return ("--ledger", budget.location, "--account", budget.name)
+
+
+BOUNDS = ("--epsilon", "4", "--lower", "0", "--upper", "20")
+
+
+def test_a_randomizer_is_fitted_verified_drawn_and_applied(data: Path, budget: Account, tmp_path: Path) -> None:
+    saved, out = tmp_path / "m.json", tmp_path / "out.parquet"
+    fitted = run("fit", data, "spend", *BOUNDS, "--prior", "private", "--out", saved, *pays(budget))
+    assert fitted.data["method"] == "unbiased"
+    assert str(budget.spent) == "epsilon 0.04"
+    judged = run("verify", saved, "--ledger", budget.location)
+    assert judged.exit_code == 0
+    assert judged.data["bias"] == "0"
+    assert judged.data["gap"] < 1e-5
+    for name in ("m.svg", "e.html"):
+        run("chart", saved, tmp_path / name, *(["--errors"] if name[0] == "e" else []))
+        assert (tmp_path / name).stat().st_size > 1000
+    applied = run("apply", saved, data, out, "--ids", "id", *pays(budget))
+    assert applied.data["rows"] == 60_000
+    assert "epsilon 4" in str(budget.spent)
+    noisy, true = (pq.read_table(path)["spend"].to_numpy() for path in (out, data))
+    assert abs(noisy.mean() - true.mean()) < 6 * noisy.std() / np.sqrt(60_000)
+
+
+def test_plans_spend_nothing_and_write_nothing(data: Path, budget: Account, tmp_path: Path) -> None:
+    saved = tmp_path / "m.json"
+    plan = run("fit", data, "spend", *BOUNDS, "--prior", "private", "--out", saved, "--plan", *pays(budget))
+    assert plan.data["plan"]["prior"]["amount"] == 40_000
+    assert not saved.exists()
+    run("fit", data, "spend", *BOUNDS, "--out", saved)
+    before = sorted(tmp_path.iterdir())
+    plan = run("apply", saved, data, tmp_path / "o.parquet", "--plan", *pays(budget))
+    assert plan.data["enough"] is True
+    run("chart", saved, tmp_path / "m.svg", "--plan")
+    run("verify", saved, "--plan")
+    assert sorted(tmp_path.iterdir()) == before
+    assert budget.spent.amount == 0
+
+
+def test_a_false_document_leaves_with_two(data: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "m.json"
+    run("fit", data, "spend", *BOUNDS, "--out", saved)
+    document = json.loads(saved.read_text())
+    document["mechanism"]["columns"][0][2][0] = str(int(document["mechanism"]["columns"][0][2][0]) + 1)
+    saved.write_text(json.dumps(document))
+    judged = run("verify", saved)
+    assert judged.exit_code == 2
+    assert judged.data["findings"]
+    with pytest.raises(InvalidTask):
+        run("chart", saved, tmp_path / "m.svg")
+
+
+def test_a_prior_whose_charge_is_on_no_such_ledger_is_found_out(data: Path, budget: Account, tmp_path: Path) -> None:
+    saved = tmp_path / "m.json"
+    run("fit", data, "spend", *BOUNDS, "--prior", "private", "--out", saved, *pays(budget))
+    other = open_account(tmp_path / "other.db", "spend", unit=labels("spend"), epsilon="9")
+    assert run("verify", saved, "--ledger", other.location).exit_code == 2
+
+
+def test_what_is_wrong_is_told_before_anything_is_spent(data: Path, budget: Account, tmp_path: Path) -> None:
+    saved = tmp_path / "m.json"
+    fit = ("fit", data, "spend", *BOUNDS, "--out", saved)
+    for wrong in (("--prior", "private"), ("--prior", tmp_path / "no.json"), ("--ledger", budget.location)):
+        with pytest.raises(InvalidTask):
+            run(*fit, *wrong)
+    run(*fit)
+    with pytest.raises(InvalidTask, match="exists"):
+        run(*fit)
+    with pytest.raises(UnitMismatch):
+        run("apply", saved, data, tmp_path / "o.parquet", "--column", "id", *pays(budget))
+    small = open_account(tmp_path / "budget.db", "small", unit=labels("spend"), epsilon="1")
+    with pytest.raises(BudgetExceeded):
+        run("apply", saved, data, tmp_path / "o.parquet", *pays(small))
+    for name in ("nothing.json", "in.parquet"):
+        with pytest.raises(InvalidTask):
+            run("verify", tmp_path / name)
+    assert budget.spent.amount == 0
+
+
+def test_a_public_prior_is_read_from_a_file(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "prior.json").write_text(json.dumps([9] + [1] * 20))
+    fitted = run("fit", data, "spend", *BOUNDS, "--prior", tmp_path / "prior.json", "--out", tmp_path / "m.json")
+    assert fitted.data["prior"] == "public"
