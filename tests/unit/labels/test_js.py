@@ -1,0 +1,95 @@
+"""The JavaScript client gives what Python gives, bit for bit, for the same random words."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from steelyard.labels.randomizer import LabelRandomizer
+from steelyard.noise import TestNoise
+
+CLIENT = Path(__file__).parents[3] / "clients" / "js" / "steelyard-labels.js"
+ODD = [-0.0, 1e300, -1e300, math.nan, math.inf, -math.inf, 1e-300, 0.5, 2.4999999999999996, 2.5, 3.5]
+
+PROGRAM = """
+const { LabelRandomizer } = require(process.argv[1]);
+const fs = require("fs");
+const job = JSON.parse(fs.readFileSync(0, "utf8"));
+const randomizer = LabelRandomizer.parse(fs.readFileSync(job.saved, "utf8"));
+const number = (text) => (text === "nan" ? NaN : text === "inf" ? Infinity : text === "-inf" ? -Infinity : Number(text));
+const out = job.labels.map((label, i) => randomizer.apply(number(label), job.coins[i], BigInt(job.words[i])));
+const fresh = Array.from({ length: 50 }, () => randomizer.randomize(1));
+process.stdout.write(JSON.stringify({ out: out, fresh: fresh }));
+"""
+
+
+def in_node(node: str, saved: Path, y: Any, coins: Any, words: Any, client: Path = CLIENT) -> dict[str, Any]:
+    job = {
+        "saved": str(saved), "labels": [repr(float(v)) for v in y],
+        "coins": coins.tolist(), "words": [str(w) for w in words.tolist()],
+    }  # fmt: skip
+    done = subprocess.run(
+        [node, "-e", PROGRAM, str(client)],
+        input=json.dumps(job),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+@pytest.fixture(scope="module")
+def node() -> str:
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("node is not installed")
+    return found
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "two_point": {"upper": 400},
+    "optimal": {"upper": 20, "prior": [9] + [1] * 20, "epsilon": 3},
+    "uneven": {"upper": 9, "nodes": [0, 1, "2.5", 4, 9], "method": "unbiased", "missing": 4},
+    "bins": {"upper": 1, "nodes": 33, "method": "rr_on_bins", "epsilon": 2},
+    "thirds": {"upper": "1/3", "nodes": 7, "method": "debiased", "missing": "0.2"},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_words_give_the_same_labels(case: str, node: str, tmp_path: Path) -> None:
+    params = {"epsilon": 1, "lower": 0, **CASES[case]}
+    made = LabelRandomizer(**params).fit()
+    made.save(tmp_path / "m.json")
+    noise, top = TestNoise(case), float(made.applied_.nodes.upper)
+    spread = np.random.default_rng(1).uniform(-0.1 * top, 1.1 * top, 2000)
+    y = np.concatenate([spread, made.applied_.nodes.floats, ODD])
+    words, coins = noise.bits(len(y)), noise.bits(len(y)).astype(np.uint32)
+    words[:2] = [0, 2**64 - 1]
+    here = made.applied_.values[made.applied_.pick(y, coins, words)]
+    there = in_node(node, tmp_path / "m.json", y, coins, words)
+    assert here.tolist() == there["out"]
+    assert set(there["fresh"]) <= set(made.applied_.values.tolist())
+    assert len(set(there["fresh"])) > 1
+
+
+def test_a_client_that_rounds_ties_the_other_way_is_caught(node: str, tmp_path: Path) -> None:
+    twin = tmp_path / "twin.js"
+    twin.write_text(
+        CLIENT.read_text().replace("return x + 4503599627370496 - 4503599627370496;", "return Math.round(x);")
+    )
+    made = LabelRandomizer(1, 0, 1, nodes=2).fit()
+    made.save(tmp_path / "m.json")
+    y = (np.arange(200) + 0.5) / 2**24
+    words, coins = TestNoise(1).bits(200), (np.arange(200) << 8).astype(np.uint32)
+    here = made.applied_.values[made.applied_.pick(y, coins, words)].tolist()
+    assert in_node(node, tmp_path / "m.json", y, coins, words)["out"] == here
+    assert in_node(node, tmp_path / "m.json", y, coins, words, twin)["out"] != here
