@@ -25,6 +25,10 @@ class PlainTable:
     def require_numeric(self, column: str) -> None:
         self.require(column)
 
+    def require_unit(self, unit: Unit) -> None:
+        if unit.column is not None:
+            self.require(unit.column)
+
     def totals(self, unit: Unit, quantity: Quantity) -> list[int]:
         """One total per unit; rows without a unit belong to nobody."""
         if unit.column is None:

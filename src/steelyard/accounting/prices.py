@@ -198,5 +198,6 @@ _CLAIMS: dict[str, Callable[[_Whole], Claim]] = {
     "gaussian_path": _gaussian_path,
     "above_threshold": _above_threshold,
     "exponential": _exponential,
+    "staircase": _exponential,
     "finite": _finite,
 }

@@ -10,7 +10,7 @@ from fractions import Fraction
 from steelyard.errors import OurBug
 from steelyard.privacy import Event, Neighbours
 
-STEERABLE = frozenset({"laplace", "gaussian", "above_threshold"})
+STEERABLE = frozenset({"laplace", "gaussian", "above_threshold", "staircase"})
 """Events whose noise is added to the observed integers, so that a replay can lead both runs to the same numbers."""
 
 
@@ -47,7 +47,7 @@ def distance(event: Event, left: Sequence[int], right: Sequence[int], account: N
     gaps = [abs(a - b) for a, b in zip(left, right, strict=True)]
     moves = 1 if event.neighbours is account else 2
     given = event.parameters
-    if event.name in ("laplace", "laplace_path"):
+    if event.name in ("laplace", "laplace_path", "staircase"):
         return Distance("L1", sum(gaps), int(str(given["sensitivity"])) * moves)
     if event.name in ("gaussian", "gaussian_path"):
         square = int(str(given.get("sensitivity", 0))) ** 2 or int(str(given["sensitivity_squared"]))
@@ -66,8 +66,9 @@ def declared_scale(event: Event, *, question: bool = True) -> Fraction | None:
         "gaussian": "sigma",
         "above_threshold": "question_scale" if question else "threshold_scale",
     }
-    name = names.get(event.name)
+    name, given = names.get(event.name), event.parameters
+    if event.name == "staircase":
+        return Fraction(int(str(given["epsilon_denominator"])), int(str(given["epsilon_numerator"])))
     if name is None:
         return None
-    given = event.parameters
     return Fraction(int(str(given[f"{name}_numerator"])), int(str(given[f"{name}_denominator"])))

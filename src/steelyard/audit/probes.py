@@ -30,6 +30,7 @@ from steelyard.mechanisms import (
     KeyThreshold,
     Laplace,
     LaplacePath,
+    Staircase,
     observing,
 )
 from steelyard.noise import ExactNoise, Noise
@@ -114,6 +115,17 @@ def _width(mechanism: Laplace | Gaussian) -> Check:
     asked = ", ".join(f"{name} {float(scale):.6g}" for name, scale in seen) or "nothing"
     charged = "unknown" if wanted is None else f"{float(wanted):.6g}"
     return Check("noise width", fits and len(window) == 1, f"charged for {law} {charged}; draws {asked}")
+
+
+def _staircase(mechanism: Staircase, effort: Effort, noise: Noise) -> Iterator[Check]:
+    claim = claim_of(mechanism.event)
+    for name, move in (("moved by the sensitivity", mechanism.sensitivity), ("moved by one", 1)):
+        sides = [_ints(partial(_stairs, mechanism, value, noise)) for value in (0, move)]
+        yield _sampled(name, sides, claim, effort.singles, effort)
+
+
+def _stairs(mechanism: Staircase, value: int, noise: Noise, size: int) -> list[int]:
+    return [mechanism.release([value], noise)[0] for _ in range(size)]
 
 
 def _histogram(mechanism: Histogram, effort: Effort, noise: Noise) -> Iterator[Check]:
@@ -249,6 +261,7 @@ def _shown(mechanism: KeyThreshold, units: dict[int, int], keys: int, noise: Noi
 _PROBES: tuple[tuple[type, Callable[[Any, Effort, Noise], Iterator[Check]]], ...] = (
     (Laplace, _additive),
     (Gaussian, _additive),
+    (Staircase, _staircase),
     (Histogram, _histogram),
     (Finite, _finite),
     (Exponential, _exponential),

@@ -14,7 +14,8 @@ from fractions import Fraction
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from steelyard.mechanisms import Seen
+from steelyard.mechanisms import Seen, Staircase
+from steelyard.mechanisms.staircase import draws_for
 from steelyard.noise import TestNoise
 from steelyard.privacy import Unit
 from steelyard.tables import Capped, Limits
@@ -49,6 +50,7 @@ class SteeredNoise:
     def __post_init__(self) -> None:
         self._source = TestNoise(self.seed)
         self._served = 0
+        self._forced: list[int] = []
 
     def laplace(self, scale: Fraction, size: int) -> list[int]:
         """Laplace noise, steered where it hides observed integers."""
@@ -71,8 +73,8 @@ class SteeredNoise:
         return np.array(self._draw("gaussian", sigma, size), dtype=np.int64)
 
     def below(self, bound: int) -> int:
-        """A uniform integer: the same one on both tables."""
-        return self._source.below(bound)
+        """A uniform integer: the same one on both tables, unless a staircase is being steered."""
+        return self._forced.pop(0) if self._forced else self._source.below(bound)
 
     def bits(self, size: int) -> NDArray[np.uint64]:
         """Uniform words: the same ones on both tables."""
@@ -85,13 +87,26 @@ class SteeredNoise:
         if not hides:
             return fresh
         self._served = len(self.window)
-        values = self.window[-1].values
+        seen = self.window[-1]
+        if seen.event.name == "staircase":
+            return [self._climb(seen, scale)]
+        return self._towards(seen.values, fresh)
+
+    def _towards(self, values: Sequence[int], fresh: Sequence[int]) -> list[int]:
+        """The noise that leads to the scripted numbers, or the fresh noise where nothing is scripted."""
         target = [value + noise for value, noise in zip(values, fresh, strict=True)]
         place = len(self.written)
-        if self.script is not None and place < len(self.script) and len(self.script[place]) == size:
+        if self.script is not None and place < len(self.script) and len(self.script[place]) == len(values):
             target = self.script[place]
         self.written.append(target)
         return [goal - value for goal, value in zip(target, values, strict=True)]
+
+    def _climb(self, seen: Seen, scale: Fraction) -> int:
+        """The level of a staircase's noise; the uniform draws that follow are forced to match."""
+        width, first = int(str(seen.event.parameters["sensitivity"])), int(str(seen.event.parameters["first"]))
+        fresh = [Staircase(width, first, 1 / scale).draw(self._source)]
+        level, self._forced = draws_for(self._towards(seen.values, fresh)[0], width, first)
+        return level
 
 
 class SameSecret:

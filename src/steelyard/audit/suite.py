@@ -31,6 +31,7 @@ from steelyard.mechanisms import (
     KeyThreshold,
     Laplace,
     LaplacePath,
+    Staircase,
 )
 from steelyard.privacy import Loss, Neighbours, Terms, Unit, rows, users
 
@@ -72,6 +73,8 @@ def mechanisms() -> dict[str, Item]:
         "laplace-narrow": Laplace(3, 2 * third),
         "gaussian": Gaussian(1_000_000, Fraction(1_000_000)),
         "gaussian-squared": Gaussian(None, Fraction(7, 3), squared_sensitivity=2),
+        "staircase": Staircase(7, 3, Fraction(1)),
+        "staircase-wide": Staircase.least(1_000_000, Fraction(2)),
         "histogram": Histogram.laplace(8, Fraction(2)),
         "histogram-replace": Histogram.gaussian(8, Fraction(3), Neighbours.REPLACE),
         "exponential": Exponential(Fraction(1), 1),

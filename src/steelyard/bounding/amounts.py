@@ -13,10 +13,12 @@ from fractions import Fraction
 
 from steelyard.accounting.gaussian import mu_request
 from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
-from steelyard.mechanisms import Gaussian, Laplace
+from steelyard.mechanisms import Gaussian, Laplace, Staircase
 from steelyard.privacy import MICRO, Currency, Neighbours, Number, Terms, exact, positive
 from steelyard.release import Error
 from steelyard.tables import Table
+
+Noisy = Laplace | Gaussian | Staircase
 
 FINENESS = 2**14
 """Grid steps per micro of noise scale: rounding 2^28 rows stays below a hundredth of the noise (docs/proofs/sum.md)."""
@@ -64,8 +66,14 @@ class Spend:
             raise InvalidTask("what this release may spend is too little to share between choosing a cap and noise.")
         return Spend(self.gaussian, first), Spend(self.gaussian, rest)
 
+    def scalar(self, sensitivity: int) -> Staircase | Gaussian:
+        """The least noise that costs exactly this spend on one integer of this sensitivity."""
+        if self.gaussian:
+            return Gaussian(sensitivity, Fraction(sensitivity * MICRO, self.micro))
+        return Staircase.least(sensitivity, Fraction(self.micro, MICRO))
+
     def mechanism(self, sensitivity: int) -> Laplace | Gaussian:
-        """Noise that costs exactly this spend at an integer sensitivity."""
+        """Noise that costs exactly this spend on a vector of integers of this sensitivity."""
         scale = Fraction(sensitivity * MICRO, self.micro)
         return Gaussian(sensitivity, scale) if self.gaussian else Laplace(sensitivity, scale)
 
@@ -94,8 +102,10 @@ class Amount:
         return float(max(-_LARGEST, min(_LARGEST, noised * self.step)))
 
 
-def noise_error(mechanism: Laplace | Gaussian, step: Fraction, bias: float | None = None) -> Error:
+def noise_error(mechanism: Noisy, step: Fraction, bias: float | None = None) -> Error:
     """The error the noise alone brings, known before anything is spent."""
+    if isinstance(mechanism, Staircase):
+        return Error(mechanism.mean_size() * float(step), mechanism.within(0.95) * float(step), bias)
     if isinstance(mechanism, Gaussian):
         sigma = float(mechanism.sigma * step)
         return Error(sigma * math.sqrt(2 / math.pi), _NORMAL_95 * sigma, bias)
@@ -116,7 +126,7 @@ def check_unit(table: Table, terms: Terms) -> None:
     table.require_unit(terms.unit)
 
 
-def norm_of(mechanism: Laplace | Gaussian) -> str:
+def norm_of(mechanism: Noisy) -> str:
     """The norm in which the mechanism's sensitivity is measured."""
     return "l2" if isinstance(mechanism, Gaussian) else "l1"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from steelyard.accounting.prices import composed
-from steelyard.bounding.amounts import Amount, Spend, bound
+from steelyard.bounding.amounts import Amount, Noisy, Spend, bound
 from steelyard.bounding.profile import ContributionProfile, Scale, law_of
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
@@ -40,35 +40,40 @@ class CapRule:
     upper: Fraction | None
     resolution: Number | None
     rows: bool
+    scalar: bool
 
     @classmethod
-    def read(cls, cap: Cap, lower: Number, upper: Number | None, resolution: Number | None, *, rows: bool) -> CapRule:
+    def read(
+        cls, cap: Cap, lower: Number, upper: Number | None, resolution: Number | None, *, rows: bool, scalar: bool
+    ) -> CapRule:
         """Check what a task was given; says what to do when something is missing."""
         low = bound(lower, "lower")
         high = None if upper is None else bound(upper, "upper")
         if low > 0:
             raise InvalidTask(f"lower must be zero or below, since an absent unit adds nothing; got {lower!r}.")
         if isinstance(cap, str) and cap == "auto":
-            return cls._auto(low, high, resolution, rows=rows)
+            return cls._auto(low, high, resolution, rows=rows, scalar=scalar)
         if isinstance(cap, ContributionProfile):
             if (cap.column is None) != rows or low:
                 raise InvalidTask("this profile is of another kind of total; profile what you release.")
-            return cls(cap, low, high, None, rows)
+            return cls(cap, low, high, None, rows, scalar)
         number = bound(cap, "cap")
         if number <= 0:
             raise InvalidTask(f"cap must be above zero; got {cap!r}.")
         if rows and number.denominator != 1:
             raise InvalidTask(f"cap must be a whole number of rows; got {cap!r}.")
-        return cls(number, low, high, None, rows)
+        return cls(number, low, high, None, rows, scalar)
 
     @classmethod
-    def _auto(cls, low: Fraction, high: Fraction | None, resolution: Number | None, *, rows: bool) -> CapRule:
+    def _auto(
+        cls, low: Fraction, high: Fraction | None, resolution: Number | None, *, rows: bool, scalar: bool
+    ) -> CapRule:
         if high is None:
             raise InvalidTask(
                 "cap='auto' searches below upper=, the public largest total per unit worth considering; "
                 "give upper=, or cap= as a number or a profile."
             )
-        rule = cls("auto", low, high, resolution, rows)
+        rule = cls("auto", low, high, resolution, rows, scalar)
         _ = rule.scale
         return rule
 
@@ -91,13 +96,13 @@ class CapRule:
     def event(self, spend: Spend) -> Event:
         """Everything that will be noised, at its full price."""
         look, total = self.parts(spend)
-        mechanism = mechanism_of(total)
+        mechanism = self.mechanism(total)
         return mechanism.event if look is None else composed(look.mechanism(1).event, mechanism.event)
 
     def fixed(self, spend: Spend) -> Bounds | None:
         """The bounds, where they are known before any row is read."""
         if isinstance(self.cap, ContributionProfile):
-            choice, step = self.cap.choose(spend), self.cap.scale.step
+            choice, step = self.cap.choose(spend, self._law(spend)), self.cap.scale.step
             return Bounds(self.lower, choice.cap * step, float(choice.bias * step))
         return None if self.cap == "auto" else Bounds(self.lower, Fraction(self.cap))
 
@@ -109,13 +114,28 @@ class CapRule:
             return known or Bounds(self.lower, Fraction(0))
         from steelyard.bounding.cap import NoisyHistogram, choose_cap, choose_signed_cap
 
-        seen, level = self.scale.look(table, terms, column, look, noise), total.micro / MICRO
-        choice = choose_cap(seen, level) if isinstance(seen, NoisyHistogram) else choose_signed_cap(seen, level)
+        seen, level, law = self.scale.look(table, terms, column, look, noise), total.micro / MICRO, self._law(total)
+        if isinstance(seen, NoisyHistogram):
+            choice = choose_cap(seen, level, law)
+        else:
+            choice = choose_signed_cap(seen, level, law)
         cap = choice.cap * self.scale.step
         upper = cap if self.upper is None else min(cap, self.upper)
         return Bounds(max(-cap, self.lower), upper, float(choice.bias * self.scale.step))
 
+    def mechanism(self, spend: Spend) -> Noisy:
+        """The noise of a total: the grid has as many steps whatever the cap, so the price does not depend on it."""
+        return spend.scalar(steps_of(spend)) if self.scalar else spend.mechanism(steps_of(spend))
+
+    def _law(self, spend: Spend) -> str:
+        return "staircase" if self.scalar and not spend.gaussian else law_of(spend)
+
+
+def steps_of(spend: Spend) -> int:
+    """How many grid steps the larger bound of any total has: its integer sensitivity."""
+    return Amount.of_values(Fraction(0), Fraction(1), spend).sensitivity
+
 
 def mechanism_of(spend: Spend) -> Laplace | Gaussian:
-    """The noise of a total: the grid has as many steps whatever the cap, so the price does not depend on it."""
-    return spend.mechanism(Amount.of_values(Fraction(0), Fraction(1), spend).sensitivity)
+    """The noise of a vector of totals."""
+    return spend.mechanism(steps_of(spend))

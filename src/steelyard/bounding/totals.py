@@ -15,7 +15,7 @@ from typing import Any
 
 from steelyard.accounting.prices import composed
 from steelyard.bounding.amounts import Amount, Spend, check_unit, noise_error, norm_of, sigma_for
-from steelyard.bounding.caps import Cap, CapRule, mechanism_of
+from steelyard.bounding.caps import Cap, CapRule
 from steelyard.bounding.found import SHARE, FoundKeys
 from steelyard.bounding.grouping import Grouping, labelled
 from steelyard.errors import InvalidTask
@@ -88,7 +88,7 @@ class Sum:
 
     @property
     def _rule(self) -> CapRule:
-        return CapRule.read(self.cap, self.lower, self.upper, self.resolution, rows=False)
+        return CapRule.read(self.cap, self.lower, self.upper, self.resolution, rows=False, scalar=self.by is None)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Count:
 
     def __post_init__(self) -> None:
         if self.cap != "auto" or self.upper is not None:
-            CapRule.read(self.cap, 0, self.upper, None, rows=True)
+            CapRule.read(self.cap, 0, self.upper, None, rows=True, scalar=self.by is None)
         normalize(self, "epsilon", "mu", "cap", "upper")
 
     def check(self, table: Table, terms: Terms) -> None:
@@ -142,7 +142,7 @@ class Count:
 
     def _rule(self, terms: Terms) -> CapRule:
         cap = 1 if terms.unit.kind == "rows" else self.cap
-        return CapRule.read(cap, 0, self.upper, None, rows=True)
+        return CapRule.read(cap, 0, self.upper, None, rows=True, scalar=self.by is None)
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ def total(
     found, rest = shares(grouping, spend, terms)
     bounds = rule.bounds(table, terms, column, rest, noise)
     _, share = rule.parts(rest)
-    amount, mechanism = Amount.of_values(bounds.lower, bounds.upper, share), mechanism_of(share)
+    amount, mechanism = Amount.of_values(bounds.lower, bounds.upper, share), rule.mechanism(share)
     quantity, norm = Quantity(column, amount.step), norm_of(mechanism)
     if found is None:
         keys, totals = grouping.keys, grouping.totals(table, terms.unit, quantity, amount, norm)
@@ -256,7 +256,7 @@ def predict(rule: CapRule, grouping: Grouping, spend: Spend, terms: Terms) -> Er
     if bounds is None:
         return None
     step = Amount.of_values(bounds.lower, bounds.upper, rest).step
-    return noise_error(mechanism_of(rest), step, bounds.bias)
+    return noise_error(rule.mechanism(rest), step, bounds.bias)
 
 
 def normalize(task: Any, *numbers: str) -> None:

@@ -9,6 +9,7 @@ from steelyard.mechanisms.histogram import Histogram
 from steelyard.mechanisms.key_threshold import KeyThreshold
 from steelyard.mechanisms.laplace import Laplace
 from steelyard.mechanisms.observe import Seen, observing
+from steelyard.mechanisms.staircase import Staircase
 
 __all__ = [
     "AboveThreshold",
@@ -22,6 +23,7 @@ __all__ = [
     "LaplacePath",
     "Questions",
     "Seen",
+    "Staircase",
     "combined",
     "observing",
 ]
