@@ -74,15 +74,27 @@ def _on_bins(nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str) -> Finite
     return response_on_bins(nodes.labels, prior.weights, epsilon, loss)
 
 
+def balanced(nodes: Nodes, epsilon: Fraction) -> Prior:
+    """Weights that owe nothing to data: each label counts by one over its two-point variance.
+
+    The optimum for them makes the average ratio of its variance to two-point's least: up to twice two-point's at the
+    ends of the range, where that is tiny, and far below it between them.
+    """
+    errors = two_point(nodes.labels, epsilon).errors()
+    least = min(errors)
+    return Prior.made_up([Fraction(round(least / e * 10**9), 10**9) for e in errors])
+
+
 METHODS: dict[str, Callable[[Nodes, Prior, Fraction, str], FiniteMechanism]] = {
     "unbiased": _unbiased,
+    "balanced": _unbiased,
     "two_point": _two_point,
     "rr": lambda nodes, prior, epsilon, loss: randomized_response(nodes.labels, epsilon),
     "debiased": lambda nodes, prior, epsilon, loss: debiased_response(nodes.labels, epsilon),
     "rr_on_bins": _on_bins,
     "rr_with_prior": lambda nodes, prior, epsilon, loss: response_with_prior(nodes.labels, prior.weights, epsilon),
 }
-WITHOUT_PRIOR = ("two_point", "rr", "debiased")
+WITHOUT_PRIOR = ("balanced", "two_point", "rr", "debiased")
 AFFINE = ("squared", "poisson", "logistic")
 
 
@@ -92,7 +104,7 @@ def check_method(method: str, loss: str) -> None:
         raise InvalidTask(f"method must be auto, {', '.join(METHODS)}; got {method!r}.")
     if loss not in (*AFFINE, "absolute"):
         raise InvalidTask(f"loss must be {', '.join(AFFINE)} or absolute; got {loss!r}.")
-    if loss == "absolute" and method in ("auto", "unbiased", "two_point", "debiased"):
+    if loss == "absolute" and method in ("auto", "unbiased", "balanced", "two_point", "debiased"):
         raise InvalidTask(
             "labels with no bias serve losses that are affine in the label (squared, Poisson, logistic), not the absolute "
             "loss; use method='rr_on_bins', which keeps noisy labels near the true ones."
@@ -102,7 +114,10 @@ def check_method(method: str, loss: str) -> None:
 
 
 def build(method: str, nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str) -> tuple[str, FiniteMechanism]:
-    """The method that is used in the end, and its mechanism; a function of public and released facts."""
+    """The method that is used in the end, and its mechanism; a function of public and released facts.
+
+    ``prior`` is what ``balanced`` gave for the method of that name.
+    """
     if method != "auto":
         return method, METHODS[method](nodes, prior, epsilon, loss)
     if prior.source == "none":

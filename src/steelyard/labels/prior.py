@@ -32,7 +32,7 @@ SPREAD = 100  # one part in this many is spread evenly, so that no label is thou
 
 @dataclass(frozen=True)
 class Prior:
-    """Weights over the nodes and where they came from: "none" (even weights), "public" or "private"."""
+    """Weights over the nodes and where they came from: "none" (made up), "public" or "private"."""
 
     source: str
     weights: tuple[int, ...]
@@ -44,6 +44,11 @@ class Prior:
     def none(cls, nodes: Nodes) -> Prior:
         """No knowledge: all nodes alike."""
         return cls("none", (1,) * len(nodes.labels))
+
+    @classmethod
+    def made_up(cls, weights: list[Fraction]) -> Prior:
+        """Weights computed from the nodes and epsilon alone."""
+        return cls("none", read_prior(weights, len(weights)))
 
     @classmethod
     def public(cls, given: Any, nodes: Nodes) -> Prior:

@@ -28,7 +28,7 @@ from steelyard.release import promise
 from . import saved
 from .applied import Applied
 from .check import Report, check
-from .choice import WITHOUT_PRIOR, build, check_method, split
+from .choice import WITHOUT_PRIOR, balanced, build, check_method, split
 from .continuous import Floats, Nodes, like, read_labels
 from .exact import read_epsilon
 from .memo import Memo, digests
@@ -48,7 +48,7 @@ OWN = "charged to an account in memory made by this fit alone: another fit spend
 class LabelRandomizer:
     """Makes labels private one by one: pure epsilon for a change of one label, and no bias by default.
 
-    ``method`` is auto, unbiased, two_point, debiased (no bias), or rr, rr_with_prior, rr_on_bins (biased). ``prior`` is
+    ``method`` is auto, unbiased, balanced, two_point, debiased (no bias), or rr, rr_with_prior, rr_on_bins (biased). ``prior`` is
     None, public weights for the nodes, or "private" (a part of epsilon buys a histogram). Labels outside
     [lower, upper] are clipped to it first; ``missing`` is what labels that are no number count as (default: refused).
 
@@ -114,6 +114,8 @@ class LabelRandomizer:
         public = None if self._wants_prior() or self.prior is None else Prior.public(self.prior, nodes)
         self._start(micro)
         found = public or Prior.none(nodes)
+        if self.method == "balanced":
+            found = balanced(nodes, Fraction(micro, MICRO))
         if part:
             name = f"labels/prior/{secrets.token_hex(16) if key is None else key}"
             found, event = buy(self.account_, name, counter, len(nodes.labels), part, self._noise)

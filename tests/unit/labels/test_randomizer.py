@@ -24,7 +24,7 @@ from steelyard.mechanisms import observing
 from steelyard.noise import TestNoise
 from steelyard.privacy import Loss, Neighbours, Status, labels, rows, users
 
-METHODS = ("auto", "unbiased", "two_point", "rr", "debiased", "rr_on_bins", "rr_with_prior")
+METHODS = ("auto", "unbiased", "balanced", "two_point", "rr", "debiased", "rr_on_bins", "rr_with_prior")
 
 
 def account(epsilon: str = "10", where: Any = ":memory:") -> Account:
@@ -74,7 +74,7 @@ def test_a_table_that_is_off_by_one_part_in_a_million_is_caught_by_the_same_chec
     assert price(Applied(Nodes(twin.inputs), twin).event, account().terms).amount > 10**6
 
 
-@pytest.mark.parametrize("method", ["auto", "unbiased", "two_point", "debiased"])
+@pytest.mark.parametrize("method", ["auto", "unbiased", "balanced", "two_point", "debiased"])
 def test_the_expected_output_is_the_label_exactly(method: str) -> None:
     made = LabelRandomizer("0.7", 0, 3, method, prior=[5, 1, 1, 1]).fit()
     assert made.unbiased_
@@ -264,6 +264,16 @@ def test_a_false_document_is_found_out_and_not_loaded(fault: str, tmp_path: Path
     (tmp_path / "m.json").write_text(json.dumps(data))
     with pytest.raises(InvalidTask):
         LabelRandomizer.load(tmp_path / "m.json")
+
+
+@pytest.mark.parametrize("epsilon", [1, 4, 8])
+def test_balanced_needs_no_prior_and_is_at_most_twice_two_point_anywhere(epsilon: int) -> None:
+    made, simple = (LabelRandomizer(epsilon, 0, 32, method).fit() for method in ("balanced", "two_point"))
+    ratios = [float(a / b) for a, b in zip(made.mechanism_.errors(), simple.mechanism_.errors(), strict=True)]
+    assert max(ratios) < 2
+    assert float(np.mean(ratios)) < {1: 0.95, 4: 0.35, 8: 0.2}[epsilon]
+    assert made.verify().passed
+    assert made.prior_.source == "none"
 
 
 def test_the_chart_is_drawn() -> None:
