@@ -18,7 +18,7 @@ from steelyard.errors import InvalidTask
 from steelyard.privacy import Unit
 from steelyard.tables.quantity import Quantity, as_double, double
 from steelyard.tables.sampling import Limits, keep_keys, keep_rows_per_key
-from steelyard.tables.totals import WIDE, identity, wide, wide_sum
+from steelyard.tables.totals import WIDE, beside, identity, wide, wide_sum
 
 SATURATION = 2**50
 """The largest cap by key, and the largest absolute total of one unit under one key."""
@@ -56,9 +56,9 @@ def capped_by_key(
         return _by_key(single, {f"s{i}": clamp(single[f"q{i}"], part.cap) for i, part in enumerate(parts)}, engine)
     chosen = chosen.filter(identity(rows[unit.column]).notnull())
     units = chosen.select(u=identity(rows[unit.column]), k=key, **quantities)
-    pairs = keep_keys(_pairs(keep_rows_per_key(units, limits), len(parts), engine), limits)
-    joined = pairs.left_join(_over(pairs, parts, engine), "u")
-    return _by_key(joined, {f"s{i}": scaled(joined, i, part.cap) for i, part in enumerate(parts)}, engine)
+    pairs = keep_keys(_pairs(keep_rows_per_key(units, limits, engine), len(parts), engine), limits, engine)
+    measured = _measured(pairs, parts, engine)
+    return _by_key(measured, {f"s{i}": scaled(measured, i, part.cap) for i, part in enumerate(parts)}, engine)
 
 
 def _pairs(units: Any, parts: int, engine: str) -> Any:
@@ -67,26 +67,26 @@ def _pairs(units: Any, parts: int, engine: str) -> Any:
     return units.group_by("u", "k").agg(**sums)
 
 
-def _over(pairs: Any, parts: Sequence[Capped], engine: str) -> Any:
-    """The units above some cap, with their norms ``m0``, ``m1``, … as integers."""
+def _measured(pairs: Any, parts: Sequence[Capped], engine: str) -> Any:
+    """The pairs with their unit's norms ``m0``, ``m1``, … as integers, and ``o`` where the unit is above some cap."""
     import ibis
 
-    sizes = {f"n{i}": _size(pairs[f"t{i}"], part.norm, engine) for i, part in enumerate(parts)}
-    units = pairs.group_by("u").agg(**sizes)
+    sizes = {f"n{i}": _size(pairs[f"t{i}"], part.norm) for i, part in enumerate(parts)}
+    units = beside(pairs, ["u"], engine, sizes)
     above = [units[f"n{i}"] > wide(part.cap if part.norm == "l1" else part.cap**2) for i, part in enumerate(parts)]
-    over = units.filter(ibis.or_(*above))
     norms = {
-        f"m{i}": over[f"n{i}"].cast(NORM) if part.norm == "l1" else _root(over[f"n{i}"]).cast(NORM)
+        f"m{i}": units[f"n{i}"].cast(NORM) if part.norm == "l1" else _root(units[f"n{i}"]).cast(NORM)
         for i, part in enumerate(parts)
     }
-    return over.select(u=over.u, o=ibis.literal(True), **norms)
+    over = ibis.cases((ibis.or_(*above), ibis.literal(True)), else_=ibis.null("boolean"))
+    return units.select(*pairs.columns, o=over, **norms)
 
 
-def _size(total: Any, norm: str, engine: str) -> Any:
+def _size(total: Any, norm: str) -> Any:
     if norm == "l1":
-        return wide_sum(total.abs(), engine)
+        return total.abs().cast(WIDE).sum()
     side = total.cast(_ROOT)
-    return (side * side).sum().cast(WIDE)
+    return (side * side).cast(WIDE).sum()
 
 
 def _root(square: Any) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 
 from steelyard.errors import InvalidTask, TableError
 from steelyard.tables.schema import GROUPABLE, kind_of
-from steelyard.tables.totals import identity
+from steelyard.tables.totals import beside, identity
 
 
 @dataclass(frozen=True)
@@ -50,38 +50,37 @@ def check_secret(secret: bytes) -> bytes:
     return secret
 
 
-def keep_keys(pairs: Any, limits: Limits) -> Any:
+def keep_keys(pairs: Any, limits: Limits, engine: str) -> Any:
     """At most ``max_keys`` of each unit's rows ``(u, k, …)``, one per key."""
     import ibis
 
     if limits.max_keys is None:
         return pairs
-    counted = pairs.group_by("u").agg(c=pairs.count())
-    marked = pairs.left_join(counted.filter(counted.c > limits.max_keys), "u")
+    marked = beside(pairs, ["u"], engine, {"c": pairs.count()})
     digest = _digest(limits.secret, _text(marked.u) + _text(marked.k))
-    order = marked.select(*pairs.columns, d=ibis.cases((marked.c.notnull(), digest), else_=""))
+    order = marked.select(*pairs.columns, d=ibis.cases((marked.c > limits.max_keys, digest), else_=""))
     ranked = order.mutate(r=ibis.row_number().over(group_by=order.u, order_by=[order.d, order.k]))
     return ranked.filter(ranked.r < limits.max_keys).select(*pairs.columns)
 
 
-def keep_rows_per_key(units: Any, limits: Limits) -> Any:
+def keep_rows_per_key(units: Any, limits: Limits, engine: str) -> Any:
     """At most ``rows_per_key`` of the rows ``(u, k, q0, …)`` of each unit and key."""
     if limits.rows_per_key is None:
         return units
-    return _keep(units, ["u", "k"], limits.rows_per_key, limits.secret, as_text=False)
+    return _keep(units, ["u", "k"], limits.rows_per_key, limits.secret, engine, as_text=False)
 
 
-def keep_rows(rows: Any, column: str, columns: Sequence[str], limit: int, secret: bytes) -> Any:
+def keep_rows(rows: Any, column: str, columns: Sequence[str], limit: int, secret: bytes, engine: str) -> Any:
     """At most ``limit`` rows of each unit, with the given columns; rows without a unit are dropped."""
     known = rows.filter(identity(rows[column]).notnull())
     for name in columns:
         if kind_of(known[name].type()) not in GROUPABLE:
             raise TableError(f"column {name!r} cannot be compared between rows; name the columns to keep without it.")
     units = known.select(*columns, steelyard_unit=identity(known[column]))
-    return _keep(units, ["steelyard_unit"], limit, secret, as_text=True).select(*columns)
+    return _keep(units, ["steelyard_unit"], limit, secret, engine, as_text=True).select(*columns)
 
 
-def _keep(rows: Any, group: Sequence[str], limit: int, secret: bytes, as_text: bool) -> Any:
+def _keep(rows: Any, group: Sequence[str], limit: int, secret: bytes, engine: str, *, as_text: bool) -> Any:
     """At most ``limit`` rows of each group: light groups whole, heavy ones in the order of their digests.
 
     Identical rows are numbered. They are told by their text where columns may hold values that compare equal but read
@@ -90,8 +89,7 @@ def _keep(rows: Any, group: Sequence[str], limit: int, secret: bytes, as_text: b
     import ibis
 
     names = list(rows.columns)
-    counted = rows.group_by(*group).agg(steelyard_c=rows.count())
-    marked = rows.left_join(counted, list(group)).select(*[rows[name] for name in names], counted.steelyard_c)
+    marked = beside(rows, group, engine, {"steelyard_c": rows.count()})
     light = marked.filter(marked.steelyard_c <= limit).select(*names)
     heavy = marked.filter(marked.steelyard_c > limit).select(*names)
     if as_text:

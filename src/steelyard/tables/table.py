@@ -173,7 +173,9 @@ class Table:
             return Table(self._engine, self._base, self._rows.select(*kept))
         if unit.column not in kept:
             kept.append(unit.column)
-        return Table(self._engine, self._base, sampling.keep_rows(self._rows, unit.column, kept, rows, secret))
+        return Table(
+            self._engine, self._base, sampling.keep_rows(self._rows, unit.column, kept, rows, secret, self.engine)
+        )
 
     def batches(self, columns: Sequence[str], size: int = 65_536) -> Iterator[Any]:
         """Stream the rows of some columns as Arrow record batches of about ``size`` rows; in no promised order."""
@@ -184,7 +186,7 @@ class Table:
         return self._engine.batches(self._sql(question), self._needed(question), size)
 
     def _check(self, unit: Unit, quantities: Sequence[Quantity]) -> None:
-        if unit.kind not in ("users", "rows", "labels"):
+        if unit.kind not in ("users", "rows"):
             raise InvalidTask(f"a table cannot answer about the unit {unit}.")
         if unit.column is not None:
             self.require(unit.column)

@@ -83,6 +83,20 @@ def wide_sum(column: Any, engine: str) -> Any:
     return column.sum().cast(WIDE) if engine == "duckdb" else column.cast(WIDE).sum()
 
 
+def beside(rows: Any, group: Sequence[str], engine: str, aggregates: dict[str, Any]) -> Any:
+    """The rows with aggregates of their group beside them.
+
+    DuckDB joins, which is faster, and reads its sources alike twice (what it cannot is held in memory). Spark might not
+    (a frame that ends in an unordered limit, say), so there a window takes both from one reading.
+    """
+    if engine != "duckdb":
+        return rows.mutate(**{name: value.over(group_by=list(group)) for name, value in aggregates.items()})
+    found = rows.group_by(*group).agg(**aggregates)
+    return rows.left_join(found, list(group)).select(
+        *[rows[name] for name in rows.columns], *map(found.__getitem__, aggregates)
+    )
+
+
 def unit_count(rows: Any, unit: Unit) -> Any:
     """One row: the number of units."""
     if unit.column is None:
