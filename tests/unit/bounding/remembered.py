@@ -61,7 +61,7 @@ def distance(event: Any, left: tuple[int, ...], right: tuple[int, ...]) -> Fract
     """How far two vectors lie apart in the event's norm, in sensitivities (squared for Gaussian noise)."""
     moves = [abs(a - b) for a, b in zip(left, right, strict=True)]
     given = event.parameters
-    if event.name == "laplace":
+    if event.name in ("laplace", "staircase"):
         return Fraction(sum(moves), given["sensitivity"])
     if event.name == "gaussian":
         square = given["sensitivity"] ** 2 if "sensitivity" in given else given["sensitivity_squared"]

@@ -143,8 +143,8 @@ def test_units_are_counted_and_not_their_rows() -> None:
     lone = read({"user": [1] * 500, "k": ["only"] * 500})
     found = lone.found_sums_by_key(USER, [Capped(Quantity(None), 10)], "k", Limits(max_keys=1))
     assert found == {"only": (1, [10])}
-    task = CountUsers(**asked())
-    assert all(task.run(Remembered(lone), NOISE, MINE).value == [] for _ in range(200))
+    task, known = CountUsers(**asked()), Remembered(lone)
+    assert all(task.run(known, NOISE, MINE).value == [] for _ in range(200))  # type: ignore[arg-type]
 
 
 KEYED: dict[str, list[Any]] = {

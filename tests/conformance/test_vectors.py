@@ -1,0 +1,67 @@
+"""Every bounded release on both engines: the same integers reach the noise, so the same noise gives the same answer."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from steelyard.bounding import Count, CountUsers, Histogram, Mean, Profile, Quantile, Sum
+from steelyard.mechanisms import observing
+from steelyard.noise import TestNoise
+from steelyard.privacy import users
+from steelyard.tables import Capped, Limits, Quantity, read
+from unit.bounding.remembered import terms
+
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning")
+
+NASTY = [math.nan, math.inf, -math.inf, 1e308, -1e308, None, -0.0, 5e-324]
+VALUES = [*NASTY, *[(i * 37 % 400) / 7 - 20 for i in range(120)]]
+ARROW = pa.table(
+    {
+        "user": pa.array([None if i == 3 else i % 8 for i in range(128)], pa.int64()),
+        "x": pa.array(VALUES, pa.float64()),
+        "k": pa.array([None if i % 31 == 7 else "abc"[i % 3] for i in range(128)]),
+    }
+)
+BY: dict[str, Any] = {"by": "k", "keys": ["a", "c", "z"]}
+TASKS: dict[str, Any] = {
+    "signed sum": Sum("x", epsilon=1, cap=50, lower=-30),
+    "automatic sum": Sum("x", epsilon=1, upper=1000),
+    "sum by key": Sum("x", epsilon=1, cap=50, **BY),
+    "automatic count": Count(epsilon=1, upper=64),
+    "users by key": CountUsers(epsilon=1, max_keys=3, **BY),
+    "mean": Mean("x", epsilon=1, lower=-7, upper=31, cap=4),
+    "histogram": Histogram("x", epsilon=1, edges=[-10, 0, "0.5", 20], cap=3),
+    "quantiles": Quantile("x", epsilon=1, quantile=["0.25", "0.5"], lower=-20, upper=40, resolution=1, cap=3),
+    "profile": Profile("x", epsilon=1, upper=1000),
+    "found users": CountUsers(epsilon=1, by="k", max_keys=3),
+}
+
+
+@pytest.fixture(scope="module")
+def both(spark: Any) -> tuple[Any, Any]:
+    """The same rows on DuckDB and on Spark."""
+    return read(ARROW), read(spark.createDataFrame(ARROW))
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_same_integers_reach_the_noise_on_both_engines(name: str, both: tuple[Any, Any]) -> None:
+    mine = terms(gaussian=name.startswith("found"), aside=name.startswith("found"))
+    answers = []
+    for table in both:
+        with observing() as seen:
+            outcome = TASKS[name].run(table, TestNoise(11), mine)
+        answers.append((seen, outcome))
+    assert answers[0] == answers[1]
+    assert any(value for each in answers[0][0] for value in each.values)
+
+
+def test_found_keys_are_the_same_on_both_engines(both: tuple[Any, Any]) -> None:
+    parts = [Capped(Quantity("x"), 40, "l2"), Capped(Quantity(None), 5)]
+    limits = Limits(max_keys=2, rows_per_key=2, secret=b"sixteen bytes or more")
+    one, two = (table.found_sums_by_key(users("user"), parts, "k", limits) for table in both)
+    assert one == two
+    assert sum(units for units, _ in one.values()) == 2 * 8

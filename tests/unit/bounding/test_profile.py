@@ -1,0 +1,186 @@
+"""Profiles: one unit in one bin, the price of one look, plans that cost nothing, and saving them."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steelyard.bounding import ContributionProfile, Profile, Sum
+from steelyard.bounding.profile import Scale
+from steelyard.errors import ColumnMissing, CurrencyMismatch, InvalidTask, TableError, UnitMismatch
+from steelyard.ledger import open_account
+from steelyard.noise import ExactNoise
+from steelyard.privacy import Currency, Loss, Terms, holdout, rows, users
+from steelyard.release import Release
+from steelyard.session import Session
+from steelyard.tables import Quantity, read
+from unit.bounding.remembered import NoNoise, Remembered, seen_in, terms
+
+USERS = 800
+SIZES = [1 + round(40 * (u / USERS) ** 6) for u in range(USERS)]
+TABLE = read(
+    {
+        "user": [u for u in range(USERS) for _ in range(SIZES[u])],
+        "x": [2.5 for u in range(USERS) for _ in range(SIZES[u])],
+        "name": ["n" for u in range(USERS) for _ in range(SIZES[u])],
+    }
+)
+NOISE, DRAWS = ExactNoise(), 250
+
+
+@pytest.mark.parametrize("gaussian", [False, True])
+@pytest.mark.parametrize("task", [Profile("x", epsilon=1, upper=256), Profile(rows=True, epsilon=1, upper=64)])
+def test_every_bin_is_right_on_average_and_as_noisy_as_predicted(task: Profile, gaussian: bool) -> None:
+    mine, known = terms(gaussian=gaussian), Remembered(TABLE)
+    exact = task.run(TABLE, NoNoise(), mine).value["counts"]
+    assert sum(exact) == USERS
+    draws = [task.run(known, NOISE, mine).value["counts"] for _ in range(DRAWS)]  # type: ignore[arg-type]
+    error = task.predict(mine)
+    errors = [drawn[i] - exact[i] for drawn in draws for i in range(len(exact))]
+    assert abs(statistics.fmean(errors)) < 5 * 1.5 * error.noise / math.sqrt(len(errors))
+    assert 0.9 < statistics.fmean(map(abs, errors)) / error.noise < 1.1
+    assert 0.94 < sum(abs(each) <= error.interval for each in errors) / len(errors) < 0.985
+
+
+@settings(max_examples=60)
+@given(
+    st.fractions(min_value=Fraction(1, 10**6), max_value=10**9),
+    st.one_of(st.none(), st.integers(0, 39).map(lambda k: Fraction(1, 2**k))),
+    st.booleans(),
+    st.integers(-(2**60), 2**60),
+)
+def test_every_total_lies_in_exactly_one_bin_of_a_public_grid(
+    upper: Fraction, share: Fraction | None, signed: bool, total: int
+) -> None:
+    scale = Scale.of_values(upper, None if share is None else upper * share, signed=signed)
+    edges = scale.edges
+    assert list(edges) == sorted(set(edges))
+    assert edges == Scale.of_values(upper, None if share is None else upper * share, signed=signed).edges
+    bins = sum(
+        (a <= total or i == 0) and (total < b or i == len(edges) - 2)
+        for i, (a, b) in enumerate(zip(edges[:-1], edges[1:], strict=True))
+    )
+    assert bins == 1
+    assert edges[-1] - 1 == scale.upper <= upper / scale.step
+
+
+def test_the_mechanism_is_fed_one_count_for_every_bin_and_a_sensitivity_of_one() -> None:
+    task = Profile("x", epsilon=1, upper=256)
+    (seen,) = seen_in(task, TABLE, terms())
+    assert seen.event.parameters["sensitivity"] == 1
+    assert len(seen.values) == len(task.scale.edges) - 1
+    assert list(seen.values) == TABLE.totals_histogram(users("user"), Quantity("x", task.scale.step), task.scale.edges)
+
+
+@pytest.mark.parametrize("gaussian", [False, True])
+def test_the_price_is_one_look_and_plans_are_free(gaussian: bool) -> None:
+    more: dict[str, Any] = {"delta": "1e-6"} if gaussian else {}
+    account = open_account(":memory:", "a", unit=users("user"), epsilon=1, **more)
+    session = Session(TABLE, account)
+    task = Profile("x", epsilon=1, upper=256)
+    assert session.quote(task) == account.terms.cap
+    profile = session.release(task).value
+    assert account.remaining.amount == 0
+    for epsilon in (0.1, 1, 10):
+        best = profile.plan(epsilon, delta=1e-6 if gaussian else None).best
+        assert 0 < best.cap <= 256
+    assert account.spent == account.terms.cap
+
+
+def test_a_plan_predicts_what_the_release_then_says() -> None:
+    profile = ContributionProfile.from_json(Profile("x", epsilon=1, upper=256).run(TABLE, NOISE, terms()).value)
+    best = profile.plan(1).best
+    predicted = Sum("x", epsilon=1, cap=profile).predict(terms())
+    assert predicted is not None
+    assert predicted.noise == pytest.approx(best.noise, rel=1e-3)
+    assert predicted.bias == pytest.approx(best.bias, rel=1e-6, abs=1e-9)
+
+
+def test_what_a_cap_keeps_is_estimated_well() -> None:
+    profile = ContributionProfile.from_json(Profile(rows=True, epsilon=5, upper=64).run(TABLE, NOISE, terms()).value)
+    for cap in (1, 3, 10, 30, 64):
+        truth = sum(min(size, cap) for size in SIZES) / sum(SIZES)
+        assert profile.kept(cap) == pytest.approx(truth, abs=0.08)
+
+
+def test_a_profile_is_saved_and_loaded_and_read_out_of_a_release(tmp_path: Path) -> None:
+    session = Session(TABLE, open_account(":memory:", "a", unit=users("user"), epsilon=1))
+    release = session.release(Profile("x", epsilon=1, upper=256))
+    profile = release.value
+    assert ContributionProfile.load(profile.save(tmp_path / "p.json")) == profile
+    (tmp_path / "release.json").write_text(release.to_json())
+    assert ContributionProfile.load(tmp_path / "release.json") == profile
+    again = Release.from_json(release.to_json())
+    assert ContributionProfile.from_json(again.value) == profile
+    for text in ("", "[]", "{}", "nonsense", json.dumps({"column": "x"})):
+        (tmp_path / "bad.json").write_text(text)
+        with pytest.raises(InvalidTask, match="not a saved profile"):
+            ContributionProfile.load(tmp_path / "bad.json")
+    with pytest.raises(InvalidTask, match="not a saved profile"):
+        ContributionProfile.load(tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"upper": 5}, "looks at a column, or with rows=True"),
+        ({"column": "x", "rows": True, "upper": 5}, "looks at a column, or with rows=True"),
+        ({"column": "x"}, "needs upper="),
+        ({"column": "x", "upper": 0}, "upper"),
+        ({"column": "x", "upper": -5}, "upper"),
+        ({"column": "x", "upper": "1e300"}, "1e200"),
+        ({"column": "x", "upper": 5, "resolution": 6}, "resolution must not be above"),
+        ({"column": "x", "upper": 5, "resolution": "1e-13"}, "nor below"),
+        ({"column": "x", "upper": 5, "resolution": -1}, "resolution"),
+        ({"rows": True, "upper": 2.5}, "whole number of rows"),
+        ({"rows": True, "upper": 2**41}, "whole number of rows"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidTask, match=words):
+        Profile(epsilon=1, **arguments)
+
+
+def test_columns_units_and_currencies_that_do_not_fit_are_refused() -> None:
+    task = Profile("x", epsilon=1, upper=5)
+    with pytest.raises(ColumnMissing, match="y"):
+        Profile("y", epsilon=1, upper=5).check(TABLE, terms())
+    with pytest.raises(TableError, match="string"):
+        Profile("name", epsilon=1, upper=5).check(TABLE, terms())
+    with pytest.raises(UnitMismatch, match="users or rows"):
+        task.check(TABLE, terms(holdout("h")))
+    with pytest.raises(CurrencyMismatch, match="nats"):
+        task.event(TABLE, Terms(users("user"), Loss(Currency.NATS, 10**6)))
+    with pytest.raises(CurrencyMismatch, match="pure"):
+        Profile("x", mu=1, upper=5).event(TABLE, terms())
+    with pytest.raises(InvalidTask, match="epsilon="):
+        Profile("x", upper=5).event(TABLE, terms())
+    assert Profile("x", epsilon=1, upper=5).event(TABLE, terms(rows())) == task.event(TABLE, terms())
+
+
+# Broken twins of the look: each must break one of the laws checked above.
+
+
+def test_a_grid_that_follows_the_rows_is_caught() -> None:
+    def twin(data: list[int]) -> tuple[int, ...]:
+        return Scale.of_rows(Fraction(max(data))).edges
+
+    assert twin([1, 5]) != twin([1, 5, 60])
+    assert Scale.of_rows(Fraction(64)).edges == Scale.of_rows(Fraction(64)).edges
+
+
+def test_a_histogram_of_rows_instead_of_units_is_caught() -> None:
+    edges = Profile("x", epsilon=1, upper=256).scale
+    heavy, light = (read({"user": [1] * n, "x": [2.5] * n}) for n in (30, 1))
+    by_units = [t.totals_histogram(users("user"), Quantity("x", edges.step), edges.edges) for t in (heavy, light)]
+    by_rows = [t.totals_histogram(rows(), Quantity("x", edges.step), edges.edges) for t in (heavy, light)]
+    assert [sum(counts) for counts in by_units] == [1, 1]
+    assert sum(by_rows[0]) == 30  # one user moves it by thirty: not a sensitivity of one
