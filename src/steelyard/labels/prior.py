@@ -22,7 +22,7 @@ from steelyard.ledger import Account, Charge
 from steelyard.mechanisms.histogram import Histogram
 from steelyard.noise import Noise
 from steelyard.noise.grid import whole_grid
-from steelyard.privacy import Event, Neighbours, canonical
+from steelyard.privacy import Event, Neighbours, canonical, exact
 
 from .continuous import Nodes
 from .exact import read_prior
@@ -54,7 +54,7 @@ class Prior:
     def public(cls, given: Any, nodes: Nodes) -> Prior:
         """Public weights, one per node or a mapping from labels to weights."""
         if isinstance(given, Mapping):
-            wanted = {Fraction(str(label)): weight for label, weight in given.items()}
+            wanted = {exact(label, "a label of the prior"): weight for label, weight in given.items()}
             strange = [label for label in wanted if label not in set(nodes.labels)]
             if strange:
                 raise InvalidTask(f"the prior names {len(strange)} label(s) that are no node, such as {strange[0]}.")

@@ -92,6 +92,9 @@ class LabelRandomizer:
             setattr(self, name, value)
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, **({"_collections": {}} if hasattr(self, "_collections") else {})}
+
     def __repr__(self) -> str:
         return f"LabelRandomizer(epsilon={self.epsilon!r}, lower={self.lower!r}, upper={self.upper!r}, method={self.method!r})"
 

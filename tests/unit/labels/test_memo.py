@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,15 @@ def test_the_memo_outlives_the_process(tmp_path: Path) -> None:
     again = LabelRandomizer.load(tmp_path / "m.json", account=Account(budget.location, "labels"))
     assert again.transform(np.zeros(60), ids=np.arange(60)).tolist() == first.tolist()
     assert len(again.transform(np.zeros(5), ids=np.arange(60, 65))) == 5
+    assert str(budget.spent) == "epsilon 1"
+
+
+def test_a_pickled_randomizer_goes_on_with_the_same_collection(tmp_path: Path) -> None:
+    budget = account(tmp_path / "l.db")
+    made = LabelRandomizer(1, 0, 3, account=budget).fit()
+    first = made.transform(np.arange(60) % 4, ids=np.arange(60))
+    again = pickle.loads(pickle.dumps(made))  # noqa: S301
+    assert again.transform(np.zeros(60), ids=np.arange(60)).tolist() == first.tolist()
     assert str(budget.spent) == "epsilon 1"
 
 

@@ -189,7 +189,7 @@ def test_missing_labels_are_refused_before_a_charge_or_counted_as_declared() -> 
     [
         {"epsilon": 0}, {"epsilon": -1}, {"epsilon": math.nan}, {"epsilon": 100}, {"method": "magic"},
         {"lower": 3}, {"prior": "secret"}, {"prior": [1, 2]}, {"prior": [1, -1, 1, 1]}, {"prior": [0, 0, 0, 0]},
-        {"prior": {7: 1}}, {"nodes": 1}, {"nodes": 10**7}, {"missing": 9}, {"loss": "hinge"}, {"loss": "absolute"},
+        {"prior": {7: 1}}, {"prior": {"x": 1}}, {"nodes": 1}, {"nodes": 10**7}, {"missing": 9}, {"loss": "hinge"}, {"loss": "absolute"},
         {"prior": "private"},
     ],
 )  # fmt: skip
