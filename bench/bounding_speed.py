@@ -100,7 +100,7 @@ def opendp(path: str) -> Callable[[], object]:
             .truncate_per_group(ROWS_PER_KEY, by=["key"])
             .truncate_num_groups(MAX_KEYS, by=["key"], keep="first")
             .group_by("key")
-            .agg(dp.len(signed=True), pl.col("amount").fill_nan(0.0).fill_null(0.0).dp.sum((0.0, LARGEST)))
+            .agg(dp.len(signed=True), pl.col("amount").fill_nan(0.0).fill_null(0.0).dp.sum((0.0, LARGEST)))  # type: ignore[attr-defined]
             .with_keys(pl.LazyFrame({"key": KEYS}))
         )
         return query.release().collect()
@@ -110,7 +110,7 @@ def opendp(path: str) -> Callable[[], object]:
 
 def pipelinedp(path: str) -> Callable[[], object]:
     """PipelineDP on its local backend."""
-    import pipeline_dp
+    import pipeline_dp  # type: ignore[import-not-found]
     import pyarrow.parquet as pq
 
     def work() -> object:
@@ -294,13 +294,14 @@ def main() -> None:
     chosen = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory(prefix="steelyard-bench-") as name:
-        folder, rows = Path(name), lambda millions: round(millions * 10**6 * chosen.scale)
+        folder = Path(name)
+        five, twenty, fifty, most = (round(millions * 10**6 * chosen.scale) for millions in (5, 20, 50, 200))
         if chosen.only in (None, "peers"):
-            peers(folder, chosen.peer_python, chosen.runs, rows(5))
+            peers(folder, chosen.peer_python, chosen.runs, five)
         if chosen.only in (None, "group"):
-            group(folder, chosen.runs, rows(20))
+            group(folder, chosen.runs, twenty)
         if chosen.only in (None, "memory"):
-            memory(folder, [rows(5), rows(20), rows(50), *([rows(200)] if chosen.huge else [])])
+            memory(folder, [five, twenty, fifty, *([most] if chosen.huge else [])])
 
 
 if __name__ == "__main__":

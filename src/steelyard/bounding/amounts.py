@@ -106,11 +106,28 @@ def noise_error(mechanism: Noisy, step: Fraction, bias: float | None = None) -> 
     """The error the noise alone brings, known before anything is spent."""
     if isinstance(mechanism, Staircase):
         return Error(mechanism.mean_size() * float(step), mechanism.within(0.95) * float(step), bias)
-    if isinstance(mechanism, Gaussian):
-        sigma = float(mechanism.sigma * step)
-        return Error(sigma * math.sqrt(2 / math.pi), _NORMAL_95 * sigma, bias)
-    scale = float(mechanism.scale * step)
-    return Error(scale, scale * math.log(20), bias)
+    mean, within = normal_size(mechanism.sigma) if isinstance(mechanism, Gaussian) else laplace_size(mechanism.scale)
+    return Error(mean * float(step), within * float(step), bias)
+
+
+def laplace_size(scale: Fraction) -> tuple[float, float]:
+    """The mean size of discrete Laplace noise, and the whole number it stays within in 95 of 100 draws.
+
+    P[|X| > k] = 2 r^(k+1) / (1 + r) with r = exp(-1/scale).
+
+    >>> laplace_size(Fraction(1000))[1], laplace_size(Fraction(1))[1], laplace_size(Fraction(1, 9))[1]
+    (2996, 3, 0)
+    """
+    b = float(scale)
+    r = math.exp(-1 / b)
+    return 2 * r / -math.expm1(-2 / b), max(0, math.ceil(b * math.log(40 / (1 + r)) - 1))
+
+
+def normal_size(sigma: Fraction) -> tuple[float, float]:
+    """The mean size of rounded normal noise, and the whole number it stays within in 95 of 100 draws."""
+    s = float(sigma)
+    tails = [math.erfc((k + 0.5) / s / math.sqrt(2)) for k in range(64)] if s < 5 else []
+    return math.fsum(tails) if tails else s * math.sqrt(2 / math.pi), max(0, math.ceil(_NORMAL_95 * s - 0.5))
 
 
 def sigma_for(squared_sensitivity: int, cost: int) -> Fraction:

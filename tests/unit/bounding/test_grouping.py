@@ -49,7 +49,8 @@ def test_totals_by_key_are_as_good_as_they_say(task: Any, truth: Any, gaussian: 
 
 @pytest.mark.parametrize("gaussian", [False, True])
 def test_a_count_of_users_is_right_on_average(gaussian: bool) -> None:
-    task, mine, known = CountUsers(epsilon=1), terms(gaussian=gaussian), Remembered(TABLE)
+    task, mine = CountUsers(epsilon=1), terms(gaussian=gaussian)
+    known: Any = Remembered(TABLE)
     values = [task.run(known, NOISE, mine).value for _ in range(DRAWS)]
     noise = task.predict(mine).noise
     assert abs(statistics.fmean(values) - 300) < 5 * 1.5 * noise / math.sqrt(DRAWS)

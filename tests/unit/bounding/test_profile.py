@@ -6,6 +6,7 @@ import json
 import math
 import statistics
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,7 @@ def test_every_total_lies_in_exactly_one_bin_of_a_public_grid(
     assert list(edges) == sorted(set(edges))
     assert edges == Scale.of_values(upper, None if share is None else upper * share, signed=signed).edges
     bins = sum(
-        (a <= total or i == 0) and (total < b or i == len(edges) - 2)
-        for i, (a, b) in enumerate(zip(edges[:-1], edges[1:], strict=True))
+        (a <= total or i == 0) and (total < b or i == len(edges) - 2) for i, (a, b) in enumerate(pairwise(edges))
     )
     assert bins == 1
     assert edges[-1] - 1 == scale.upper <= upper / scale.step

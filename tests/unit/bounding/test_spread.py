@@ -89,7 +89,7 @@ def test_no_rows_at_all_give_the_middle_and_an_honest_error() -> None:
 
 @pytest.mark.parametrize("gaussian", [False, True])
 def test_a_histogram_is_right_in_every_bin(gaussian: bool) -> None:
-    edges = [0, 10, "25.5", 60, 90]
+    edges: list[Any] = [0, 10, "25.5", 60, 90]
     task, mine = Histogram("x", epsilon=1, edges=edges, cap=3), terms(gaussian=gaussian)
     sharp = [0.0, 10.0, 25.5, 60.0, 90.0]
     # the ends catch what lies outside; rows without a value are nowhere
@@ -167,7 +167,7 @@ def test_a_real_release_says_the_same_as_a_run() -> None:
         (lambda: Mean("x", epsilon=1, upper="1e-250", cap=1), "1e-200"),
         (lambda: Mean("x", epsilon=1, upper=math.inf, cap=1), "upper"),
         (lambda: Mean("x", epsilon=1, cap=0), "cap must be a whole number"),
-        (lambda: Mean("x", epsilon=1, cap=1.5), "cap must be a whole number"),
+        (lambda: Mean("x", epsilon=1, cap=1.5), "cap must be a whole number"),  # type: ignore[arg-type]
         (lambda: Mean("x", epsilon=1, cap=True), "cap must be a whole number"),
         (lambda: Mean("x", epsilon=1, cap=2**31), "cap must be a whole number"),
         (lambda: Mean("x", epsilon=-1, cap=1), "epsilon"),

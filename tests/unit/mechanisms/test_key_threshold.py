@@ -68,7 +68,7 @@ class IgnoresMaxKeys(KeyThreshold):
     """Broken twin: the threshold is that of a unit with a single key."""
 
     @property
-    def threshold(self) -> int:  # type: ignore[override]
+    def threshold(self) -> int:
         return KeyThreshold(1, self.sigma, self.failure).threshold
 
 
@@ -84,7 +84,7 @@ class ForgetsTheUnitItself(KeyThreshold):
     """Broken twin: the noise alone must not reach the threshold, but the count begins at one."""
 
     @property
-    def threshold(self) -> int:  # type: ignore[override]
+    def threshold(self) -> int:
         return KeyThreshold(self.max_keys, self.sigma, self.failure).threshold - 1
 
 
