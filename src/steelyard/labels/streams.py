@@ -38,7 +38,7 @@ class LabelFile:
         import pyarrow.parquet
 
         try:
-            self._file = pyarrow.parquet.ParquetFile(source)
+            self._file = pyarrow.parquet.ParquetFile(source, pre_buffer=False)  # a buffer would hold the whole file
         except (OSError, pyarrow.ArrowException):
             raise TableError(f"{os.fspath(source)} cannot be opened as a Parquet file.") from None
         self.column, self.ids, self.schema = column, ids, self._file.schema_arrow

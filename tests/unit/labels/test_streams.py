@@ -114,3 +114,24 @@ def test_a_file_damaged_in_the_middle_gives_one_message_and_no_file(tmp_path: Pa
     assert str(refusal.value) == streams.FAILED
     assert refusal.value.__context__ is None
     assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
+
+
+def most_held(file: LabelFile) -> int:
+    """The most bytes Arrow held while the file was read from end to end."""
+    before, most = pa.total_allocated_bytes(), 0
+    for _ in file.batches():
+        most = max(most, pa.total_allocated_bytes() - before)
+    return most
+
+
+def test_a_file_is_never_held_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "BATCH", 20_000)
+    rng = np.random.default_rng(1)
+    table = pa.table({"spend": rng.random(1_000_000), "x": rng.random(1_000_000)})
+    pq.write_table(table, tmp_path / "in.parquet", row_group_size=50_000, use_dictionary=False)
+    del table
+    size = (tmp_path / "in.parquet").stat().st_size
+    assert most_held(LabelFile(tmp_path / "in.parquet", "spend")) < size / 3
+    twin = LabelFile(tmp_path / "in.parquet", "spend")
+    twin._file = pq.ParquetFile(tmp_path / "in.parquet", pre_buffer=True)
+    assert most_held(twin) > size / 3
