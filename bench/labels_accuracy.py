@@ -143,13 +143,14 @@ def downstream(epsilons: tuple[float, ...], seeds: int, size: int, models: dict[
                     predicted = model(X, noisy(method, epsilon, y, seed), tests)
                     losses[method].append(float(np.mean((predicted - truth) ** 2)))
             means = {method: float(np.mean(found)) for method, found in losses.items()}
-            best = min(value for method, value in means.items() if method != "clean")
+            best = min((m for m in methods if m != "clean"), key=lambda m: means[m])
             spread = {m: float(np.std(found) / math.sqrt(len(found))) for m, found in losses.items()}
             cells = "  ".join(f"{m} {means[m]:.1f} ± {spread[m]:.1f}" for m in methods)
-            print(
-                f"eps {epsilon:<5g} {cells}  auto is {100 * (means['auto'] / best - 1):.2f} % above the best",
-                flush=True,
+            apart = np.array(losses["auto"]) - np.array(losses[best])  # paired: the same records in every seed
+            told = (
+                f"{apart.mean():+.1f} ± {apart.std() / math.sqrt(seeds):.1f}, {100 * apart.mean() / means[best]:.2f} %"
             )
+            print(f"eps {epsilon:<5g} {cells}  auto against {best}: {told}", flush=True)
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ import json
 import math
 import warnings
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -282,6 +283,12 @@ def test_the_chart_is_drawn() -> None:
     made = LabelRandomizer(2, 0, 5, prior=[9, 1, 1, 1, 1, 1]).fit()
     assert made.chart().svg().startswith("<svg")
     assert draw_errors(made.mechanism_, "unbiased").svg().startswith("<svg")
+
+
+def test_the_room_hands_out_its_names_when_they_are_first_used() -> None:
+    room = import_module("steelyard.labels")
+    assert room.LabelRandomizer is LabelRandomizer
+    assert all(getattr(room, name) for name in dir(room) if not name.startswith("_"))
 
 
 def test_the_event_is_for_a_changed_label() -> None:
