@@ -33,7 +33,7 @@ from steelyard.mechanisms import (
     LaplacePath,
     Staircase,
 )
-from steelyard.privacy import Loss, Neighbours, Terms, Unit, rows, users
+from steelyard.privacy import ATTO, Loss, Neighbours, Terms, Unit, rows, users
 
 SAMPLES = 400_000
 _QUICK = 40_000
@@ -63,6 +63,14 @@ def gaussian(unit: Unit) -> Terms:
     """The terms of a Gaussian account."""
     epsilon, delta = Fraction(8), Fraction(1, 10**6)
     return Terms(unit, mu_cap(epsilon, delta), epsilon, delta)
+
+
+def set_aside(unit: Unit) -> Terms:
+    """The terms of a Gaussian account that sets a tenth of its delta aside for steps that may fail."""
+    terms = gaussian(unit)
+    spare = terms.delta / 10
+    cap = replace(mu_cap(Fraction(8), terms.delta - spare), delta=int(spare * ATTO))
+    return replace(terms, cap=cap)
 
 
 def mechanisms() -> dict[str, Item]:
@@ -117,6 +125,8 @@ def tasks() -> dict[str, Item]:
         "profile-rows": Item(Profile(rows=True, mu="0.3", upper=64), gaussian(who), whole),
         "count-users": Item(CountUsers(epsilon="1"), pure(who), whole),
         "count-users-keys": Item(CountUsers(epsilon="1", max_keys=2, **grouped), gaussian(who), placed),
+        "count-users-found": Item(CountUsers(epsilon="4", by="land", max_keys=2), set_aside(who), placed),
+        "sum-found": Item(Sum("amount", epsilon="4", cap=10, by="land", max_keys=1), set_aside(who), placed),
         "mean": Item(Mean("amount", epsilon="1", lower=-50, upper=10, cap=3), pure(who), amounts),
         "mean-gaussian": Item(Mean("amount", mu="0.4", lower=5, upper=9), gaussian(each), amounts),
         "quantile": Item(Quantile("amount", epsilon="1", lower=-5, upper=100, cap=3), pure(who), amounts),
