@@ -146,13 +146,13 @@ class LabelRandomizer:
         names = None if ids is None else digests(ids)
         if names is not None and len(names) != len(values):
             raise InvalidTask(f"there are {len(names)} ids for {len(values)} labels.")
-        return like(y, self.open_pass(key, records=names is not None, size=len(values)).noisy(values, names))
+        return like(y, self._open_pass(key, records=names is not None, size=len(values)).noisy(values, names))
 
     def fit_transform(self, y: Any, ids: Any = None, *, key: str | None = None) -> Any:
         """``fit``, then ``transform``."""
         return self.fit(y, key=key).transform(y, ids, key=key)
 
-    def open_pass(self, key: str | None = None, *, records: bool = False, size: int | None = None) -> Pass:
+    def _open_pass(self, key: str | None = None, *, records: bool = False, size: int | None = None) -> Pass:
         """Pay for a pass over records; every batch of it is then drawn for nothing more."""
         self._fitted()
         if records and key in self._collections:
@@ -165,7 +165,7 @@ class LabelRandomizer:
         )
         self._spent(self.applied_.event)
         if not records:
-            return Pass(self.applied_, self._noise, charge if key is not None else None)
+            return Pass(self.applied_, self._noise, charge if key is not None else None, left=size or 0)
         kept = self._collections[key] = Pass(self.applied_, self._noise, None, Memo(charge))
         return kept
 
@@ -269,10 +269,15 @@ class LabelRandomizer:
 
 
 class Pass:
-    """A paid pass over records: of one charge, however many batches it comes in."""
+    """A paid pass over records: of one charge, however many batches it comes in.
 
-    def __init__(self, applied: Applied, noise: Noise, charge: Any = None, memo: Memo | None = None) -> None:
-        self._applied, self._noise, self._charge, self._memo = applied, noise, charge, memo
+    Only for code that brings each record once: without ids nothing here could tell a record that comes again.
+    """
+
+    def __init__(
+        self, applied: Applied, noise: Noise, charge: Any = None, memo: Memo | None = None, left: int = 0
+    ) -> None:
+        self._applied, self._noise, self._charge, self._memo, self._left = applied, noise, charge, memo, left
 
     def noisy(self, y: Floats, keys: NDArray[np.bytes_] | None = None) -> Floats:
         """The noisy labels of one batch of records that were not in an earlier batch, or are known by their keys."""
@@ -281,6 +286,9 @@ class Pass:
             if keys is None:
                 raise OurBug("a pass with a memo needs the records' keys.")
             return applied.values[self._memo.outputs(keys, lambda new: applied.draw(y[new], noise))]
+        self._left -= len(y)
+        if self._left < 0:
+            raise OurBug("a pass was asked for more labels than it was paid for.")
         if self._charge is None:
             return applied.noisy(y, noise)
         held = self._charge.answer

@@ -92,7 +92,7 @@ def randomize_parquet(
         raise InvalidTask("a key names a collection of records, which needs ids.")
     if Path(target).exists():
         raise InvalidTask(f"{os.fspath(target)} exists; noisy labels are not written over anything.")
-    paid = randomizer.open_pass(key, records=ids is not None)
+    paid = randomizer._open_pass(key, records=ids is not None, size=file.rows)
     part = Path(f"{os.fspath(target)}.part")
     try:
         with suppress(Exception):  # law 4: what goes wrong from here on may depend on a label

@@ -88,9 +88,9 @@ def test_other_mechanisms_and_other_collections_are_other_charges() -> None:
 def test_two_handles_that_race_deliver_one_answer() -> None:
     budget = account()
     made = LabelRandomizer(1, 0, 3, account=budget).fit()
-    first, second = made.open_pass(records=True), None
+    first, second = made._open_pass(records=True), None
     made._collections.clear()
-    second = made.open_pass(records=True)
+    second = made._open_pass(records=True)
     keys, y = digests(list(range(500))), np.full(500, 2.0)
     here, there = first.noisy(y[:300], keys[:300]), second.noisy(y[200:], keys[200:])
     assert here[200:].tolist() == there[:100].tolist()

@@ -14,7 +14,15 @@ import numpy as np
 import pytest
 
 from steelyard.accounting.prices import price
-from steelyard.errors import BudgetExceeded, InsecureNoise, InvalidTask, KeyConflict, NeighbourMismatch, UnitMismatch
+from steelyard.errors import (
+    BudgetExceeded,
+    InsecureNoise,
+    InvalidTask,
+    KeyConflict,
+    NeighbourMismatch,
+    OurBug,
+    UnitMismatch,
+)
 from steelyard.labels.applied import Applied
 from steelyard.labels.classic import two_point
 from steelyard.labels.continuous import COIN, Nodes
@@ -117,6 +125,13 @@ def test_each_pass_is_charged_and_the_default_account_pays_for_one() -> None:
     assert "in memory" in made.note_
     with pytest.raises(BudgetExceeded):
         made.transform([1, 2])
+
+
+def test_a_pass_draws_no_more_labels_than_it_was_paid_for() -> None:
+    paid = LabelRandomizer(1, 0, 3).fit()._open_pass(size=3)
+    paid.noisy(np.zeros(2))
+    with pytest.raises(OurBug):
+        paid.noisy(np.zeros(2))
 
 
 def test_a_refused_pass_draws_nothing() -> None:
