@@ -19,7 +19,7 @@ from .randomizer import LabelRandomizer
 
 try:
     from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
-    from sklearn.utils import get_tags
+    from sklearn.utils import check_consistent_length, get_tags
     from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 except ImportError:
     raise EngineMissing("scikit-learn is not installed.", install="pip install scikit-learn") from None
@@ -83,8 +83,7 @@ class LabelPrivateRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator): 
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         labels = column_or_1d(check_array(y, ensure_2d=False, dtype="numeric", input_name="y"), warn=True)
         estimator = clone(self.estimator)
-        if len(labels) != _length(X):
-            raise ValueError(f"X has {_length(X)} rows and y has {len(labels)}.")
+        check_consistent_length(X, labels)
         noisy = randomizer.fit_transform(labels.astype(np.float64))
         self.randomizer_, self.guarantee_, self.note_ = randomizer, randomizer.guarantee_, randomizer.note_
         self.estimator_ = estimator.fit(X, noisy, **fit_params)
@@ -115,7 +114,3 @@ class LabelPrivateRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator): 
         tags.non_deterministic = True
         tags.regressor_tags.poor_score = True
         return tags
-
-
-def _length(X: Any) -> int:
-    return int(X.shape[0]) if hasattr(X, "shape") and len(X.shape) else len(X)
