@@ -19,6 +19,9 @@ _HOMES = {
     "GradualSum": "bounding",
     "Guarantee": "privacy",
     "Histogram": "bounding",
+    "LabelPrivateRegressor": "labels",
+    "LabelRandomizer": "labels",
+    "Ledger": "ledger",
     "Loss": "privacy",
     "Mean": "bounding",
     "Profile": "bounding",
@@ -30,7 +33,7 @@ _HOMES = {
     "audit": "",
     "errors": "",
     "holdout": "privacy",
-    "labels": "privacy",
+    "labels": "",
     "open_account": "ledger",
     "read": "tables",
     "rows": "privacy",
@@ -64,7 +67,10 @@ if TYPE_CHECKING:
     from steelyard.bounding import Profile as Profile
     from steelyard.bounding import Quantile as Quantile
     from steelyard.bounding import Sum as Sum
+    from steelyard.labels.randomizer import LabelRandomizer as LabelRandomizer
+    from steelyard.labels.regressor import LabelPrivateRegressor as LabelPrivateRegressor
     from steelyard.ledger import Account as Account
+    from steelyard.ledger import Ledger as Ledger
     from steelyard.ledger import open_account as open_account
     from steelyard.privacy import Currency as Currency
     from steelyard.privacy import Guarantee as Guarantee

@@ -22,7 +22,7 @@ try:
     from sklearn.utils import check_consistent_length, get_tags
     from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 except ImportError:
-    raise EngineMissing("scikit-learn is not installed.", install="pip install scikit-learn") from None
+    raise EngineMissing("scikit-learn is not installed.", install="pip install 'steelyard[sklearn]'") from None
 
 _BENT = {"absolute_error", "mae", "l1", "quantile", "pinball", "huber", "epsilon_insensitive",
          "squared_epsilon_insensitive", "friedman_absolute", "absolute", "fair", "mape"}  # fmt: skip
