@@ -62,8 +62,14 @@ def steelyard_auto(path: str) -> Callable[[], object]:
 
     session = _session(path)
     return lambda: (
-        session.release(sy.Sum("amount", epsilon="0.5", upper=10**5, by="key", keys=KEYS)),
-        session.release(sy.Count(epsilon="0.5", upper=10**4, by="key", keys=KEYS)),
+        session.release(
+            sy.Together(
+                [
+                    sy.Sum("amount", epsilon="0.5", upper=10**5, by="key", keys=KEYS),
+                    sy.Count(epsilon="0.5", upper=10**4, by="key", keys=KEYS),
+                ]
+            )
+        ),
     )
 
 
@@ -75,8 +81,14 @@ def steelyard_sampled(path: str) -> Callable[[], object]:
     limits: dict[str, Any] = {"by": "key", "keys": KEYS, "max_keys": MAX_KEYS, "rows_per_key": ROWS_PER_KEY}
     rows = MAX_KEYS * ROWS_PER_KEY
     return lambda: (
-        session.release(sy.Sum("amount", epsilon="0.5", cap=rows * LARGEST, **limits)),
-        session.release(sy.Count(epsilon="0.5", cap=rows, **limits)),
+        session.release(
+            sy.Together(
+                [
+                    sy.Sum("amount", epsilon="0.5", cap=rows * LARGEST, **limits),
+                    sy.Count(epsilon="0.5", cap=rows, **limits),
+                ]
+            )
+        ),
     )
 
 

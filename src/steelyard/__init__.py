@@ -29,6 +29,7 @@ _HOMES = {
     "Release": "release",
     "Session": "session",
     "Sum": "bounding",
+    "Together": "bounding",
     "Unit": "privacy",
     "audit": "",
     "errors": "",
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from steelyard.bounding import Profile as Profile
     from steelyard.bounding import Quantile as Quantile
     from steelyard.bounding import Sum as Sum
+    from steelyard.bounding import Together as Together
     from steelyard.labels.randomizer import LabelRandomizer as LabelRandomizer
     from steelyard.labels.regressor import LabelPrivateRegressor as LabelPrivateRegressor
     from steelyard.ledger import Account as Account

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -141,6 +141,8 @@ def plain(value: Any) -> Any:
     """A value as JSON: nouns by their own ``to_json``, exact numbers as text."""
     if hasattr(value, "to_json"):
         return value.to_json()
+    if is_dataclass(value):
+        return request_of(value)
     if isinstance(value, Fraction | Decimal):
         return str(value)
     if isinstance(value, dict):

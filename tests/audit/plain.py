@@ -7,7 +7,7 @@ from typing import Any
 
 from steelyard.errors import ColumnMissing
 from steelyard.privacy import Unit
-from steelyard.tables import Quantity
+from steelyard.tables import Bounded, Quantity
 
 
 class PlainTable:
@@ -41,6 +41,9 @@ class PlainTable:
 
     def capped_sum(self, unit: Unit, quantity: Quantity, lower: int, upper: int) -> int:
         return sum(max(lower, min(upper, total)) for total in self.totals(unit, quantity))
+
+    def capped_totals(self, unit: Unit, parts: Sequence[Bounded]) -> list[int]:
+        return [self.capped_sum(unit, part.quantity, part.lower, part.upper) for part in parts]
 
     def groups(self, unit: Unit, by: str, keys: Sequence[Any]) -> dict[Any, int]:
         """Units per key, each unit counted under its first key only (by the order of ``keys``)."""

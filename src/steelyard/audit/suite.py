@@ -18,7 +18,7 @@ from steelyard.accounting.gaussian import mu_cap
 from steelyard.audit.corpus import Pool, decimals, floats, integers, texts
 from steelyard.audit.subjects import audit
 from steelyard.audit.verdict import Verdict
-from steelyard.bounding import Count, CountUsers, Mean, Profile, Quantile, Sum
+from steelyard.bounding import Count, CountUsers, Mean, Profile, Quantile, Sum, Together
 from steelyard.bounding import Histogram as ValueHistogram
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import (
@@ -127,6 +127,11 @@ def tasks() -> dict[str, Item]:
         "count-users-keys": Item(CountUsers(epsilon="1", max_keys=2, **grouped), gaussian(who), placed),
         "count-users-found": Item(CountUsers(epsilon="4", by="land", max_keys=2), set_aside(who), placed),
         "sum-found": Item(Sum("amount", epsilon="4", cap=10, by="land", max_keys=1), set_aside(who), placed),
+        "together": Item(
+            Together([Sum("amount", epsilon="1", cap=10, **grouped), Count(epsilon="0.5", upper=50, **grouped)]),
+            pure(who),
+            placed,
+        ),
         "mean": Item(Mean("amount", epsilon="1", lower=-50, upper=10, cap=3), pure(who), amounts),
         "mean-gaussian": Item(Mean("amount", mu="0.4", lower=5, upper=9), gaussian(each), amounts),
         "quantile": Item(Quantile("amount", epsilon="1", lower=-5, upper=100, cap=3), pure(who), amounts),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from steelyard.bounding.gradual import GradualSum
 from steelyard.bounding.profile import ContributionProfile, Profile
 from steelyard.bounding.spread import Histogram, Mean, Quantile
+from steelyard.bounding.together import Together
 from steelyard.bounding.totals import Count, CountUsers, Sum
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ __all__ = [
     "Profile",
     "Quantile",
     "Sum",
+    "Together",
 ]
 _BIAS = ("bias_bounds", "corollary_terms", "heavy_users", "kept_rows", "kept_share_below")
 _THEORY = ("Tradeoff", "bound_cap", "capped_sum", "error_bound", "expected_error", "optimal_cap", "tradeoff")

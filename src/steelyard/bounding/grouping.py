@@ -7,15 +7,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
-from steelyard.bounding.amounts import Amount
 from steelyard.errors import InvalidTask
 from steelyard.privacy import Unit
-from steelyard.tables import Capped, Limits, Quantity, Table
+from steelyard.tables import Bounded, Capped, Limits, Table
 
 _MOST = 2**22
 _KINDS = (str, int, float, Decimal, date)
+
+
+class Asked(Protocol):
+    """A total whose bounds are fixed."""
+
+    @property
+    def bounded(self) -> Bounded:
+        """The question for one total."""
+
+    @property
+    def capped(self) -> Capped:
+        """The question for totals by key."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +66,12 @@ class Grouping:
         if self.by is not None:
             table.require_keys(self.by, self.keys or ())
 
-    def totals(self, table: Table, unit: Unit, quantity: Quantity, amount: Amount, norm: str) -> list[int]:
-        """The bounded integer totals, one per key; one unit moves them by ``amount.sensitivity`` at most, in the norm."""
+    def totals(self, table: Table, unit: Unit, asked: Sequence[Asked]) -> list[list[int]]:
+        """The bounded integers of several totals in one pass over the rows: for each, one integer per key, or one."""
         if self.by is None or self.keys is None:
-            return [table.capped_sum(unit, quantity, amount.lower, amount.upper)]
+            return [[total] for total in table.capped_totals(unit, [each.bounded for each in asked])]
         limits = Limits(self.max_keys, self.rows_per_key)
-        return table.sums_by_key(unit, [Capped(quantity, amount.upper, norm)], self.by, self.keys, limits)[0]
+        return table.sums_by_key(unit, [each.capped for each in asked], self.by, self.keys, limits)
 
     @property
     def found(self) -> bool:

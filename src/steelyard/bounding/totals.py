@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from steelyard.accounting.prices import composed
-from steelyard.bounding.amounts import Amount, Spend, check_unit, noise_error, norm_of, sigma_for
+from steelyard.bounding.amounts import Spend, check_unit, noise_error, sigma_for
 from steelyard.bounding.caps import Cap, CapRule
-from steelyard.bounding.found import SHARE, FoundKeys
+from steelyard.bounding.found import FoundKeys
 from steelyard.bounding.grouping import Grouping, labelled
+from steelyard.bounding.request import Request
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
-from steelyard.privacy import MICRO, Event, Neighbours, Number, Terms, exact, positive
+from steelyard.privacy import Event, Neighbours, Number, Terms, exact, positive
 from steelyard.release import Error, Outcome
 from steelyard.tables import Capped, Limits, Quantity, Table
 
@@ -67,20 +67,23 @@ class Sum:
 
     def event(self, table: Table, terms: Terms) -> Event:
         """The choice of the cap, if it is private, and one noisy vector."""
-        return event_of(self._rule, self._grouping, Spend.read(self.epsilon, self.mu, terms), terms)
+        return self.request(terms).event
 
     def predict(self, terms: Terms) -> Error | None:
         """The error to expect, before anything is spent; ``None`` where it depends on a cap not yet chosen."""
-        return predict(self._rule, self._grouping, Spend.read(self.epsilon, self.mu, terms), terms)
+        return self.request(terms).predict()
 
     def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
         """Bound, sum, noise."""
-        spend = Spend.read(self.epsilon, self.mu, terms)
-        return total(table, noise, terms, self.column, self._rule, self._grouping, spend)
+        return self.request(terms).run(table, noise)
 
     def present(self, value: Any) -> Any:
         """A number, or a dictionary by key."""
         return self._grouping.present(value)
+
+    def request(self, terms: Terms) -> Request:
+        """Everything that is known before a row is read."""
+        return Request(self.column, self._rule, self._grouping, Spend.read(self.epsilon, self.mu, terms), terms)
 
     @property
     def _grouping(self) -> Grouping:
@@ -121,20 +124,23 @@ class Count:
 
     def event(self, table: Table, terms: Terms) -> Event:
         """The choice of the cap, if it is private, and one noisy vector."""
-        return event_of(self._rule(terms), self._grouping, Spend.read(self.epsilon, self.mu, terms), terms)
+        return self.request(terms).event
 
     def predict(self, terms: Terms) -> Error | None:
         """The error to expect, before anything is spent; ``None`` where it depends on a cap not yet chosen."""
-        return predict(self._rule(terms), self._grouping, Spend.read(self.epsilon, self.mu, terms), terms)
+        return self.request(terms).predict()
 
     def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
         """Bound, count, noise; a count is rounded to whole rows after the noise."""
-        spend = Spend.read(self.epsilon, self.mu, terms)
-        return total(table, noise, terms, None, self._rule(terms), self._grouping, spend)
+        return self.request(terms).run(table, noise)
 
     def present(self, value: Any) -> Any:
         """A number, or a dictionary by key."""
         return self._grouping.present(value)
+
+    def request(self, terms: Terms) -> Request:
+        """Everything that is known before a row is read."""
+        return Request(None, self._rule(terms), self._grouping, Spend.read(self.epsilon, self.mu, terms), terms)
 
     @property
     def _grouping(self) -> Grouping:
@@ -212,51 +218,6 @@ class CountUsers:
         if not spend.gaussian:
             return spend.mechanism(keys)
         return Gaussian(None, sigma_for(keys, spend.micro**2), Neighbours.ADD_REMOVE, keys)
-
-
-def shares(grouping: Grouping, spend: Spend, terms: Terms) -> tuple[FoundKeys | None, Spend]:
-    """How the keys are found, where they must be, and what is left for the totals."""
-    if grouping.by is None or not grouping.found:
-        return None, spend
-    look, rest = spend.split(SHARE)
-    return FoundKeys.plan(grouping.by, grouping.max_keys or 1, grouping.rows_per_key, look, terms), rest
-
-
-def event_of(rule: CapRule, grouping: Grouping, spend: Spend, terms: Terms) -> Event:
-    """Everything that will be noised, at its full price."""
-    found, rest = shares(grouping, spend, terms)
-    return rule.event(rest) if found is None else composed(found.threshold.event, rule.event(rest))
-
-
-def total(
-    table: Table, noise: Noise, terms: Terms, column: str | None, rule: CapRule, grouping: Grouping, spend: Spend
-) -> Outcome:
-    """Find the bounds, sum what is inside them, and noise it: the common work of every total."""
-    found, rest = shares(grouping, spend, terms)
-    bounds = rule.bounds(table, terms, column, rest, noise)
-    _, share = rule.parts(rest)
-    amount, mechanism = Amount.of_values(bounds.lower, bounds.upper, share), rule.mechanism(share)
-    quantity, norm = Quantity(column, amount.step), norm_of(mechanism)
-    if found is None:
-        keys, totals = grouping.keys, grouping.totals(table, terms.unit, quantity, amount, norm)
-    else:
-        shown = found.look(table, terms, Capped(quantity, amount.upper, norm), noise)
-        keys, totals = tuple(shown), [exact_total for _, exact_total in shown.values()]
-    values = [amount.back(noised) for noised in mechanism.release(totals, noise)]
-    told = [round(value) for value in values] if column is None else values
-    point = {"cap": float(bounds.upper), "lower": float(bounds.lower), "spent_on_noise": share.micro / MICRO}
-    error = noise_error(mechanism, amount.step, bounds.bias)
-    return Outcome(told[0] if keys is None else labelled(keys, told), error, point)
-
-
-def predict(rule: CapRule, grouping: Grouping, spend: Spend, terms: Terms) -> Error | None:
-    """The error of a total whose bounds are known in advance."""
-    _, rest = shares(grouping, spend, terms)
-    bounds = rule.fixed(rest)
-    if bounds is None:
-        return None
-    step = Amount.of_values(bounds.lower, bounds.upper, rest).step
-    return noise_error(rule.mechanism(rest), step, bounds.bias)
 
 
 def normalize(task: Any, *numbers: str) -> None:
