@@ -158,9 +158,10 @@ def _verify(args: argparse.Namespace) -> Answer:
 
 
 def _charge(data: dict[str, Any], ledger: str) -> list[str]:
+    from steelyard.labels.saved import first_part
     from steelyard.ledger import Ledger, Receipt
 
-    receipt = data.get("prior", {}).get("receipt")
+    receipt = first_part(data).get("prior", {}).get("receipt")
     if receipt is None:
         return ["there is no charge to look for: the prior was not bought"]
     return list(Ledger(ledger).verify(receipts=[Receipt.from_json(receipt)]).findings)

@@ -37,12 +37,16 @@ class Applied:
     missing: float | None = None
 
     @cached_property
+    def ratio(self) -> Fraction:
+        """The largest ratio of two weights of one output."""
+        return max(Fraction(max(column.weights), min(column.weights)) for column in self.mechanism.columns)
+
+    @cached_property
     def event(self) -> Event:
         """What one pass over the records is charged for: the exact largest ratio of two weights of one output."""
-        ratio = max(Fraction(max(column.weights), min(column.weights)) for column in self.mechanism.columns)
         parts: dict[str, int | str | list[int]] = {
-            "ratio_numerator": ratio.numerator,
-            "ratio_denominator": ratio.denominator,
+            "ratio_numerator": self.ratio.numerator,
+            "ratio_denominator": self.ratio.denominator,
         }
         return Event("finite", parts, Neighbours.CHANGE_LABEL)
 

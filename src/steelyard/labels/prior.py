@@ -69,6 +69,14 @@ class Prior:
         kept = tuple(counts)
         return cls("private", from_counts(kept), kept, micro, receipt)
 
+    def split(self, groups: int) -> list[Prior]:
+        """A prior bought over pairs of group and node, as one prior for each group."""
+        size = len(self.counts) // groups
+        return [
+            Prior.bought(self.counts[start : start + size], self.micro, self.receipt or {})
+            for start in range(0, len(self.counts), size)
+        ]
+
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``Prior.from_json`` reads it back."""
         weights, counts = [str(w) for w in self.weights], list(self.counts)

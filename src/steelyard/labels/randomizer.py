@@ -31,6 +31,7 @@ from .check import Report, check
 from .choice import WITHOUT_PRIOR, balanced, build, check_method, split
 from .continuous import Floats, Nodes, like, read_labels
 from .exact import read_epsilon
+from .groups import Grouped, Part, beside, count_cells, public_priors, read_groups
 from .memo import Memo, digests
 from .picture import draw_mechanism
 from .prior import Prior, buy, count
@@ -98,45 +99,65 @@ class LabelRandomizer:
     def __repr__(self) -> str:
         return f"LabelRandomizer(epsilon={self.epsilon!r}, lower={self.lower!r}, upper={self.upper!r}, method={self.method!r})"
 
-    def fit(self, y: Any = None, *, key: str | None = None) -> LabelRandomizer:
-        """Make the mechanism. The labels are read only to buy a private prior, and only after that is charged."""
+    def fit(self, y: Any = None, *, groups: Any = None, key: str | None = None) -> LabelRandomizer:
+        """Make the mechanism. The labels are read only to buy a private prior, and only after that is charged.
+
+        With ``groups``, the public group of every record (never computed from its label), each group gets a mechanism
+        of its own: a public prior is then a mapping from group to weights, a private one is bought for all at once.
+        """
         private = self._wants_prior()
         if private and y is None:
             raise InvalidTask("prior='private' is bought from the labels: fit(y) needs them.")
         values = self._read(y) if private else np.zeros(0)
         nodes, missing = self.grid()
-        return self.fit_counts(lambda: count(nodes, values, missing), len(values), key=key)
+        if groups is None:
+            return self.fit_counts(lambda: count(nodes, values, missing), len(values), key=key)
+        names = read_groups(groups)
+        known = tuple(sorted(set(names)))
+        columns = beside(values, names if private else [], known)
+        counter = lambda: count_cells(nodes, columns, len(known), missing)  # noqa: E731
+        return self.fit_counts(counter, len(values), key=key, groups=known)
 
-    def fit_counts(self, counter: Any, records: int, *, key: str | None = None) -> LabelRandomizer:
-        """As ``fit``, from a function that counts labels by nearest node, and the public number of records."""
+    def fit_counts(
+        self, counter: Any, records: int, *, key: str | None = None, groups: tuple[str, ...] = ()
+    ) -> LabelRandomizer:
+        """As ``fit``, from a function that counts labels by (group and) nearest node, and the public number of records."""
         check_method(self.method, self.loss)
         nodes, missing = self.grid()
-        micro = Loss.pure(read_epsilon(self.epsilon)).amount
-        part = self._part(micro, nodes, records)
-        read_epsilon(Fraction(micro - part, MICRO))
-        public = None if self._wants_prior() or self.prior is None else Prior.public(self.prior, nodes)
+        micro, cells = Loss.pure(read_epsilon(self.epsilon)).amount, len(nodes.labels) * max(1, len(groups))
+        part = self._part(micro, cells, records)
+        rest = read_epsilon(Fraction(micro - part, MICRO))
+        found = self._priors(nodes, Fraction(micro, MICRO), groups)
         self._start(micro)
-        found = public or Prior.none(nodes)
-        if self.method == "balanced":
-            found = balanced(nodes, Fraction(micro, MICRO))
         if part:
             name = f"labels/prior/{secrets.token_hex(16) if key is None else key}"
-            found, event = buy(self.account_, name, counter, len(nodes.labels), part, self._noise)
+            bought, event = buy(self.account_, name, counter, cells, part, self._noise)
             self._spent(event)
-        self.method_, mechanism = build(self.method, nodes, found, Fraction(micro - part, MICRO), self.loss)
-        self._adopt(Applied(nodes, mechanism, missing), found, Fraction(micro, MICRO))
+            found = bought.split(len(found))
+        built = [(*build(self.method, nodes, prior, rest, self.loss), prior) for prior in found]
+        made = [Part(method, Applied(nodes, mechanism, missing), prior) for method, mechanism, prior in built]
+        self._adopt(made, groups, Fraction(micro, MICRO))
         return self
 
-    def plan(self, records: int = 0) -> dict[str, Loss]:
+    def _priors(self, nodes: Nodes, epsilon: Fraction, groups: tuple[str, ...]) -> list[Prior]:
+        """What is known of every group, or of all records, before anything is bought."""
+        size = max(1, len(groups))
+        if self.method == "balanced":
+            return [balanced(nodes, epsilon)] * size
+        if self.prior is None or self._wants_prior():
+            return [Prior.none(nodes)] * size
+        return public_priors(self.prior, nodes, groups) if groups else [Prior.public(self.prior, nodes)]
+
+    def plan(self, records: int = 0, groups: int = 1) -> dict[str, Loss]:
         """What fit would spend on a prior and a pass on labels, in pure epsilon; reads nothing and spends nothing."""
         check_method(self.method, self.loss)
         nodes, _ = self.grid()
         whole = Loss.pure(read_epsilon(self.epsilon))
-        prior = Loss(whole.currency, self._part(whole.amount, nodes, records))
+        prior = Loss(whole.currency, self._part(whole.amount, len(nodes.labels) * groups, records))
         return {"prior": prior, "labels": whole - prior}
 
-    def transform(self, y: Any, ids: Any = None, *, key: str | None = None) -> Any:
-        """Noisy labels, in the container the labels came in.
+    def transform(self, y: Any, ids: Any = None, *, groups: Any = None, key: str | None = None) -> Any:
+        """Noisy labels, in the container the labels came in; ``groups`` as in ``fit``.
 
         *Privacy:* each record's label is drawn once per charge. Without ``ids`` every call is a pass of its own and a
         charge of its own (with ``key`` a retry gets the stored pass). With ``ids`` all calls with one ``key`` are one
@@ -146,11 +167,16 @@ class LabelRandomizer:
         names = None if ids is None else digests(ids)
         if names is not None and len(names) != len(values):
             raise InvalidTask(f"there are {len(names)} ids for {len(values)} labels.")
+        self._fitted()
+        if (groups is None) != (self.groups_ is None):
+            raise InvalidTask("groups= is given to both fit and transform, or to neither.")
+        if self.groups_ is not None:
+            values = beside(values, read_groups(groups), tuple(self.groups_))
         return like(y, self._open_pass(key, records=names is not None, size=len(values)).noisy(values, names))
 
-    def fit_transform(self, y: Any, ids: Any = None, *, key: str | None = None) -> Any:
+    def fit_transform(self, y: Any, ids: Any = None, *, groups: Any = None, key: str | None = None) -> Any:
         """``fit``, then ``transform``."""
-        return self.fit(y, key=key).transform(y, ids, key=key)
+        return self.fit(y, groups=groups, key=key).transform(y, ids, groups=groups, key=key)
 
     def _open_pass(self, key: str | None = None, *, records: bool = False, size: int | None = None) -> Pass:
         """Pay for a pass over records; every batch of it is then drawn for nothing more."""
@@ -184,15 +210,15 @@ class LabelRandomizer:
     ) -> LabelRandomizer:
         """Read a saved randomizer, after judging it; passes are charged to ``account``, or to one in memory."""
         data = saved.read(path)
-        applied, prior = saved.restore(data)
-        epsilon, column = Fraction(data["epsilon"]), data["column"] if account is None else None
+        named = saved.restore_all(data)
+        parts, first = list(named.values()), next(iter(named.values()))
+        nodes, epsilon = first.applied.nodes, saved.epsilon_of(data)
         made = cls(
-            epsilon, applied.nodes.lower, applied.nodes.upper, data["method"], account=account,
-            nodes=list(applied.nodes.labels), missing=applied.missing, column=column, noise=noise,
+            epsilon, nodes.lower, nodes.upper, first.method, account=account, nodes=list(nodes.labels),
+            missing=first.applied.missing, column=saved.column_of(data) if account is None else None, noise=noise,
         )  # fmt: skip
-        made._start(int(epsilon * MICRO) - prior.micro)
-        made.method_ = data["method"]
-        made._adopt(applied, prior, epsilon)
+        made._start(int(epsilon * MICRO) - first.prior.micro)
+        made._adopt(parts, tuple(named) if data["format"] == saved.GROUPED else (), epsilon)
         return made
 
     def verify(self) -> Report:
@@ -200,15 +226,20 @@ class LabelRandomizer:
         self._fitted()
         return saved.judge(self._document())
 
-    def chart(self) -> Chart:
-        """The mechanism as a picture: the chance of every output for every label."""
+    def chart(self, group: Any = None) -> Chart:
+        """The mechanism (of one group) as a picture: the chance of every output for every label."""
         self._fitted()
-        return draw_mechanism(self.applied_.mechanism, self.method_)
+        parts = {"None": self._parts[0]} if self.groups_ is None else self.groups_
+        if str(group) not in parts:
+            raise InvalidTask(f"chart draws one group's mechanism: {', '.join(parts)}; got {group!r}.")
+        part = parts[str(group)]
+        return draw_mechanism(part.mechanism, part.method)
 
     def _document(self) -> dict[str, Any]:
         self._fitted()
         column = self.account_.terms.unit.column or ""
-        return saved.document(self.applied_, self.method_, self.prior_, column, self.epsilon_)
+        told = [saved.document(p.applied, p.method, p.prior, column, self.epsilon_) for p in self._parts]
+        return told[0] if self.groups_ is None else saved.grouped(dict(zip(self.groups_, told, strict=True)))
 
     def grid(self) -> tuple[Nodes, float | None]:
         """The nodes, and what labels that are no number count as."""
@@ -220,10 +251,10 @@ class LabelRandomizer:
             raise InvalidTask(f"prior must be None, 'private', or weights for the nodes; got {self.prior!r}.")
         return isinstance(self.prior, str)
 
-    def _part(self, micro: int, nodes: Nodes, records: int) -> int:
+    def _part(self, micro: int, cells: int, records: int) -> int:
         if not self._wants_prior() or self.method in WITHOUT_PRIOR:
             return 0
-        return split(micro, len(nodes.labels), records) if self.method == "auto" else max(1, micro // 10)
+        return split(micro, cells, records) if self.method == "auto" else max(1, micro // 10)
 
     def _read(self, y: Any) -> Floats:
         values = read_labels(y)
@@ -250,12 +281,20 @@ class LabelRandomizer:
         self._events: list[Event] = []
         self._collections: dict[str | None, Pass] = {}
 
-    def _adopt(self, applied: Applied, prior: Prior, epsilon: Fraction) -> None:
-        proof = check({**applied.mechanism.to_json(), "certificate": None})
-        if not proof.passed:
-            raise OurBug(f"a label mechanism failed its own check: {'; '.join(proof.findings[:3])}")
-        self.applied_, self.mechanism_, self.prior_, self.epsilon_ = applied, applied.mechanism, prior, epsilon
-        self.unbiased_ = applied.mechanism.unbiased
+    def _adopt(self, parts: list[Part], groups: tuple[str, ...], epsilon: Fraction) -> None:
+        for part in parts:
+            proof = check({**part.mechanism.to_json(), "certificate": None})
+            if not proof.passed:
+                raise OurBug(f"a label mechanism failed its own check: {'; '.join(proof.findings[:3])}")
+        self._parts, self.epsilon_ = parts, epsilon
+        self.unbiased_ = all(part.mechanism.unbiased for part in parts)
+        self.groups_ = dict(zip(groups, parts, strict=True)) if groups else None
+        self.applied_: Applied | Grouped
+        if groups:
+            self.applied_ = Grouped(groups, tuple(part.applied for part in parts))
+            return
+        self.applied_, self.mechanism_ = parts[0].applied, parts[0].mechanism
+        self.method_, self.prior_ = parts[0].method, parts[0].prior
 
     def _spent(self, event: Event) -> None:
         """Every charge of this randomizer so far, as one promise."""
@@ -275,7 +314,7 @@ class Pass:
     """
 
     def __init__(
-        self, applied: Applied, noise: Noise, charge: Any = None, memo: Memo | None = None, left: int = 0
+        self, applied: Applied | Grouped, noise: Noise, charge: Any = None, memo: Memo | None = None, left: int = 0
     ) -> None:
         self._applied, self._noise, self._charge, self._memo, self._left = applied, noise, charge, memo, left
 

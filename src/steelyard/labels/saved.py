@@ -21,11 +21,13 @@ from steelyard.privacy import MICRO
 from .applied import Applied
 from .check import Report, check
 from .continuous import COIN, Nodes
+from .groups import Part
 from .mechanism import FORMAT as TABLE_FORMAT
 from .mechanism import FiniteMechanism
 from .prior import Prior, from_counts
 
 FORMAT = "steelyard label randomizer 1"
+GROUPED = "steelyard grouped label randomizer 1"
 
 
 def document(applied: Applied, method: str, prior: Prior, column: str, epsilon: Fraction) -> dict[str, Any]:
@@ -46,6 +48,35 @@ def document(applied: Applied, method: str, prior: Prior, column: str, epsilon: 
         "prior": prior.to_json(),
         "mechanism": table,
     }
+
+
+def grouped(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """One document for the documents of all groups."""
+    return {"format": GROUPED, "groups": dict(parts)}
+
+
+def restore_all(data: Mapping[str, Any]) -> dict[str, Part]:
+    """Every group's randomizer (or the only one, under the name of nothing), after judging the whole document."""
+    if data.get("format") != GROUPED:
+        applied, prior = restore(data)
+        return {"": Part(data["method"], applied, prior)}
+    _passed(judge(data))
+    return {name: restore_all(part)[""] for name, part in data["groups"].items()}
+
+
+def first_part(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The first group's document, which shares grid, epsilon and purchase with the others; or the only one."""
+    return next(iter(data["groups"].values())) if data.get("format") == GROUPED else data
+
+
+def epsilon_of(data: Mapping[str, Any]) -> Fraction:
+    """The whole of epsilon, prior included; the same for all groups of a document that was judged."""
+    return Fraction(first_part(data)["epsilon"])
+
+
+def column_of(data: Mapping[str, Any]) -> str:
+    """The label column; the same for all groups of a document that was judged."""
+    return str(first_part(data)["column"])
 
 
 def write(path: str | os.PathLike[str], data: Mapping[str, Any]) -> None:
@@ -77,17 +108,22 @@ def restore(data: Mapping[str, Any]) -> tuple[Applied, Prior]:
     """The randomizer of a document that the judge passed; anything else is refused."""
     if data.get("format") != FORMAT:
         raise InvalidTask(f"this is not a saved label randomizer: its format is {data.get('format')!r}.")
-    report = judge(data)
-    if not report.passed:
-        raise InvalidTask(f"the saved randomizer does not hold what it claims: {'; '.join(report.findings[:3])}.")
+    _passed(judge(data))
     mechanism = FiniteMechanism.from_json(table_of(data))
     return Applied(Nodes(mechanism.inputs), mechanism, data["missing"]), Prior.from_json(data["prior"])
+
+
+def _passed(report: Report) -> None:
+    if not report.passed:
+        raise InvalidTask(f"the saved randomizer does not hold what it claims: {'; '.join(report.findings[:3])}.")
 
 
 def judge(data: Mapping[str, Any]) -> Report:
     """Re-prove every claim of a saved randomizer, or of a saved bare mechanism."""
     if data.get("format") == TABLE_FORMAT:
         return check(data)
+    if data.get("format") == GROUPED:
+        return _judge_groups(data.get("groups"))
     if data.get("format") != FORMAT:
         return Report((f"not a saved randomizer: its format is {data.get('format')!r}",))
     try:
@@ -95,6 +131,24 @@ def judge(data: Mapping[str, Any]) -> Report:
         return replace(report, findings=(*report.findings, *_grid(data), *_prior(data)))
     except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, IndexError, OverflowError) as problem:
         return Report((f"the document cannot be read: {type(problem).__name__}: {problem}",))
+
+
+def _judge_groups(groups: Any) -> Report:
+    """Every group's claims, and that all groups share the column, the grid, epsilon and the one purchase of a prior."""
+    if not isinstance(groups, Mapping) or not groups or not all(isinstance(d, Mapping) for d in groups.values()):
+        return Report(("the document names no groups",))
+    reports = {name: judge(data) for name, data in groups.items()}
+    findings = [f"group {name}: {found}" for name, report in reports.items() for found in report.findings]
+    findings += [f"group {n}: a group holds groups" for n, data in groups.items() if data.get("format") != FORMAT]
+    if not findings:
+        shared = ("column", "epsilon", "missing", "nodes")
+        facts = [
+            [data[x] for x in shared] + [data["prior"][x] for x in ("source", "micro", "receipt")]
+            for data in groups.values()
+        ]
+        findings += ["the groups do not share column, range, epsilon and prior"] * any(f != facts[0] for f in facts)
+    worst = max(reports.values(), key=lambda report: report.gap or Fraction(0))
+    return replace(worst, findings=tuple(findings))
 
 
 def _grid(data: Mapping[str, Any]) -> list[str]:
