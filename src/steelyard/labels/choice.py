@@ -8,7 +8,6 @@ two-point at the full epsilon for a zero-heavy and for an even reference prior, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from fractions import Fraction
 from functools import cache
 
@@ -63,19 +62,8 @@ def _references() -> tuple[list[int], list[int]]:
     return [9 * int(tail.sum()), *tail.tolist()], [1] * _REFERENCE
 
 
-def _one_core() -> AbstractContextManager[object]:
-    """The solver's matrices are small: more threads only wait for each other, tenfold so on a busy machine."""
-    try:
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    except ImportError:
-        return nullcontext()
-    limit: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
-    return limit
-
-
 def _unbiased(nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str) -> FiniteMechanism:
-    with _one_core():
-        return solve_unbiased(nodes.labels, prior.weights, epsilon).mechanism
+    return solve_unbiased(nodes.labels, prior.weights, epsilon).mechanism
 
 
 def _two_point(nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str) -> FiniteMechanism:

@@ -191,7 +191,8 @@ def minimise(
         if any(relative < check for check in checks):
             checks = [check for check in checks if check <= relative]
             point = _admit(problem, point, gap)
-        _, _, aims, residual = _progress(problem, point, curvature)
+        if point is not outcome.point:
+            _, _, aims, residual = _progress(problem, point, curvature)
         moved = _advance(point, residual, aims, size, relative, curvature)
         if moved is None:
             return outcome

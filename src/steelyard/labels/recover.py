@@ -61,16 +61,17 @@ def polish(problem: Scaled, point: Point, dual: float, tolerance: float) -> Poli
 
 
 def slim(problem: Scaled, point: Point, dual: float, tolerance: float) -> Polished | None:
-    """Where the optimum is not unique, insist on few columns: follow the path again on the heaviest 8k only."""
+    """Where the optimum is not unique, insist on few columns: follow the path again on the heaviest only."""
     found = polish(problem, point, dual, tolerance)
-    if found is None or len(found.a) <= 3 * problem.size:
-        return found
-    heavy = point.a >= np.sort(point.a)[-min(len(point.a), 8 * problem.size)]
-    again = minimise(problem, point.keep(heavy), tolerance / 10, sparse=False, limit=40)
-    lean = polish(problem, again.point, dual, tolerance) if again.converged else None
-    return (
-        lean if lean is not None and len(lean.a) < len(found.a) and lean.gap <= max(found.gap, tolerance / 2) else found
-    )
+    for times in (8, 20):
+        if found is None or len(found.a) <= (3 if times == 8 else 8) * problem.size:
+            break
+        heavy = point.a >= np.sort(point.a)[-min(len(point.a), times * problem.size)]
+        again = minimise(problem, point.keep(heavy), tolerance / 10, sparse=False, limit=40)
+        lean = polish(problem, again.point, dual, tolerance) if again.converged else None
+        if lean is not None and len(lean.a) < len(found.a) and lean.gap <= max(found.gap, tolerance / 2):
+            found = lean
+    return found
 
 
 def _counts(size: int, order: Floats) -> list[int]:

@@ -73,18 +73,26 @@ def solve_unbiased(inputs: Iterable[Any], prior: Iterable[Any], epsilon: Any, to
     >>> solution.converged, round(solution.value, 3)
     (True, 15.519)
     """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
+
     labels, level = read_inputs(inputs), read_epsilon(epsilon)
     masses = read_prior(prior, len(labels))
     goal = float(positive(tolerance, "tolerance"))
     best = _Best(labels, masses, level)
-    for task in _tasks(labels, masses, level):
+    with threadpool_limits(1, user_api="blas"):  # small matrices: more threads only wait for each other
+        _search(best, goal)
+    return best.solution(goal)
+
+
+def _search(best: _Best, goal: float) -> None:
+    """Run the solver, ever more patiently, until the exact gap is within the goal."""
+    for task in _tasks(best.inputs, best.prior, best.epsilon):
         for outcome in _attempts(task.problem, goal):
             best.bound(task, outcome.point)
             best.mechanism(task, task.table(outcome.point, goal))
             if best.gap() <= goal:
-                return best.solution(goal)
+                return
     best.mechanism(task, task.two_point())
-    return best.solution(goal)
 
 
 @dataclass(frozen=True)

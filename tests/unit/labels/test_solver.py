@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
+from steelyard.labels import solver
 from steelyard.labels.solver import Solution, solve_unbiased
 
 Floats = NDArray[np.float64]
@@ -233,3 +234,24 @@ def test_every_table_is_exactly_private_and_exactly_unbiased(prior: list[int], e
     for j in range(len(mechanism.columns)):
         column = [mechanism.row(i)[j] for i in range(len(prior))]
         assert math.log(max(column)) - math.log(min(column)) <= float(epsilon) + 1e-12
+
+
+def test_the_solver_keeps_to_one_core_and_gives_the_others_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    from threadpoolctl import threadpool_info  # type: ignore[import-untyped, unused-ignore]
+
+    def threads() -> list[int]:
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    seen: list[list[int]] = []
+    search = solver._search
+
+    def watched(*given: Any) -> None:
+        seen.append(threads())
+        search(*given)
+
+    monkeypatch.setattr(solver, "_search", watched)
+    before = threads()
+    solve_unbiased(range(5), [1] * 5, 1)
+    assert seen
+    assert set(seen[0]) == {1}
+    assert threads() == before
