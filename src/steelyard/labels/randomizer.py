@@ -185,20 +185,20 @@ class LabelRandomizer:
             return self._collections[key]
         kind = "records" if records else "pass"
         name = ("all" if records else secrets.token_hex(16)) if key is None else key
-        request = {"labels": kind, "mechanism": self.applied_.digest, "size": None if records else size}
+        request = {"labels": kind, "mechanism": self._applied.digest, "size": None if records else size}
         charge = self.account_.charge(
-            self.price(), key=f"labels/{kind}/{name}", request=canonical(request), event=self.applied_.event
+            self.price(), key=f"labels/{kind}/{name}", request=canonical(request), event=self._applied.event
         )
-        self._spent(self.applied_.event)
+        self._spent(self._applied.event)
         if not records:
-            return Pass(self.applied_, self._noise, charge if key is not None else None, left=size or 0)
-        kept = self._collections[key] = Pass(self.applied_, self._noise, None, Memo(charge))
+            return Pass(self._applied, self._noise, charge if key is not None else None, left=size or 0)
+        kept = self._collections[key] = Pass(self._applied, self._noise, None, Memo(charge))
         return kept
 
     def price(self) -> Loss:
         """What a pass costs, in the currency of the account."""
         self._fitted()
-        return price(self.applied_.event, self.account_.terms)
+        return price(self._applied.event, self.account_.terms)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write mechanism, certificate, grid and the prior's provenance as JSON; no label is in it."""
@@ -289,12 +289,12 @@ class LabelRandomizer:
         self._parts, self.epsilon_ = parts, epsilon
         self.unbiased_ = all(part.mechanism.unbiased for part in parts)
         self.groups_ = dict(zip(groups, parts, strict=True)) if groups else None
-        self.applied_: Applied | Grouped
-        if groups:
-            self.applied_ = Grouped(groups, tuple(part.applied for part in parts))
-            return
-        self.applied_, self.mechanism_ = parts[0].applied, parts[0].mechanism
-        self.method_, self.prior_ = parts[0].method, parts[0].prior
+        for name in ("applied_", "mechanism_", "method_", "prior_"):  # an earlier fit's, where this one has groups
+            self.__dict__.pop(name, None)
+        self._applied: Applied | Grouped = Grouped(groups, tuple(part.applied for part in parts))
+        if not groups:
+            self._applied = self.applied_ = parts[0].applied
+            self.mechanism_, self.method_, self.prior_ = parts[0].mechanism, parts[0].method, parts[0].prior
 
     def _spent(self, event: Event) -> None:
         """Every charge of this randomizer so far, as one promise."""
@@ -303,7 +303,7 @@ class LabelRandomizer:
         self.guarantee_ = promise(terms, price(whole, terms), whole, secure=self._noise.secure)
 
     def _fitted(self) -> None:
-        if not hasattr(self, "applied_"):
+        if not hasattr(self, "_applied"):
             raise InvalidTask("this LabelRandomizer is not fitted yet; call fit first.")
 
 

@@ -73,6 +73,7 @@ def solve_unbiased(inputs: Iterable[Any], prior: Iterable[Any], epsilon: Any, to
     >>> solution.converged, round(solution.value, 3)
     (True, 15.519)
     """
+    import scipy.linalg  # noqa: F401  (its BLAS can be limited only once it is loaded)
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
 
     labels, level = read_inputs(inputs), read_epsilon(epsilon)

@@ -86,10 +86,10 @@ def randomize_parquet(
     is drawn once. *Cost:* flat memory without ids; twenty bytes per record with them.
     """
     file = LabelFile(source, column, ids)
-    if randomizer.applied_.missing is None:
-        raise InvalidTask("a file may hold missing labels: fit the randomizer with missing= (a public value).")
     if randomizer.groups_ is not None:
         raise InvalidTask("files are randomized without groups; read the groups and labels and use transform.")
+    if randomizer.applied_.missing is None:
+        raise InvalidTask("a file may hold missing labels: fit the randomizer with missing= (a public value).")
     if ids is None and key is not None:
         raise InvalidTask("a key names a collection of records, which needs ids.")
     if Path(target).exists():

@@ -48,7 +48,7 @@ def worst_ratio(applied: Grouped, group_of: Any) -> Fraction | float:
 
 
 def test_a_record_is_private_within_its_group_and_every_group_has_its_own_optimum() -> None:
-    applied = made().applied_
+    applied = made()._applied
     assert isinstance(applied, Grouped)
     for group in ("old", "new"):
         assert worst_ratio(applied, lambda label, group=group: group) <= applied.parts[0].ratio
@@ -56,7 +56,7 @@ def test_a_record_is_private_within_its_group_and_every_group_has_its_own_optimu
 
 
 def test_groups_made_from_the_labels_themselves_are_caught() -> None:
-    applied = made().applied_
+    applied = made()._applied
     assert isinstance(applied, Grouped)
     assert worst_ratio(applied, lambda label: "old" if label == 0 else "new") > applied.parts[0].ratio
 
@@ -110,7 +110,7 @@ def test_a_grouped_randomizer_survives_saving_and_every_group_is_judged(tmp_path
     assert randomizer.chart("old").svg() != randomizer.chart("new").svg()
     randomizer.save(tmp_path / "g.json")
     loaded = LabelRandomizer.load(tmp_path / "g.json")
-    assert loaded.applied_.digest == randomizer.applied_.digest
+    assert loaded._applied.digest == randomizer._applied.digest
     assert len(loaded.transform([0, 3], groups=["old", "new"])) == 2
     data = json.loads((tmp_path / "g.json").read_text())
     weights = data["groups"]["old"]["mechanism"]["columns"][0][2]
