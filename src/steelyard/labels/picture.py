@@ -8,12 +8,13 @@ from .mechanism import FiniteMechanism
 
 
 def draw_mechanism(mechanism: FiniteMechanism, method: str = "") -> Chart:
-    """The table as a heat map: one row per label, one column per output."""
+    """The table as a heat map: one row per label, one column per output, from the least output to the largest."""
     bias = "no bias" if mechanism.unbiased else "biased"
+    order = sorted(range(len(mechanism.outputs)), key=lambda j: mechanism.outputs[j])
     return matrix(
-        mechanism.probabilities().tolist(),
+        mechanism.probabilities()[:, order].tolist(),
         down=[f"{float(y):g}" for y in mechanism.inputs],
-        across=[f"{float(z):.4g}" for z in mechanism.outputs],
+        across=[f"{float(mechanism.outputs[j]):.4g}" for j in order],
         title=f"How a label is randomized{f': {method}' if method else ''}",
         subtitle=f"epsilon {float(mechanism.epsilon):g}, {len(mechanism.outputs)} outputs, {bias}",
         x_title="noisy label",
