@@ -11,7 +11,7 @@ True
 from __future__ import annotations
 
 from steelyard.charts.budget import Spend, budget
-from steelyard.charts.chart import Chart
+from steelyard.charts.chart import Chart, check_target
 from steelyard.charts.curves import Line, lines, tradeoff
 from steelyard.charts.matrix import matrix
 from steelyard.charts.report import Code, Figure, Figures, Report, Section, Tabular
@@ -19,5 +19,5 @@ from steelyard.charts.rows import bars, intervals
 
 __all__ = [
     "Chart", "Code", "Figure", "Figures", "Line", "Report", "Section", "Spend", "Tabular",
-    "bars", "budget", "intervals", "lines", "matrix", "tradeoff",
+    "bars", "budget", "check_target", "intervals", "lines", "matrix", "tradeoff",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from steelyard.charts.marks import Mark, fit, measure, one_line, tag, text, wrap
 from steelyard.charts.page import page
@@ -46,10 +47,7 @@ class Chart:
 
     def png(self, theme: str = "light", *, zoom: int = 2) -> bytes:
         """The picture as PNG, ``zoom`` times as large as drawn."""
-        try:
-            from resvg_py import svg_to_bytes
-        except ImportError:
-            raise EngineMissing("PNG pictures need an engine.", install="pip install 'steelyard[charts]'") from None
+        svg_to_bytes = _engine()
         probe = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20">{}</svg>'
         letter = f'<text y="18" font-family="{FONT}">M</text>'
         if svg_to_bytes(probe.format(letter)) == svg_to_bytes(probe.format("")):
@@ -78,6 +76,27 @@ class Chart:
 
     def _repr_html_(self) -> str:
         return self.svg()
+
+
+def check_target(path: str | PathLike[str]) -> None:
+    """Refuse, before anything is paid for, a file that no chart could be saved to."""
+    target = Path(path)
+    if target.suffix.lower() not in (".svg", ".png", ".html"):
+        raise InvalidTask(
+            f"a chart is saved as .svg, .png or .html, not as {target.suffix or 'a name without suffix'}."
+        )
+    if not target.absolute().parent.is_dir():
+        raise InvalidTask(f"there is no folder {target.absolute().parent} to save a chart in.")
+    if target.suffix.lower() == ".png":
+        _engine()
+
+
+def _engine() -> Any:
+    try:
+        from resvg_py import svg_to_bytes
+    except ImportError:
+        raise EngineMissing("PNG pictures need an engine.", install="pip install 'steelyard[charts]'") from None
+    return svg_to_bytes
 
 
 class Sheet:

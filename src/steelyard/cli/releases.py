@@ -103,6 +103,8 @@ def _histogram(args: argparse.Namespace) -> Answer:
 def _profile(args: argparse.Namespace) -> Answer:
     from steelyard.bounding import Profile
 
+    if args.out and not Path(args.out).absolute().parent.is_dir():
+        raise InvalidTask(f"there is no folder {Path(args.out).absolute().parent} to save the profile in.")
     facts = {"upper": args.upper, "resolution": args.resolution, "rows": args.rows}
     answer = _release(args, lambda table: Profile(args.column, **_price(args), **facts))
     if args.out and not args.plan:
@@ -145,6 +147,10 @@ def _release(args: argparse.Namespace, make: Any) -> Answer:
     from steelyard.session import Session
     from steelyard.tables import read
 
+    if args.chart:
+        from steelyard.charts import check_target
+
+        check_target(args.chart)
     account = Ledger(args.ledger).account(args.account)
     with waiting("opening the table"):
         table = read(args.data)

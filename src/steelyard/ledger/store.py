@@ -37,7 +37,9 @@ class Store:
         self._newborn = False
         exists = birth.exists(where, self.connect)
         if not (exists or create):
-            raise LedgerError(f"there is no ledger at {where.shown}; open_account(...) makes one.")
+            raise LedgerError(
+                f"there is no ledger at {where.shown}; open_account(...), or on the command line steelyard account open, makes one."
+            )
         self.identity = Identity(guard.find_key(where.key, create=not exists, shown=where.shown))
         self.anchor: Anchor = MemoryAnchor() if where.anchor is None else FileAnchor(where.anchor, self.identity.key)
         self.writer = Writer(self.connect, self.identity, self.anchor)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,28 @@ def test_every_release_costs_what_it_says_and_draws_itself(
     assert main([*words, "--epsilon", "0.7", *PAY]) == 0
     assert "receipt: entry" in capsys.readouterr().out
     assert run(capsys, *words, "--epsilon", "0.7", *PAY, "--plan")[1]["enough"] is False
+
+
+@pytest.mark.usefixtures("account")
+@pytest.mark.parametrize("target", ["out.gif", "nowhere/out.svg", "out"])
+def test_a_chart_that_cannot_be_saved_is_refused_before_anything_is_spent(
+    capsys: pytest.CaptureFixture[str], target: str
+) -> None:
+    words = ["count", "spend.parquet", "--cap", "1", "--epsilon", "0.5", *PAY, "--chart", target]
+    assert run(capsys, *words)[0] == 2
+    assert run(capsys, "account", "show", "b.db", "a")[1]["spent"]["amount"] == 0
+
+
+@pytest.mark.usefixtures("account")
+def test_a_missing_png_engine_is_named_before_anything_is_spent(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    words = ["count", "spend.parquet", "--cap", "1", "--epsilon", "0.5", *PAY, "--chart", "out.png"]
+    code, answer, _ = run(capsys, *words)
+    assert (code, answer["error"]["kind"]) == (2, "EngineMissing")
+    assert "steelyard[charts]" in answer["error"]["message"]
+    assert run(capsys, "account", "show", "b.db", "a")[1]["spent"]["amount"] == 0
 
 
 @pytest.mark.usefixtures("account")
@@ -239,7 +262,7 @@ def test_a_receipt_of_another_ledger_is_noticed(capsys: pytest.CaptureFixture[st
 def test_the_demo_plans_and_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, plan, _ = run(capsys, "demo", "--plan")
     assert code == 0
-    assert len(plan["steps"]) == 7
+    assert len(plan["steps"]) == 8
     assert not (tmp_path / "steelyard-demo").exists()
     code, answer, _ = run(capsys, "demo")
     assert code == 0
@@ -247,8 +270,16 @@ def test_the_demo_plans_and_runs(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert answer["ledger_ok"]
     assert answer["rollback_found"]
     assert "left" in answer["refusal"]
+    told, models = answer["labels"], answer["labels"]["models"]
+    assert told["verified"]
+    assert (told["bias"], told["spent"]) == ("0", "epsilon 3")
+    assert told["spread"]["ours"] < 0.7 * told["spread"]["Laplace"]
+    assert (
+        models["trained on noisy prices"]
+        < (models["trained on true prices"] + models["the average price for every parcel"]) / 2
+    )
     page = Path(answer["report"]).read_text()
-    assert page.count("<svg") >= 3
+    assert page.count("<svg") >= 5
     assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
 
 
