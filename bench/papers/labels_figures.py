@@ -37,6 +37,7 @@ OURS = {
     "optimum": ("unbiased", "private"),
     "auto": ("auto", "private"),
 }
+SHOWN = ("Laplace", "two-point", "bins (biased)", "optimum", "auto")  # in pictures; the tables have all
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,7 @@ def picture(title: str, told: str, what: str, names: tuple[str, ...], found: Flo
     curves = [
         Line(name, EPSILONS, m.tolist(), (m - s).tolist(), (m + s).tolist())
         for name, m, s in zip(names, mean, spread, strict=True)
+        if name in SHOWN
     ]
     logarithmic = bool(mean.min() > 0)
     return lines([*curves, *more], title=title, subtitle=told, x_title="epsilon", y_title=what, log_x=True,

@@ -1,7 +1,7 @@
 """``steelyard demo``: the main job, end to end, on made-up purchases, ending in a report.
 
 It opens an account on a real ledger, looks once, plans the cap, releases totals, retries one for free, is refused when
-the budget is gone, verifies the ledger, puts an old backup back to show that it notices, and writes one HTML page.
+the budget is gone, trains on private labels, verifies the ledger, puts an old backup back to show that it notices, and writes one HTML page.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ _STEPS = (
     "take one private look at what customers spend, and plan from it for free",
     "release the total, the purchases by country and the usual price",
     "retry for free, and be refused when the budget is gone",
+    "make every price private and train a model on the noisy ones",
     "verify the ledger; put an old backup back, verify again",
     "write report.html",
 )
@@ -67,10 +68,12 @@ def _demo(args: argparse.Namespace) -> Answer:
     session = _open(story)
     _balance(story, session, data)
     _release(story, session, data)
-    _verify(story)
-    from steelyard.cli.demo_report import write
+    from steelyard.cli import demo_labels, demo_report
 
-    page = write(story.folder / "report.html", story.facts)
+    story.say(f"6. {_STEPS[5]}")
+    labels = demo_labels.tell(story)
+    _verify(story)
+    page = demo_report.write(story.folder / "report.html", story.facts, labels)
     return Answer(f"\nAll of it, with pictures: {page}", {"report": str(page), **_summary(story.facts)})
 
 
@@ -144,7 +147,7 @@ def _release(story: Story, session: Session, data: Purchases) -> None:
 def _verify(story: Story) -> None:
     from steelyard.ledger import Ledger
 
-    story.say(f"6. {_STEPS[5]}")
+    story.say(f"7. {_STEPS[6]}")
     source = story.folder / "budget.db"
     report = Ledger(source).verify()
     story.facts["verified"] = report
@@ -156,7 +159,7 @@ def _verify(story: Story) -> None:
     story.facts["caught"] = caught
     found = caught.findings[0] if caught.findings else "NOT NOTICED"
     story.say(f"     a backup from before the last release, put back to win its cost back: {found}")
-    story.say(f"7. {_STEPS[6]}")
+    story.say(f"8. {_STEPS[7]}")
 
 
 def _back_up(folder: Path) -> None:
@@ -176,4 +179,5 @@ def _summary(facts: dict[str, Any]) -> dict[str, Any]:
         "refusal": facts["refusal"],
         "ledger_ok": facts["verified"].ok,
         "rollback_found": not facts["caught"].ok,
+        "labels": facts["labels"],
     }
