@@ -58,7 +58,9 @@ def read(source: Any, **options: Any) -> Table:
 def _through_spark(frame: Any) -> Table:
     from steelyard.tables.spark import read_spark
 
-    return read_spark(frame)
+    table = read_spark(frame)
+    table.prepare()
+    return table
 
 
 def _through_duckdb(bind: Bind) -> Table:
@@ -71,7 +73,9 @@ def _through_duckdb(bind: Bind) -> Table:
         described = engine.describe()
     if not described:
         raise TableError("no schema can be read from the source. Check that it is whole and of the format it claims.")
-    return Table(engine, ibis.table(schema_of(described), name=SOURCE))
+    table = Table(engine, ibis.table(schema_of(described), name=SOURCE))
+    table.prepare()
+    return table
 
 
 def _bind(source: Any, library: str, options: Mapping[str, Any]) -> Bind:

@@ -48,6 +48,10 @@ class Table:
         """Who answers: ``"duckdb"`` or ``"pyspark"``."""
         return self._engine.name
 
+    def prepare(self) -> None:
+        """Compile a question without asking it: an installation that cannot must fail before anything is paid for."""
+        self._sql(totals.unit_count(self._rows, Unit("rows")))
+
     def require(self, *columns: str) -> None:
         """Refuse, from the schema alone, a column that is not there."""
         available = self.columns
