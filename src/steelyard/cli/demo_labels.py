@@ -47,7 +47,12 @@ def tell(story: Story) -> Section:
     spread = _spreads(randomizer)
     bias = max(abs(b) for b in randomizer.mechanism_.bias())
     found = {"method": randomizer.method_, "bias": str(bias), "spread": spread, "models": apart}
-    story.facts["labels"] = found | {"spent": str(account.spent), "verified": randomizer.verify().passed}
+    proof = randomizer.verify()
+    story.facts["labels"] = found | {
+        "spent": str(account.spent),
+        "verified": proof.passed,
+        "gap": float(proof.gap or 0),
+    }
     story.say(
         f"     a noisy price is off by {spread['ours']:,.0f}, by Laplace noise {spread['Laplace']:,.0f}; bias {bias}"
     )
@@ -113,7 +118,8 @@ def _section(found: dict[str, Any], randomizer: LabelRandomizer, size: int) -> S
     judged = "was" if found["verified"] else "was NOT"
     last = (
         "One noisy label says next to nothing; together they are right on average, which is what least squares needs. The "
-        f"mechanism {judged} proved private, without bias and within a millionth of the best possible, in exact arithmetic."
+        f"mechanism {judged} proved private, without bias and within "
+        f"{found['gap']:.0e} of the least variance possible, in exact arithmetic."
     )
     trained = Tabular(("model", "error"), models, told)
     pictures = _prior(randomizer), randomizer.chart()
@@ -127,7 +133,7 @@ def _prior(randomizer: LabelRandomizer) -> Chart:
     return lines(
         [Line("share of prices", range(UPPER + 1), [100 * w / sum(weights) for w in weights])],
         title="What prices are common, as bought",
-        subtitle=f"for epsilon {randomizer.prior_.micro / 1e6:g} of {EPSILON}; the noise is part of it",
+        subtitle=f"for epsilon {randomizer.prior_.micro / 1e6:.2g} of {EPSILON}; the noise is part of it",
         x_title="price",
         y_title="per cent",
     )

@@ -88,8 +88,10 @@ def solve_unbiased(inputs: Iterable[Any], prior: Iterable[Any], epsilon: Any, to
 def _search(best: _Best, goal: float) -> None:
     """Run the solver, ever more patiently, until the exact gap is within the goal."""
     for task in _tasks(best.inputs, best.prior, best.epsilon):
-        for outcome in _attempts(task.problem, goal):
+        for attempt, outcome in enumerate(_attempts(task.problem, goal)):
             best.bound(task, outcome.point)
+            if attempt == 0 and best.lower < task.claim(outcome.point) * (1 - goal):
+                continue  # some interval left out earns more than it costs: no table would be proved good enough
             best.mechanism(task, task.table(outcome.point, goal))
             if best.gap() <= goal:
                 return
@@ -104,10 +106,15 @@ class _Task:
     kept: Ints
     problem: Scaled
 
+    def claim(self, point: Point) -> float:
+        """The variance that the iterate's prices would prove, if no interval left out earned more than it costs."""
+        mass, mean = targets(self.problem)
+        return float(mass @ point.mass + mean @ point.mean) * (self.problem.half * self.problem.rho) ** 2
+
     def table(self, point: Point, goal: float) -> Table | None:
         """The iterate as a sparse float mechanism over all labels."""
-        problem, (mass, mean) = self.problem, targets(self.problem)
-        found = slim(problem, point, float(mass @ point.mass + mean @ point.mean), goal)
+        problem = self.problem
+        found = slim(problem, point, self.claim(point) / (problem.half * problem.rho) ** 2, goal)
         if found is None:
             return None
         output = problem.centre + problem.half * problem.rho * found.b / found.a
