@@ -36,6 +36,9 @@ TASKS: dict[str, Any] = {
     "mean": Mean("x", epsilon=1, lower=-7, upper=31, cap=4),
     "histogram": Histogram("x", epsilon=1, edges=[-10, 0, "0.5", 20], cap=3),
     "quantiles": Quantile("x", epsilon=1, quantile=["0.25", "0.5"], lower=-20, upper=40, resolution=1, cap=3),
+    "mean by key": Mean("x", epsilon=1, lower=-7, upper=31, cap=4, **BY),
+    "histogram by key": Histogram("x", epsilon=1, edges=[-10, 0, "0.5", 20], cap=3, **BY),
+    "quantile by key": Quantile("x", epsilon=1, lower=-20, upper=40, resolution=1, cap=3, **BY),
     "profile": Profile("x", epsilon=1, upper=1000),
     "found users": CountUsers(epsilon=1, by="k", max_keys=3),
 }

@@ -134,12 +134,16 @@ def tasks() -> dict[str, Item]:
         ),
         "mean": Item(Mean("amount", epsilon="1", lower=-50, upper=10, cap=3), pure(who), amounts),
         "mean-gaussian": Item(Mean("amount", mu="0.4", lower=5, upper=9), gaussian(each), amounts),
+        "mean-keys": Item(Mean("amount", epsilon="1", lower=-50, upper=10, cap=3, **grouped), pure(who), placed),
         "quantile": Item(Quantile("amount", epsilon="1", lower=-5, upper=100, cap=3), pure(who), amounts),
         "value-histogram": Item(
             ValueHistogram("amount", epsilon="1", edges=[-1, 0, 0.5, 10], cap=3), pure(who), amounts
         ),
         "value-histogram-gaussian": Item(
             ValueHistogram("amount", mu="1", edges=[0, 100, 101], cap=2), gaussian(who), whole
+        ),
+        "value-histogram-keys": Item(
+            ValueHistogram("amount", epsilon="1", edges=[-1, 0, 10], cap=3, **grouped), gaussian(who), placed
         ),
         "count": Item(Count(epsilon="1", cap=5), pure(who), whole),
         "count-rows": Item(Count(epsilon="1"), pure(each), amounts),

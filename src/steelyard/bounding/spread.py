@@ -18,6 +18,7 @@ from typing import Any
 
 from steelyard.bounding.amounts import FINENESS, Amount, Spend, bound, check_unit, noise_error, norm_of
 from steelyard.bounding.caps import mechanism_of
+from steelyard.bounding.grouping import Grouping
 from steelyard.bounding.ranks import QuantileSearch
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
@@ -63,6 +64,27 @@ def keep_exact(task: Any, **numbers: Number | None) -> None:
             object.__setattr__(task, name, read)
 
 
+def keep_keys(task: Any) -> None:
+    """Check a task's public keys and keep them as a tuple."""
+    if task.by is not None and task.keys is None:
+        raise InvalidTask(f"by={task.by!r} needs the public list keys=[...]: which keys occur is itself private.")
+    grouping_of(task)
+    if task.keys is not None:
+        object.__setattr__(task, "keys", tuple(task.keys))
+
+
+def grouping_of(task: Any) -> Grouping:
+    """The keys of a task."""
+    return Grouping.read(task.by, task.keys, None, None)
+
+
+def counts_of(task: Any, table: Table, terms: Terms, part: Capped, bins: Bins) -> list[list[int]]:
+    """The bounded integers by bin, one list, or one for each key."""
+    if task.by is None:
+        return [table.sums_by_bin(terms.unit, part, bins)]
+    return table.sums_by_key_and_bin(terms.unit, part, bins, task.by, task.keys)
+
+
 @dataclass(frozen=True)
 class Mean:
     """The mean of a column whose values lie between public bounds; values outside are moved to the nearest bound.
@@ -76,11 +98,14 @@ class Mean:
     lower: Number = 0
     upper: Number = 1
     cap: int | None = None
+    by: str | None = None
+    keys: Sequence[Any] | None = None
     mu: Number | None = None
 
     def __post_init__(self) -> None:
         check_range(self.lower, self.upper)
         check_cap(self.cap)
+        keep_keys(self)
         keep_exact(self, epsilon=self.epsilon, mu=self.mu, lower=self.lower, upper=self.upper)
 
     def check(self, table: Table, terms: Terms) -> None:
@@ -88,9 +113,10 @@ class Mean:
         check_unit(table, terms)
         row_cap(self.cap, terms)
         table.require_numeric(self.column)
+        grouping_of(self).check(table)
 
     def event(self, table: Table, terms: Terms) -> Event:
-        """One noisy pair."""
+        """One noisy pair, or one for each key."""
         return self._parts(terms)[1].event
 
     def predict(self, terms: Terms) -> Error | None:
@@ -103,16 +129,28 @@ class Mean:
         lower, upper = check_range(self.lower, self.upper)
         step = (upper - lower) / steps
         low = math.floor(lower / step)
-        pair = table.sums_by_side(terms.unit, Quantity(self.column, step), low, low + steps, mechanism_size(mechanism))
-        above, below = mechanism.release(pair, noise)
-        share = min(max(above / (above + below), 0.0), 1.0) if above + below > 0 else 0.5
-        count = max((above + below) / steps, 0.0)
-        point = {"cap": row_cap(self.cap, terms), "rows": round(count)}
-        return Outcome(float(lower) + share * float(upper - lower), self._error(mechanism, share, above + below), point)
+        asked = terms.unit, Quantity(self.column, step), low, low + steps, mechanism_size(mechanism)
+        if self.by is None or self.keys is None:
+            pairs = [table.sums_by_side(*asked)]
+        else:
+            pairs = table.sums_by_key_and_side(*asked, self.by, self.keys)
+        noised = mechanism.release([side for pair in pairs for side in pair], noise)
+        found = [self._divide(above, below) for above, below in zip(noised[::2], noised[1::2], strict=True)]
+        errors = [self._error(mechanism, share, whole) for share, whole in found]
+        values = [float(lower) + share * float(upper - lower) for share, _ in found]
+        counts = [round(max(whole / steps, 0.0)) for _, whole in found]
+        point = {"cap": row_cap(self.cap, terms), "rows": counts[0] if self.by is None else counts}
+        return Outcome(grouping_of(self).label(values), max(errors, key=lambda error: error.noise), point)
+
+    @staticmethod
+    def _divide(above: int, below: int) -> tuple[float, int]:
+        """Where the mean lies between the bounds, and the noised size it was divided by."""
+        whole = above + below
+        return (min(max(above / whole, 0.0), 1.0) if whole > 0 else 0.5), whole
 
     def present(self, value: Any) -> Any:
-        """A number."""
-        return value
+        """A number, or one for each key."""
+        return grouping_of(self).present(value)
 
     def _parts(self, terms: Terms) -> tuple[int, Laplace | Gaussian]:
         """How many grid steps lie between the bounds, and the noise."""
@@ -148,6 +186,8 @@ class Histogram:
     epsilon: Number | None = None
     edges: Sequence[Number] = ()
     cap: int | None = None
+    by: str | None = None
+    keys: Sequence[Any] | None = None
     mu: Number | None = None
 
     def __post_init__(self) -> None:
@@ -156,6 +196,7 @@ class Histogram:
             raise InvalidTask(f"edges must be 2 to {_MOST_BINS} public numbers in ascending order.")
         check_cap(self.cap)
         on_grid(exact_edges)
+        keep_keys(self)
         object.__setattr__(self, "edges", exact_edges)
         keep_exact(self, epsilon=self.epsilon, mu=self.mu)
 
@@ -164,6 +205,7 @@ class Histogram:
         check_unit(table, terms)
         row_cap(self.cap, terms)
         table.require_numeric(self.column)
+        grouping_of(self).check(table)
 
     def event(self, table: Table, terms: Terms) -> Event:
         """One noisy vector."""
@@ -179,19 +221,28 @@ class Histogram:
         amount, mechanism = self._parts(terms)
         step, places = on_grid(self.edges)
         part = Capped(Quantity(None, amount.step), amount.upper, norm_of(mechanism))
-        counts = table.sums_by_bin(terms.unit, part, Bins(Quantity(self.column, step), places))
-        values = [round(amount.back(noised)) for noised in mechanism.release(counts, noise)]
+        tables = counts_of(self, table, terms, part, Bins(Quantity(self.column, step), places))
+        noised = iter(mechanism.release([count for counts in tables for count in counts], noise))
         edges = [float(edge) for edge in self.edges]
-        shown = [[edges[i], edges[i + 1], value] for i, value in enumerate(values)]
-        return Outcome(shown, noise_error(mechanism, amount.step), {"cap": row_cap(self.cap, terms)})
+        shown = [
+            [[low, high, round(amount.back(next(noised)))] for low, high in pairwise(edges)] for _ in range(len(tables))
+        ]
+        point = {"cap": row_cap(self.cap, terms)}
+        return Outcome(grouping_of(self).label(shown), noise_error(mechanism, amount.step), point)
 
     def present(self, value: Any) -> Any:
-        """A dictionary from (low, high) to the count."""
-        return {(low, high): count for low, high, count in value}
+        """A dictionary from (low, high) to the count; with keys, one for each."""
+        found = grouping_of(self).present(value)
+        return by_range(found) if self.by is None else {key: by_range(rows) for key, rows in found.items()}
 
     def _parts(self, terms: Terms) -> tuple[Amount, Laplace | Gaussian]:
         spend = Spend.read(self.epsilon, self.mu, terms)
         return Amount.of_values(Fraction(0), Fraction(row_cap(self.cap, terms)), spend), mechanism_of(spend)
+
+
+def by_range(rows: Sequence[Sequence[Any]]) -> dict[tuple[float, float], int]:
+    """Rows of low, high and count as a dictionary."""
+    return {(low, high): count for low, high, count in rows}
 
 
 def on_grid(edges: Sequence[Any]) -> tuple[Fraction, tuple[int, ...]]:
@@ -222,6 +273,8 @@ class Quantile:
     upper: Number = 1
     cap: int | None = None
     resolution: Number | None = None
+    by: str | None = None
+    keys: Sequence[Any] | None = None
     mu: Number | None = None
 
     def __post_init__(self) -> None:
@@ -233,6 +286,7 @@ class Quantile:
         if not asked or any(not 0 < q < 1 for q in asked) or list(asked) != sorted(set(asked)):
             raise InvalidTask("quantiles must lie strictly between 0 and 1, ascending, none twice.")
         object.__setattr__(self, "quantile", asked if many else asked[0])
+        keep_keys(self)
         _ = self._bins
 
     def check(self, table: Table, terms: Terms) -> None:
@@ -240,6 +294,7 @@ class Quantile:
         check_unit(table, terms)
         row_cap(self.cap, terms)
         table.require_numeric(self.column)
+        grouping_of(self).check(table)
 
     def event(self, table: Table, terms: Terms) -> Event:
         """One choice per level of the search."""
@@ -254,14 +309,15 @@ class Quantile:
         step, edges = self._bins
         search = self._search(terms)
         part = Capped(Quantity(None, Fraction(1, search.weight)), search.cap * search.weight)
-        counts = table.sums_by_bin(terms.unit, part, Bins(Quantity(self.column, step), edges))
-        values = [float(edges[place] * step) for place in search.run(counts, noise)]
+        tables = counts_of(self, table, terms, part, Bins(Quantity(self.column, step), edges))
+        found = [[float(edges[place] * step) for place in search.run(counts, noise)] for counts in tables]
+        values = found if isinstance(self.quantile, tuple) else [each[0] for each in found]
         point = {"cap": search.cap, "resolution": float((edges[1] - edges[0]) * step)}
-        return Outcome(values if isinstance(self.quantile, tuple) else values[0], self.predict(terms), point)
+        return Outcome(grouping_of(self).label(values), self.predict(terms), point)
 
     def present(self, value: Any) -> Any:
-        """A number, or one number per quantile."""
-        return value
+        """A number, or one number per quantile; with keys, for each."""
+        return grouping_of(self).present(value)
 
     def _search(self, terms: Terms) -> QuantileSearch:
         asked = self.quantile if isinstance(self.quantile, tuple) else (self.quantile,)

@@ -21,8 +21,7 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     count.add_argument("--cap", default="auto", help="auto (default), a public number of rows, or a saved profile")
     count.add_argument("--upper", help="with auto: the public largest number of rows per unit worth considering")
     for command in (total, count):
-        command.add_argument("--by", help="one total per key of this column")
-        command.add_argument("--keys", help="the public keys, separated by commas")
+        _keyed(command)
         command.add_argument("--max-keys", type=int, help="at most this many keys per unit")
         command.add_argument("--rows-per-key", type=int, help="at most this many rows per unit and key")
     mean = _command(commands, shared, "mean", "a private mean of one column", _mean, "the column to average")
@@ -31,9 +30,12 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     _bounds(spot)
     spot.add_argument("--quantile", default="0.5", help="one or several, separated by commas (default 0.5)")
     spot.add_argument("--resolution", help="the smallest difference worth telling apart")
+    for command in (mean, spot):
+        _keyed(command)
     bars = _command(commands, shared, "histogram", "private counts between public edges", _histogram, "the column")
     bars.add_argument("--edges", required=True, help="the public edges, ascending, separated by commas")
     bars.add_argument("--cap", type=int, help="the most rows one unit may count for")
+    _keyed(bars)
     look = _command(commands, shared, "profile", "one private look at what units contribute; plans are free", _profile)
     look.add_argument("column", nargs="?", help="the column whose totals are looked at (leave out with --rows)")
     look.add_argument("--rows", action="store_true", help="look at numbers of rows instead of a column's totals")
@@ -55,6 +57,11 @@ def _command(commands: Any, shared: Any, name: str, told: str, run: Any, column:
     command.add_argument("--chart", metavar="FILE", help="draw the answer: .svg, .png or .html")
     command.set_defaults(run=run)
     return command
+
+
+def _keyed(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--by", help="one answer per key of this column")
+    command.add_argument("--keys", help="the public keys, separated by commas")
 
 
 def _bounds(command: argparse.ArgumentParser) -> None:
@@ -81,7 +88,7 @@ def _mean(args: argparse.Namespace) -> Answer:
     from steelyard.bounding import Mean
 
     bounds = {"lower": args.lower, "upper": args.upper, "cap": args.cap}
-    return _release(args, lambda table: Mean(args.column, **_price(args), **bounds))
+    return _release(args, lambda table: Mean(args.column, **_price(args), **bounds, **_keys(args, table)))
 
 
 def _quantile(args: argparse.Namespace) -> Answer:
@@ -90,14 +97,17 @@ def _quantile(args: argparse.Namespace) -> Answer:
     asked = args.quantile.split(",")
     facts = {"lower": args.lower, "upper": args.upper, "cap": args.cap, "resolution": args.resolution}
     quantile = asked if len(asked) > 1 else asked[0]
-    return _release(args, lambda table: Quantile(args.column, **_price(args), quantile=quantile, **facts))
+    return _release(
+        args, lambda table: Quantile(args.column, **_price(args), quantile=quantile, **facts, **_keys(args, table))
+    )
 
 
 def _histogram(args: argparse.Namespace) -> Answer:
     from steelyard.bounding import Histogram
 
     edges = args.edges.split(",")
-    return _release(args, lambda table: Histogram(args.column, **_price(args), edges=edges, cap=args.cap))
+    facts = {"edges": edges, "cap": args.cap}
+    return _release(args, lambda table: Histogram(args.column, **_price(args), **facts, **_keys(args, table)))
 
 
 def _profile(args: argparse.Namespace) -> Answer:
@@ -125,8 +135,12 @@ def _cap(text: str) -> Any:
 
 
 def _groups(args: argparse.Namespace, table: Any) -> dict[str, Any]:
+    return {**_keys(args, table), "max_keys": args.max_keys, "rows_per_key": args.rows_per_key}
+
+
+def _keys(args: argparse.Namespace, table: Any) -> dict[str, Any]:
     keys = None if args.keys is None else [_key(key, args.by, table) for key in args.keys.split(",")]
-    return {"by": args.by, "keys": keys, "max_keys": args.max_keys, "rows_per_key": args.rows_per_key}
+    return {"by": args.by, "keys": keys}
 
 
 def _key(text: str, by: str | None, table: Any) -> Any:
@@ -188,7 +202,10 @@ def _text(release: Any) -> str:
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
-        return columns([(_name(key), f"{item:,.10g}") for key, item in value.items()]) or "no key reached its threshold"
+        lines = [(_name(key), _shown(item).replace("\n", "\n  ")) for key, item in value.items()]
+        if any(isinstance(item, dict) for item in value.values()):
+            return "\n".join(f"{key}\n  {shown}" for key, shown in lines)
+        return columns(lines) or "no key reached its threshold"
     if isinstance(value, list):
         return "  ".join(f"{item:,.10g}" for item in value)
     if hasattr(value, "plan"):
@@ -201,17 +218,23 @@ def _name(key: Any) -> str:
 
 
 def _draw(release: Any) -> Any:
-    from steelyard.charts import bars, intervals
+    from steelyard.charts import bars
 
-    value, error = release.value, release.error
-    half = error.interval if error else 0.0
-    about: dict[str, Any] = {"subtitle": f"Whiskers: {error}" if error else "", "caption": str(release.guarantee)}
-    if isinstance(value, dict):
-        names = [_name(key) for key in value]
-        return bars(names, list(value.values()), [half] * len(names), title=release.task["task"], **about)
+    value, error, name = release.value, release.error, release.task["task"]
+    ranks = name == "Quantile"  # whose error is in rows, not in values
+    half = 0.0 if error is None or ranks else error.interval
+    about: dict[str, Any] = {"subtitle": f"Whiskers: {error}" if half else "", "caption": str(release.guarantee)}
     if hasattr(value, "plan"):
         tops = [f"up to {top * float(value.scale.step):,.4g}" for top in value.scale.grid.tops]
         return bars(tops, value.counts, [half] * len(tops), title="Units by what they contribute", **about)
-    values = value if isinstance(value, list) else [value]
-    names = [str(i + 1) for i in range(len(values))] if len(values) > 1 else [release.task["task"]]
-    return intervals(names, values, [v - half for v in values], [v + half for v in values], title="Released", **about)
+    flat = _flat(value)
+    return bars([key or name for key in flat], list(flat.values()), [half] * len(flat), title=name, **about)
+
+
+def _flat(value: Any, name: str = "") -> dict[str, Any]:
+    """Every number of a value under one name of its own."""
+    if not isinstance(value, dict | list):
+        return {name: value}
+    items = value.items() if isinstance(value, dict) else enumerate(value, 1)
+    start = f"{name}, " if name else ""
+    return {key: each for part, item in items for key, each in _flat(item, f"{start}{_name(part)}").items()}

@@ -52,10 +52,16 @@ def capped_by_key(
     quantities = {f"q{i}": part.quantity.expression(rows) for i, part in enumerate(parts)}
     chosen = rows.filter(wanted)
     if unit.column is None:
-        single = chosen.select(k=key, **quantities)
-        return _by_key(single, {f"s{i}": clamp(single[f"q{i}"], part.cap) for i, part in enumerate(parts)}, engine)
+        return capped_pairs(chosen.select(k=key, **quantities), unit, parts, limits, engine)
     chosen = chosen.filter(identity(rows[unit.column]).notnull())
     units = chosen.select(u=identity(rows[unit.column]), k=key, **quantities)
+    return capped_pairs(units, unit, parts, limits, engine)
+
+
+def capped_pairs(units: Any, unit: Unit, parts: Sequence[Capped], limits: Limits, engine: str) -> Any:
+    """The same from rows ``(u, k, q0, q1, …)`` that all have a unit (none where the row is the unit) and a key."""
+    if unit.column is None:
+        return _by_key(units, {f"s{i}": clamp(units[f"q{i}"], part.cap) for i, part in enumerate(parts)}, engine)
     pairs = keep_keys(_pairs(keep_rows_per_key(units, limits, engine), len(parts), engine), limits, engine)
     measured = _measured(pairs, parts, engine)
     return _by_key(measured, {f"s{i}": scaled(measured, i, part.cap) for i, part in enumerate(parts)}, engine)

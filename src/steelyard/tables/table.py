@@ -17,13 +17,13 @@ from steelyard.errors import ColumnMissing, InvalidTask, TableError
 from steelyard.privacy import Unit
 from steelyard.tables import sampling, totals
 from steelyard.tables.engine import Engine
-from steelyard.tables.keyed import MOST_KEYS, SATURATION, Capped, capped_by_key
+from steelyard.tables.keyed import MOST_KEYS, SATURATION, Capped, capped_by_key, whole
 from steelyard.tables.keys import check_keys, is_wanted, key_column
 from steelyard.tables.quantity import Quantity
 from steelyard.tables.sampling import Limits
 from steelyard.tables.schema import GROUPABLE, NUMERIC, kind_of
 from steelyard.tables.totals import Bounded
-from steelyard.tables.vectors import Bins, Side, known, sides_in_ball
+from steelyard.tables.vectors import Bins, Side, known, position, sides_by_key, sides_in_ball
 
 
 class Table:
@@ -159,6 +159,37 @@ class Table:
         sides = Side(quantity, low, high, True), Side(quantity, low, high, False)
         above, below = self._numbers(sides_in_ball(self._rows, unit, sides, cap, self.engine))
         return above, below
+
+    def sums_by_key_and_bin(
+        self, unit: Unit, part: Capped, bins: Bins, by: str, keys: Sequence[Any]
+    ) -> list[list[int]]:
+        """Capped sums by public keys and, under each, by the bins of a column.
+
+        *Privacy:* one unit added or removed moves the whole vector by at most the part's cap in its norm.
+        """
+        key, there = self._key(unit, [part], by)
+        keys = check_keys(self.columns[by], keys, by)
+        self._check(unit, [bins.quantity])
+        wanted = there & is_wanted(key, keys) & known(self._rows, str(bins.quantity.column))
+        size = len(bins.edges) - 1
+        place = position(key, keys) * whole(size) + bins.expression(self._rows)
+        found = self._by_key(unit, [part], place, wanted, Limits())
+        return [[found.get(i * size + j, (0, [0]))[1][0] for j in range(size)] for i in range(len(keys))]
+
+    def sums_by_key_and_side(
+        self, unit: Unit, quantity: Quantity, low: int, high: int, cap: int, by: str, keys: Sequence[Any]
+    ) -> list[tuple[int, int]]:
+        """``sums_by_side`` for each public key.
+
+        *Privacy:* one unit added or removed moves all pairs together by at most ``cap`` in L1 norm.
+        """
+        key, there = self._key(unit, [Capped(quantity, cap)], by)
+        keys = check_keys(self.columns[by], keys, by)
+        sides = Side(quantity, low, high, True), Side(quantity, low, high, False)
+        wanted = there & is_wanted(key, keys)
+        question = sides_by_key(self._rows, unit, sides, position(key, keys), wanted, cap, self.engine)
+        found = {int(row[0]): int(row[2]) for row in self._run(question)}
+        return [(found.get(2 * i, 0), found.get(2 * i + 1, 0)) for i in range(len(keys))]
 
     def keep_rows(
         self, unit: Unit, rows: int, secret: bytes | None = None, columns: Sequence[str] | None = None

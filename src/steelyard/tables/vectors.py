@@ -8,14 +8,17 @@ Law: rows whose value is missing, NaN or infinite are in no bin and on no side; 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from steelyard.errors import InvalidTask
 from steelyard.privacy import Unit
-from steelyard.tables.keyed import MOST_KEYS, NORM, SATURATION, clamp, scaled, whole
+from steelyard.tables.keyed import MOST_KEYS, NORM, SATURATION, Capped, capped_pairs, clamp, scaled, whole
+from steelyard.tables.keys import is_wanted
 from steelyard.tables.quantity import LARGEST, LIMIT, Quantity, as_double, double
-from steelyard.tables.totals import check_edges, unit_totals, wide, wide_sum
+from steelyard.tables.sampling import Limits
+from steelyard.tables.totals import check_edges, identity, unit_totals, wide, wide_sum
 
 
 def known(rows: Any, column: str) -> Any:
@@ -76,6 +79,30 @@ class Side:
         value = ibis.greatest(ibis.least(self.quantity.expression(table), whole(self.high)), whole(self.low))
         distance = value - whole(self.low) if self.above else whole(self.high) - value
         return ibis.cases((known(table, str(self.column)), distance), else_=whole(0))
+
+
+def position(key: Any, keys: Sequence[Any]) -> Any:
+    """The place of a row's key in the public list, for rows whose key is in it."""
+    import ibis
+
+    return ibis.cases(*[(is_wanted(key, [each]), whole(place)) for place, each in enumerate(keys)], else_=whole(0))
+
+
+def sides_by_key(
+    rows: Any, unit: Unit, sides: tuple[Side, Side], place: Any, wanted: Any, cap: int, engine: str
+) -> Any:
+    """One row per key and side: ``k`` = 2 place + side, and the sum ``s0``.
+
+    Every row stands twice, once on each side, so that the norm in which a unit is scaled is that of its whole vector.
+    """
+    named = [] if unit.column is None else [identity(rows[unit.column]).notnull()]
+    who = {} if unit.column is None else {"u": identity(rows[unit.column])}
+    both = [
+        rows.filter(wanted, *named).select(**who, k=place * whole(2) + whole(i), q0=side.expression(rows))
+        for i, side in enumerate(sides)
+    ]
+    expanded = both[0].union(both[1])
+    return capped_pairs(expanded, unit, [Capped(sides[0].quantity, cap)], Limits(), engine)
 
 
 def sides_in_ball(rows: Any, unit: Unit, sides: tuple[Side, Side], cap: int, engine: str) -> Any:
