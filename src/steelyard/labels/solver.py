@@ -67,7 +67,7 @@ def solve_unbiased(inputs: Iterable[Any], prior: Iterable[Any], epsilon: Any, to
     *Privacy:* pure epsilon per label, exact in integers, whatever the prior.
     *Accuracy:* bias exactly zero; the variance is within ``gap`` of the best possible, proved, and an answer that
     misses ``tolerance`` says so (``converged`` is False and ``gap`` is the true one).
-    *Cost:* about 0.05 s for 128 labels, under a second for 400, a few seconds for 1000.
+    *Cost:* about 0.1 s for 128 labels, about a second at most for 400, one to ten for 1000; one core.
 
     >>> solution = solve_unbiased(range(5), [6, 1, 1, 1, 1], epsilon=1)
     >>> solution.converged, round(solution.value, 3)
