@@ -142,6 +142,9 @@ def tasks() -> dict[str, Item]:
         "value-histogram-gaussian": Item(
             ValueHistogram("amount", mu="1", edges=[0, 100, 101], cap=2), gaussian(who), whole
         ),
+        "value-histogram-ranges": Item(
+            ValueHistogram("amount", epsilon="1", edges=[-1, 0, 5, 10], cap=3, ranges=True), gaussian(who), amounts
+        ),
         "value-histogram-keys": Item(
             ValueHistogram("amount", epsilon="1", edges=[-1, 0, 10], cap=3, **grouped), gaussian(who), placed
         ),

@@ -16,10 +16,12 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+from steelyard.accounting.prices import composed
 from steelyard.bounding.amounts import FINENESS, Amount, Spend, bound, check_unit, noise_error, norm_of
 from steelyard.bounding.caps import mechanism_of
 from steelyard.bounding.grouping import Grouping
 from steelyard.bounding.ranks import QuantileSearch
+from steelyard.bounding.trees import Tree
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
@@ -180,6 +182,8 @@ class Histogram:
     """How many rows lie between each two public edges; values outside go to the end bins.
 
     *Privacy:* one unit moves the counts by at most ``cap`` in the noise's norm. *Cost:* exactly ``epsilon``.
+    ``ranges=True`` noises a tree of counts, so that sums over many bins are sharper and single bins less so; then
+    ``error`` is that of one node, and the price may fall short of ``epsilon`` by a few micro.
     """
 
     column: str
@@ -188,6 +192,7 @@ class Histogram:
     cap: int | None = None
     by: str | None = None
     keys: Sequence[Any] | None = None
+    ranges: bool = False
     mu: Number | None = None
 
     def __post_init__(self) -> None:
@@ -208,8 +213,9 @@ class Histogram:
         grouping_of(self).check(table)
 
     def event(self, table: Table, terms: Terms) -> Event:
-        """One noisy vector."""
-        return mechanism_of(Spend.read(self.epsilon, self.mu, terms)).event
+        """One noisy vector, or one for each level of the tree."""
+        level = self._parts(terms)[1].event
+        return composed(*[level] * self._tree.levels) if self.ranges else level
 
     def predict(self, terms: Terms) -> Error:
         """The error of each count, before anything is spent."""
@@ -220,15 +226,40 @@ class Histogram:
         """Bound, count, noise; counts are rounded to whole rows after the noise."""
         amount, mechanism = self._parts(terms)
         step, places = on_grid(self.edges)
-        part = Capped(Quantity(None, amount.step), amount.upper, norm_of(mechanism))
+        # sums of bins keep an L1 bound but not an L2 one, so a tree is always bounded in L1
+        part = Capped(Quantity(None, amount.step), amount.upper, "l1" if self.ranges else norm_of(mechanism))
         tables = counts_of(self, table, terms, part, Bins(Quantity(self.column, step), places))
-        noised = iter(mechanism.release([count for counts in tables for count in counts], noise))
+        noised = self._through_tree(tables, mechanism, noise) if self.ranges else self._flat(tables, mechanism, noise)
         edges = [float(edge) for edge in self.edges]
         shown = [
-            [[low, high, round(amount.back(next(noised)))] for low, high in pairwise(edges)] for _ in range(len(tables))
+            [
+                [low, high, round(float(count * amount.step))]
+                for (low, high), count in zip(pairwise(edges), row, strict=True)
+            ]
+            for row in noised
         ]
         point = {"cap": row_cap(self.cap, terms)}
         return Outcome(grouping_of(self).label(shown), noise_error(mechanism, amount.step), point)
+
+    def _flat(self, tables: Sequence[list[int]], mechanism: Laplace | Gaussian, noise: Noise) -> list[list[Any]]:
+        found = mechanism.release([count for counts in tables for count in counts], noise)
+        size = len(self.edges) - 1
+        return [found[start : start + size] for start in range(0, len(found), size)]
+
+    def _through_tree(
+        self, tables: Sequence[list[int]], mechanism: Laplace | Gaussian, noise: Noise
+    ) -> list[list[Any]]:
+        """Noise every level of all keys together, then make each key's counts add up."""
+        tree = self._tree
+        levels = list(zip(*(tree.sums(counts) for counts in tables), strict=True))
+        noised = [iter(mechanism.release([n for nodes in level for n in nodes], noise)) for level in levels]
+        return [
+            tree.agree([[float(next(noised[i])) for _ in level[0]] for i, level in enumerate(levels)]) for _ in tables
+        ]
+
+    @property
+    def _tree(self) -> Tree:
+        return Tree(len(self.edges) - 1)
 
     def present(self, value: Any) -> Any:
         """A dictionary from (low, high) to the count; with keys, one for each."""
@@ -237,6 +268,7 @@ class Histogram:
 
     def _parts(self, terms: Terms) -> tuple[Amount, Laplace | Gaussian]:
         spend = Spend.read(self.epsilon, self.mu, terms)
+        spend = self._tree.share(spend) if self.ranges else spend
         return Amount.of_values(Fraction(0), Fraction(row_cap(self.cap, terms)), spend), mechanism_of(spend)
 
 

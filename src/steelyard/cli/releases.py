@@ -35,6 +35,7 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     bars = _command(commands, shared, "histogram", "private counts between public edges", _histogram, "the column")
     bars.add_argument("--edges", required=True, help="the public edges, ascending, separated by commas")
     bars.add_argument("--cap", type=int, help="the most rows one unit may count for")
+    bars.add_argument("--ranges", action="store_true", help="noise a tree of counts, sharper for sums over many bins")
     _keyed(bars)
     look = _command(commands, shared, "profile", "one private look at what units contribute; plans are free", _profile)
     look.add_argument("column", nargs="?", help="the column whose totals are looked at (leave out with --rows)")
@@ -106,7 +107,7 @@ def _histogram(args: argparse.Namespace) -> Answer:
     from steelyard.bounding import Histogram
 
     edges = args.edges.split(",")
-    facts = {"edges": edges, "cap": args.cap}
+    facts = {"edges": edges, "cap": args.cap, "ranges": args.ranges}
     return _release(args, lambda table: Histogram(args.column, **_price(args), **facts, **_keys(args, table)))
 
 
