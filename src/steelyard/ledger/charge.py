@@ -42,7 +42,7 @@ class Charge:
 
     @property
     def receipt(self) -> Receipt:
-        """The proof of what was charged; the same on every replay."""
+        """The proof of what was charged; the same on every replay until the charge is raised."""
         standing = self._standing
         return Receipt(standing.priced_at, standing.head, standing.level, self.account, self._store.identity.name)
 
