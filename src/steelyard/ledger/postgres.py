@@ -110,7 +110,11 @@ class PostgresLink:
 
     def commit(self) -> None:
         """Commit; the server syncs its log before it answers."""
-        self.execute("COMMIT")
+        said = self._run("COMMIT", ()).statusmessage
+        if (
+            said != "COMMIT"
+        ):  # an aborted transaction is rolled back here without an error; nobody may be told it stands
+            raise LinkLost(f"{self._shown} answered {said!r} to a commit; nothing was charged.")
 
     def rollback(self) -> None:
         """Drop the transaction, if there is one."""
