@@ -33,7 +33,7 @@ _HOMES = {
     "Unit": "privacy",
     "audit": "",
     "errors": "",
-    "holdout": "privacy",
+    "holdout": "",
     "labels": "",
     "open_account": "ledger",
     "read": "tables",
