@@ -16,6 +16,7 @@ from contextlib import closing, suppress
 from typing import Any, Protocol, TypeVar, cast
 
 from steelyard.errors import TableError
+from steelyard.tables.folding import Step, added
 
 SOURCE = "steelyard_source"
 FAILED = (
@@ -37,6 +38,10 @@ class Engine(Protocol):
 
     def batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
         """Arrow record batches of an answer, streamed."""
+        ...
+
+    def fold(self, sql: str, columns: Sequence[str], size: int, step: Step, start: Sequence[Any]) -> list[Any]:
+        """The start plus what a step makes of every batch of an answer, added up."""
         ...
 
 
@@ -90,6 +95,10 @@ class DuckEngine:
     def batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
         """Run one question and stream its answer."""
         return guarded_batches(self._batches(sql, columns, size))
+
+    def fold(self, sql: str, columns: Sequence[str], size: int, step: Step, start: Sequence[Any]) -> list[Any]:
+        """Run one question and add up what a step makes of each batch."""
+        return guarded(lambda: added(start, map(step, self._batches(sql, columns, size))))
 
     def _rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         with closing(self._cursor()) as cursor:

@@ -16,6 +16,7 @@ from typing import Any
 
 from steelyard.errors import EngineMissing, TableError
 from steelyard.tables.engine import SOURCE, guarded, guarded_batches
+from steelyard.tables.folding import Step, on_spark
 from steelyard.tables.schema import check_names
 from steelyard.tables.table import Table
 
@@ -41,6 +42,14 @@ class SparkEngine:
     def batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
         """Run one question and stream its answer, one partition of the data frame at a time."""
         return guarded_batches(self._batches(sql, size))
+
+    def fold(self, sql: str, columns: Sequence[str], size: int, step: Step, start: Sequence[Any]) -> list[Any]:
+        """Run one question and add up what a step makes of each batch, on the workers."""
+        return guarded(lambda: self._fold(sql, step, start))
+
+    def _fold(self, sql: str, step: Step, start: Sequence[Any]) -> list[Any]:
+        with self._view(sql) as question:
+            return on_spark(question, step, start)
 
     def _rows(self, sql: str) -> list[tuple[Any, ...]]:
         with self._view(sql) as question:

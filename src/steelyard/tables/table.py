@@ -15,7 +15,7 @@ from typing import Any
 
 from steelyard.errors import ColumnMissing, InvalidTask, TableError
 from steelyard.privacy import Unit
-from steelyard.tables import sampling, totals
+from steelyard.tables import folding, sampling, totals
 from steelyard.tables.engine import Engine
 from steelyard.tables.keyed import MOST_KEYS, SATURATION, Capped, capped_by_key, whole
 from steelyard.tables.keys import check_keys, is_wanted, key_column
@@ -219,6 +219,26 @@ class Table:
             raise InvalidTask("batches needs at least one column and a positive size.")
         question = self._rows.select(*columns)
         return self._engine.batches(self._sql(question), self._needed(question), size)
+
+    def batches_by_unit(self, columns: Sequence[str], unit: Unit, size: int = 65_536) -> Iterator[Any]:
+        """``batches`` with the rows of each unit together (a unit may span batches); rows of nobody are left out.
+
+        The unit's column comes along. In which order units come, and rows within one, is not promised.
+        """
+        self._check(unit, ())
+        self.require(*columns)
+        question = folding.by_unit(self._rows, columns, unit)
+        return self._engine.batches(self._sql(question), self._needed(question), size)
+
+    def fold(self, columns: Sequence[str], step: folding.Step, start: Sequence[Any], size: int = 65_536) -> list[Any]:
+        """``start`` plus the sum over Arrow batches of the arrays that ``step`` makes of each, integers exactly.
+
+        *Privacy:* moves with one row by what ``step`` makes of that row, if it is a sum of a function of each row.
+        *Cost:* one pass; on Spark the steps run where the rows are.
+        """
+        self.require(*columns)
+        question = self._rows.select(*columns)
+        return self._engine.fold(self._sql(question), self._needed(question), size, step, start)
 
     def _check(self, unit: Unit, quantities: Sequence[Quantity]) -> None:
         if unit.kind not in ("users", "rows"):

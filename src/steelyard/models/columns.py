@@ -1,0 +1,307 @@
+"""Columns as features: one total function from a row to integers whose Euclidean norm is at most S, exactly.
+
+A column is mapped by declared bounds or a declared vocabulary; the row is then shortened (``norm="clip"``) or brought
+to one length (``norm="scale"``), the intercept being a constant feature inside that length. Everything is computed
+per row by operations that IEEE rounds the same way wherever the row stands in a batch, so a row's integers depend on
+nothing but the row. The integer norm is checked after rounding, exactly; a row that failed would count as zeros.
+Law: nothing here looks at two rows together, and no value whatsoever raises (docs/proofs/sufficient_statistics.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.errors import InvalidTask
+from steelyard.models.values import matched, numbers
+from steelyard.privacy import Number, exact, positive
+from steelyard.tables import Table
+
+BITS = 18
+SIZE = 2**BITS
+"""S: the longest a row of integers may be, in steps; a step is 1/S of the unit length."""
+
+MOST_FEATURES = 2048
+_HUGE, _FAR = 1e300, 1e140
+_WIDEST = Fraction(10) ** 200
+Floats = NDArray[np.float64]
+
+
+def _named(column: object) -> None:
+    if not isinstance(column, str) or not column:
+        raise InvalidTask(f"a feature needs the name of a column; got {column!r}.")
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A numeric column as it is; its size is bounded by the row's ``x_bound``. What is no finite number counts as 0."""
+
+    column: str
+
+    def __post_init__(self) -> None:
+        _named(self.column)
+
+    @property
+    def width(self) -> int:
+        """One feature."""
+        return 1
+
+    def names(self) -> list[str]:
+        """What the coefficient is called."""
+        return [self.column]
+
+    def check(self, table: Table) -> None:
+        """Refuse a column that is no number."""
+        table.require_numeric(self.column)
+
+    def fill(self, out: Floats, array: Any, shrink: float) -> None:
+        """Write the feature, times ``shrink``, into the rows of ``out``."""
+        with np.errstate(all="ignore"):
+            np.multiply(numbers(array), shrink, out=out[0], dtype=np.float64)
+
+    def slopes(self) -> list[tuple[float, float]]:
+        """Feature = slope * value + offset."""
+        return [(1.0, 0.0)]
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A numeric column between declared bounds, clamped and mapped to [-1, 1].
+
+    Null, NaN, the infinities and what is no number become 0, the middle.
+    """
+
+    column: str
+    lower: Number
+    upper: Number
+
+    def __post_init__(self) -> None:
+        _named(self.column)
+        lower, upper = exact(self.lower, "lower"), exact(self.upper, "upper")
+        if not lower < upper or max(abs(lower), abs(upper)) > _WIDEST or upper - lower < 1 / _WIDEST:
+            raise InvalidTask(f"column {self.column!r} needs lower < upper, both public and below 1e200 in size.")
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+
+    @property
+    def width(self) -> int:
+        """One feature."""
+        return 1
+
+    def names(self) -> list[str]:
+        """What the coefficient is called."""
+        return [self.column]
+
+    def check(self, table: Table) -> None:
+        """Refuse a column that is no number."""
+        table.require_numeric(self.column)
+
+    def fill(self, out: Floats, array: Any, shrink: float) -> None:
+        """Write the feature, times ``shrink``, into the rows of ``out``."""
+        (slope, offset), row = self.slopes()[0], out[0]
+        with np.errstate(all="ignore"):
+            np.multiply(numbers(array), slope, out=row, dtype=np.float64)
+            np.add(row, offset, out=row)
+            row[~(np.abs(row) < np.inf)] = 0.0
+            np.clip(row, -1.0, 1.0, out=row)
+        np.multiply(row, shrink, out=row)
+
+    def slopes(self) -> list[tuple[float, float]]:
+        """Feature = slope * value + offset, between the bounds."""
+        lower, upper = Fraction(self.lower), Fraction(self.upper)
+        return [(float(2 / (upper - lower)), float(-(upper + lower) / (upper - lower)))]
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A column over a declared vocabulary, one feature per value; anything else is all zeros.
+
+    The vocabulary is public knowledge: which values occur is data, and reading it off the rows is not free.
+    """
+
+    column: str
+    values: Sequence[str | int | bool]
+
+    def __post_init__(self) -> None:
+        _named(self.column)
+        values = tuple(self.values) if not isinstance(self.values, str) else ()
+        if not values or len(set(values)) != len(values) or not all(isinstance(v, str | int) for v in values):
+            raise InvalidTask(
+                f"column {self.column!r} needs its public values, each once: texts, integers or booleans."
+            )
+        object.__setattr__(self, "values", values)
+
+    @property
+    def width(self) -> int:
+        """One feature for each value."""
+        return len(self.values)
+
+    def names(self) -> list[str]:
+        """What the coefficients are called."""
+        return [f"{self.column}={value}" for value in self.values]
+
+    def check(self, table: Table) -> None:
+        """Refuse values that are not of the column's kind."""
+        table.require_keys(self.column, self.values)
+
+    def fill(self, out: Floats, array: Any, shrink: float) -> None:
+        """Write the features, times ``shrink``, into the rows of ``out``."""
+        out[:] = 0.0
+        found = matched(array, self.values)
+        (there,) = np.nonzero(found >= 0)
+        out[found[there], there] = shrink
+
+    def slopes(self) -> list[tuple[float, float]]:
+        """Each feature is one or zero."""
+        return [(1.0, 0.0)] * self.width
+
+
+Column = Plain | Numeric | Categorical
+
+
+@dataclass(frozen=True)
+class Features:
+    """The features of a model: columns, and how long a row of them may be.
+
+    ``norm="clip"`` shortens rows beyond ``x_bound`` and leaves the others alone, so inside the bound the model is
+    linear in the columns; ``norm="scale"`` brings every row to one length, which uses the bound fully. With an
+    intercept a row is (x / x_bound, 1): under "clip" its two parts get half of the squared length each, under "scale"
+    they share it as they come. ``x_bound`` may be left out where every column has bounds of its own: then no row is
+    ever clipped ("clip": the square root of the number of columns), or mapped columns are taken as they are ("scale": 1).
+
+    >>> features = Features([Numeric("age", 0, 100), Categorical("sex", ["f", "m"])])
+    >>> features.width, features.names()
+    (4, ['age', 'sex=f', 'sex=m', 'intercept'])
+    """
+
+    columns: Sequence[Column]
+    norm: str = "clip"
+    x_bound: Number | None = None
+    intercept: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        names = [column.column for column in self.columns if isinstance(column, Plain | Numeric | Categorical)]
+        if not names or len(names) != len(self.columns) or len(set(names)) != len(names):
+            raise InvalidTask("features are a list of Numeric, Categorical or Plain columns, at least one, none twice.")
+        if self.norm not in ("clip", "scale"):
+            raise InvalidTask(f"norm must be 'clip' or 'scale'; got {self.norm!r}.")
+        if self.width > MOST_FEATURES:
+            raise InvalidTask(f"at most {MOST_FEATURES} features are handled; these are {self.width}.")
+        if self.x_bound is not None:
+            x_bound = positive(self.x_bound, "x_bound")
+            if not 1 / _WIDEST <= x_bound <= _WIDEST:
+                raise InvalidTask("x_bound must lie between 1e-200 and 1e200.")
+            object.__setattr__(self, "x_bound", x_bound)
+        elif any(isinstance(column, Plain) for column in self.columns):
+            raise InvalidTask(
+                "x_bound is needed: the public largest Euclidean length of a row of features. Longer rows are shortened. "
+                "It must be known beforehand or bought (PrivateScaler); the largest length in the data is private."
+            )
+
+    @property
+    def width(self) -> int:
+        """The number of features, the intercept included."""
+        return sum(column.width for column in self.columns) + self.intercept
+
+    @property
+    def radius(self) -> float:
+        """The length that counts as one."""
+        if self.x_bound is not None:
+            return float(Fraction(self.x_bound))
+        return math.sqrt(len(self.columns)) if self.norm == "clip" else 1.0
+
+    @property
+    def source(self) -> list[str]:
+        """The columns to be read."""
+        return [column.column for column in self.columns]
+
+    def names(self) -> list[str]:
+        """What the coefficients are called, in order."""
+        named = [name for column in self.columns for name in column.names()]
+        return [*named, "intercept"] if self.intercept else named
+
+    def check(self, table: Table) -> None:
+        """Refuse, from the schema alone, columns that are not there or of the wrong kind."""
+        for column in self.columns:
+            column.check(table)
+
+    def scaled(self, batch: Any) -> Floats:
+        """The features of a batch, one column per row of it, in steps: each of length at most about S."""
+        z = np.empty((self.width, batch.num_rows))
+        shrink, start = 1.0 / self.radius, 0
+        for index, column in enumerate(self.columns):
+            column.fill(z[start : start + column.width], batch.column(index), shrink)
+            start += column.width
+        squares = _squared(z[:start])
+        factor = self._factor(squares)
+        np.multiply(z[:start], factor, out=z[:start])
+        if self.intercept:
+            z[start] = self._reach * math.sqrt(0.5) if self.norm == "clip" else factor
+        return z
+
+    def whole(self, batch: Any) -> Floats:
+        """The same as whole numbers (as doubles) of norm at most S: what may be added up.
+
+        *Privacy:* the norm is checked on the integers, exactly; the integers of a row depend on that row alone.
+        """
+        z = self.scaled(batch)
+        np.rint(z, out=z)
+        # squares of whole doubles add up exactly below 2^53, and any sum beyond S^2 is seen to be beyond it
+        z[:, ~(_sum_of_squares(z) <= SIZE**2)] = 0.0
+        return z
+
+    def rows(self, batch: Any) -> NDArray[np.int64]:
+        """The integers of each row, one row per row: norm at most S."""
+        return np.ascontiguousarray(self.whole(batch).T).astype(np.int64)
+
+    def linear(self, coefficients: Sequence[float]) -> tuple[list[float], float]:
+        """Coefficients on the unit-length features as slopes on the columns, and a constant.
+
+        Exact where no row is clipped; under "scale" it is the model before rows are brought to one length.
+        """
+        share = math.sqrt(0.5) if self.intercept and self.norm == "clip" else 1.0
+        unit = share * (self._reach / SIZE if self.norm == "clip" else 1.0)
+        slopes = [pair for column in self.columns for pair in column.slopes()]
+        given = [float(value) * unit for value in coefficients]
+        weights = [value * slope / self.radius for value, (slope, _) in zip(given, slopes, strict=False)]
+        moved = math.fsum(value * offset / self.radius for value, (_, offset) in zip(given, slopes, strict=False))
+        return weights, moved + (given[-1] if self.intercept else 0.0)
+
+    @property
+    def _reach(self) -> float:
+        """How long a row may be before it is rounded, so that it is not longer than S after."""
+        return float(SIZE - 1 - math.ceil(math.sqrt(self.width) / 2))
+
+    def _factor(self, squares: Floats) -> Floats:
+        if self.norm == "clip":
+            reach = self._reach * (math.sqrt(0.5) if self.intercept else 1.0)
+            return np.asarray(reach / np.maximum(np.sqrt(squares), 1.0))
+        length = np.sqrt(squares + (1.0 if self.intercept else 0.0))
+        return np.asarray(np.where(length > 0, self._reach / np.maximum(length, 1e-150), 0.0))
+
+
+def _squared(u: Floats) -> Floats:
+    """The squared length of each row, after taking out of ``u`` what is not finite and reining in what is absurd."""
+    with np.errstate(all="ignore"):
+        squares = _sum_of_squares(u)
+        (bad,) = np.nonzero(~(squares <= _HUGE))
+        if bad.size:
+            held = u[:, bad]
+            u[:, bad] = np.clip(np.where(np.isfinite(held), held, 0.0), -_FAR, _FAR)
+            squares[bad] = _sum_of_squares(u[:, bad])
+    return squares
+
+
+def _sum_of_squares(u: Floats) -> Floats:
+    """Row by row of ``u``: NumPy's own sums pick their order by the shape, and then a row would depend on others."""
+    total = np.zeros(u.shape[1])
+    for line in u:
+        total += line * line
+    return total
