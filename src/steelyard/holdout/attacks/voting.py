@@ -1,9 +1,9 @@
 """Attacks that ask about many random predictors and vote with what they hear.
 
-A random predictor is right on half the rows give or take 1/(2 sqrt n), and its score says to which side. A vote of k
-of them, each turned to its lucky side, is right on about Phi(sqrt(2k / (pi n))) of the rows asked about and on half of
-all others (Blum and Hardt 2015 for a leaderboard; Dwork et al. 2015 for feature selection). Against a mechanism that
-hands back the training score unless the holdout disagrees, the attacker picks that score so that it must disagree.
+A random predictor is right on half the rows give or take 1/(2 sqrt n), and its score says to which side and how far. A
+vote of k of them, each weighted by its luck, is right on about Phi(sqrt(k/n)) of the rows asked about and on half of
+all others (after Blum and Hardt 2015 for a leaderboard; Dwork et al. 2015 for feature selection). Against a mechanism
+that hands back the training score unless the holdout disagrees, the attacker picks that score so that it must.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from steelyard.holdout.attacks.oracle import Attacked, Ear, Holdout, Predictions
 def wacky_boosting(
     oracle: Score | Holdout, *, n: int, questions: int, seed: int = 0, labels: Predictions | None = None
 ) -> Attacked:
-    """Vote with random predictors, each turned to the side on which its score was lucky; every guess is 1/2."""
+    """Vote with random predictors, each weighted by the luck its score shows; every guess is 1/2."""
     return _vote("wacky boosting", Ear(oracle, n, questions, labels), seed, 0.5)
 
 
@@ -32,7 +32,10 @@ def threshold_riding(
     labels: Predictions | None = None,
     threshold: float = 0.04,
 ) -> Attacked:
-    """The same vote with predictors whose training score lies one threshold above 1/2, so that half are answered."""
+    """The same vote with predictors whose training score lies one threshold above 1/2.
+
+    Then the holdout contradicts about half of them, and those it does not contradict are the lucky ones.
+    """
     return _vote("threshold riding", Ear(oracle, n, questions, labels), seed, 0.5 + threshold)
 
 
@@ -45,16 +48,16 @@ def memorising(
 
 def _vote(name: str, ear: Ear, seed: int, guess: float) -> Attacked:
     rng = np.random.default_rng(seed)
-    votes, used = np.zeros(ear.n, np.int32), 0
+    votes, used = np.zeros(ear.n, np.float32), 0
+    confirmed = 0.0 if guess == 0.5 else 0.4 / math.sqrt(ear.n)  # the mean luck of one that is not contradicted
     for predictor in coin_flips(rng, ear.n, ear.left):
         heard = ear.ask(predictor, guess)
         if heard is None:
             break
-        if heard.echo or heard.value in (0.5, guess):
-            continue
-        used += 1
-        votes += 2 * predictor - 1 if heard.value > 0.5 else 1 - 2 * predictor
-    return ear.finish(name, _majority(votes, rng), _hoped(used, ear.n))
+        weight = confirmed if heard.echo else heard.value - 0.5
+        used += weight != 0
+        votes += np.float32(weight) * (2 * predictor - 1)
+    return ear.finish(name, _majority(votes, rng), NormalDist().cdf(math.sqrt(used / ear.n)))
 
 
 def feature_selection(
@@ -83,15 +86,10 @@ def feature_selection(
         if min(side * (trained - 0.5), side * (heard.value - 0.5)) > edge:
             used += 1
             votes += (int(side) * (2 * predictor - 1)).astype(np.int32)
-    return ear.finish("feature selection", _majority(votes, rng), _hoped(used, n))
+    hoped = NormalDist().cdf(math.sqrt(2 * used / (math.pi * n)))
+    return ear.finish("feature selection", _majority(votes, rng), hoped)
 
 
 def _majority(votes: Predictions, rng: np.random.Generator) -> Predictions:
     """1 or 0 by the sign of the votes, ties by coin."""
-    doubled = 2 * votes + rng.integers(0, 2, votes.size) * 2 - 1
-    return (doubled > 0).astype(np.int8)
-
-
-def _hoped(used: int, n: int) -> float:
-    """The score a vote of this many informed predictors should reach."""
-    return NormalDist().cdf(math.sqrt(2 * used / (math.pi * n)))
+    return np.where(votes == 0, rng.integers(0, 2, votes.size), votes > 0).astype(np.int8)
