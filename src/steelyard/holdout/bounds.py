@@ -1,0 +1,250 @@
+"""How many nats a history costs, and the published bounds on adaptive questions.
+
+A question chosen after a history is one of as many questions as there are histories; a code for histories whose
+weights sum to at most one (Kraft) turns that into an error level exp(-nats) per question, for all questions at once
+(docs/proofs/nats.md, ladder.md, rounds.md). The published bounds give a half-width for ``questions`` answers.
+Law: nats and half-widths are rounded up. Nothing here may be shown an exact holdout score.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from statistics import NormalDist
+
+from steelyard.errors import InvalidTask
+from steelyard.holdout.transfer import gaussian_delta
+
+_ULP = 2.0**-52
+_NORMAL = NormalDist()
+Width = Callable[[int, int, float], float]
+
+
+def certified_nats(question: int, failures: int, spent: Fraction | float, beta: Fraction | float) -> float:
+    """The nats of the ``question``-th check (from 1) after ``failures`` paid answers whose grids took ``spent`` nats.
+
+    ``spent`` is the sum of ``grid_nats`` over the paid answers. Test the answer at level exp(-nats), two-sided.
+
+    >>> round(certified_nats(1, 0, 0, 0.05), 4)
+    4.382
+    """
+    _whole(question, "question", 1)
+    _whole(failures, "failures", 0)
+    if failures > question - 1:
+        raise InvalidTask(f"{failures} failures cannot precede question {question}.")
+    if not 0 <= spent < math.inf:
+        raise InvalidTask(f"spent nats are finite and at least 0; got {spent!r}.")
+    words = math.log(question * (question + 1)) + math.log((failures + 1) * (failures + 2))
+    return _up(_log_inverse(beta) + words + log_choose(question - 1, failures) + _up(float(spent)))
+
+
+def grid_nats(values: int) -> float:
+    """What one answer rounded to a grid 0, 1/values, ..., 1 costs: ln(values + 1), rounded up."""
+    _whole(values, "the number of grid steps", 1)
+    return _up(math.log(values + 1))
+
+
+def ladder_nats(
+    submissions: int,
+    records: int,
+    levels: int,
+    beta: Fraction | float,
+    *,
+    fixed: bool = True,
+    final_only: bool = False,
+) -> float:
+    """The nats of a leaderboard that showed ``records`` new best scores on a grid.
+
+    ``levels`` counts the grid values strictly above the score shown at the start (one more if the first score is always
+    shown). ``fixed``: the number of submissions was fixed beforehand; otherwise it may be the number so far.
+    ``final_only``: only the last best score is certified, and not each one on the way.
+
+    >>> round(ladder_nats(10_000, 3, 50, 0.05), 2)
+    50.92
+    """
+    _whole(submissions, "submissions", 1)
+    _whole(records, "records", 0)
+    _whole(levels, "levels", 0)
+    if records > min(submissions, levels):
+        raise InvalidTask(f"{records} records need as many submissions ({submissions}) and levels ({levels}).")
+    events = 0.0 if final_only else math.log(submissions)
+    length = 0.0 if fixed else math.log(submissions + 1) + (math.log(submissions) if final_only else 0.0)
+    history = log_choose(submissions, records) + log_choose(levels, records)
+    return _up(_log_inverse(beta) + events + length + history + math.log((records + 1) * (records + 2)))
+
+
+def rounds_nats(sizes: Sequence[int], beta: Fraction | float, *, every_round: bool = False) -> float:
+    """The nats of the winner's score after rounds of these sizes, of which only the winners' indices were shown.
+
+    ``every_round`` certifies each round's winner as well. The rounds are fixed beforehand; ties break without data.
+
+    >>> round(rounds_nats([100] * 10, 0.05), 3)
+    49.047
+    """
+    if not sizes:
+        raise InvalidTask("rounds need at least one round.")
+    histories, events = 1, 0
+    for size in sizes:
+        _whole(size, "the size of a round", 1)
+        histories *= size
+        events += histories
+    return _up(_log_inverse(beta) + math.log(events if every_round else histories))
+
+
+def log_choose(n: int, k: int) -> float:
+    """ln of the binomial coefficient, rounded up."""
+    if k in (0, n):
+        return 0.0
+    if min(k, n - k) <= 64:
+        return _up(math.log(math.comb(n, k)))
+    whole = math.lgamma(n + 1)
+    return whole - math.lgamma(k + 1) - math.lgamma(n - k + 1) + 64 * _ULP * whole
+
+
+def splitting(n: int, questions: int, beta: float) -> float:
+    """The half-width when every question gets rows of its own."""
+    rows = n // questions
+    return _up(math.sqrt(math.log(2 * questions / beta) / (2 * rows))) if rows else math.inf
+
+
+def rounding(n: int, questions: int, beta: float) -> float:
+    """The half-width when answers are rounded to the best grid 1/g and every history is counted."""
+    return min(_rounded(n, questions, beta, steps) for steps in _grids(n, questions))
+
+
+def _rounded(n: int, questions: int, beta: float, steps: int) -> float:
+    nats = math.log(2 * questions / beta) + (questions - 1) * math.log(steps + 1)
+    return _up(0.5 / steps + math.sqrt(nats / (2 * n)))
+
+
+def _grids(n: int, questions: int) -> set[int]:
+    """Grids around the best one: d/ds of 1/2s + sqrt(k ln s / 2n) vanishes near s = sqrt(2 n ln s / k)."""
+    steps = 2.0
+    for _ in range(30):
+        steps = max(2.0, math.sqrt(2 * n * math.log(steps + 1) / questions))
+    return {max(1, round(steps * share / 32)) for share in range(16, 65)}
+
+
+def bassily(n: int, questions: int, beta: float) -> float:
+    """The half-width of Bassily, Nissim, Smith, Steinke, Stemmer and Ullman (2016) with Gaussian noise."""
+    copies = math.floor(1 / beta)
+    sure = -math.expm1(copies * math.log1p(-beta))
+
+    def width(log_delta: float, log_total: float) -> float:
+        delta, total = math.exp(log_delta), math.exp(log_total)
+        inside = max(math.log(math.pi * total) / 2 - log_delta, 0.0)
+        epsilon = min(total + 2 * math.sqrt(total * inside), 30.0)
+        noise = math.sqrt(math.log(4 * questions / delta) * questions / total) / n
+        return (math.expm1(epsilon) + 2 * copies * delta + noise) / sure
+
+    def at(log_delta: float) -> float:
+        return _least(lambda log_total: width(log_delta, log_total), -30.0, 1.0)
+
+    return _least(at, -25.0, -2.0)
+
+
+def rogers(n: int, questions: int, beta: float) -> float:
+    """The half-width of Rogers et al. (2020), Theorem 2.1, with Gaussian noise and its plain tail."""
+
+    def information(total: float) -> float:
+        # (a - ln(1 - x)) / x is least where x / (1 - x) + ln(1 - x) = a.
+        low, high = 0.0, 1 - 1e-12
+        for _ in range(60):
+            x = (low + high) / 2
+            low, high = (x, high) if x / (1 - x) + math.log1p(-x) < total else (low, x)
+        return (total - math.log1p(-high)) / high
+
+    def width(log_rho: float) -> float:
+        rho = math.exp(log_rho)
+        bias = math.sqrt(information(2 * rho * questions * n) / (2 * n * beta))
+        return bias + math.sqrt(math.log(4 * questions / beta) / rho) / n
+
+    return _least(width, math.log(1e-12 / questions), math.log(10.0 / questions))
+
+
+def jung(n: int, questions: int, beta: float) -> float:
+    """The half-width of Jung, Ligett, Neel, Roth, Sharifi-Malvajerdi and Shenfeld (2020) with Gaussian noise."""
+
+    def width(share: float, log_sigma: float) -> float:
+        sigma = math.exp(log_sigma)
+        mu = math.sqrt(questions) / (n * sigma)
+        # Both inner minima have a closed form: set the derivatives in epsilon and in alpha to zero.
+        epsilon = max(0.0, mu * (_NORMAL.inv_cdf(1 - (beta - share) / 2) - mu / 2))
+        spread = 2 * questions / (share * sigma * math.sqrt(2 * math.pi))
+        alpha = sigma * math.sqrt(2 * math.log(spread)) if spread > 1 else 0.0
+        noise = alpha + questions * math.erfc(alpha / sigma / math.sqrt(2)) / share
+        return noise + math.expm1(min(epsilon, 30.0)) + 2 * gaussian_delta(epsilon, mu) / (beta - share)
+
+    def at(share: float) -> float:
+        return _least(lambda log_sigma: width(share, log_sigma), math.log(1e-5), math.log(0.5))
+
+    return _least(at, 0.001 * beta, 0.5 * beta)
+
+
+def capacity(width: Width, n: int, tolerance: float, beta: float, *, most: int = 10**9) -> int:
+    """The largest number of questions whose half-width is at most the tolerance; 0 when there is none.
+
+    ``width`` must rise with the questions. The search is a secant in the logarithms, kept inside its bracket.
+    """
+    allowed = math.log(tolerance)
+
+    def excess(questions: int) -> float:
+        found = width(n, questions, beta)
+        return math.log(found) - allowed if found > 0 else -math.inf
+
+    low, at_low = 1, excess(1)
+    if at_low > 0:
+        return 0
+    high, at_high = most + 1, excess(most + 1)
+    if at_high <= 0:
+        return most
+    while high - low > 1:
+        middle = _between(low, at_low, high, at_high)
+        at = excess(middle)
+        if at <= 0:
+            # Halving the far end's excess keeps a secant from creeping (the Illinois rule).
+            low, at_low, at_high = middle, at, at_high / 2
+        else:
+            high, at_high, at_low = middle, at, at_low / 2
+    return low
+
+
+def _between(low: int, at_low: float, high: int, at_high: float) -> int:
+    if not (math.isfinite(at_low) and math.isfinite(at_high)) or high - low < 8:
+        return round(math.sqrt(low * high)) if high > 4 * low else (low + high) // 2
+    share = at_low / (at_low - at_high)
+    guess = math.exp(math.log(low) + min(max(share, 0.02), 0.98) * math.log(high / low))
+    return min(max(round(guess), low + 1), high - 1)
+
+
+def _least(function: Callable[[float], float], low: float, high: float) -> float:
+    """The least value of a function with one valley, by golden section."""
+    golden = (math.sqrt(5) - 1) / 2
+    a, b = high - golden * (high - low), low + golden * (high - low)
+    at_a, at_b = function(a), function(b)
+    for _ in range(40):
+        if at_a <= at_b:
+            high, b, at_b = b, a, at_a
+            a = high - golden * (high - low)
+            at_a = function(a)
+        else:
+            low, a, at_a = a, b, at_b
+            b = low + golden * (high - low)
+            at_b = function(b)
+    return min(at_a, at_b)
+
+
+def _log_inverse(beta: Fraction | float) -> float:
+    if not 0 < beta < 1:
+        raise InvalidTask(f"beta is a probability between 0 and 1; got {beta!r}.")
+    return -math.log(beta)
+
+
+def _whole(value: int, name: str, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidTask(f"{name} must be a whole number of at least {least}; got {value!r}.")
+
+
+def _up(value: float) -> float:
+    return value + 16 * _ULP * abs(value)

@@ -1,0 +1,154 @@
+"""Confidence intervals for a mean of independent rows, at error levels far below what a float can hold.
+
+A description-length argument multiplies the error level by the number of histories, so levels such as exp(-5000) are
+ordinary here and everything is done with logarithms: Clopper and Pearson (1934) for losses of 0 or 1, the binary
+relative entropy (Hoeffding 1963, Theorem 1) or Hoeffding's width for losses anywhere in [0, 1].
+Law: every end is rounded outward; where a tail is not known exactly, an upper bound of it is used.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from steelyard.errors import InvalidTask
+
+_ULP = 2.0**-52
+_TERMS = 4096
+_STEPS = 60
+
+
+@lru_cache(maxsize=4096)
+def clopper_pearson(successes: int, n: int, log_alpha: float) -> tuple[float, float]:
+    """The exact binomial interval, two-sided, at level exp(log_alpha).
+
+    *Accuracy:* outward by a ten-millionth of its width, by a little more above a million rows.
+    *Cost:* about 100 microseconds; equal questions are remembered.
+
+    >>> low, high = clopper_pearson(80, 100, math.log(0.05))
+    >>> print(f"{low:.4f} {high:.4f}")
+    0.7082 0.8733
+    """
+    _check(n, log_alpha)
+    if isinstance(successes, bool) or not isinstance(successes, int) or not 0 <= successes <= n:
+        raise InvalidTask(f"successes must be a whole number between 0 and n = {n}; got {successes!r}.")
+    return _lowest(successes, n, log_alpha), min(1.0, _above(1 - _lowest(n - successes, n, log_alpha)))
+
+
+def hoeffding(mean: float, n: int, log_alpha: float, width: float = 1.0) -> tuple[float, float]:
+    """The interval that holds for any losses in [0, width], two-sided, at level exp(log_alpha)."""
+    _check(n, log_alpha)
+    _check_mean(mean, width)
+    half = half_width(n, log_alpha) * width
+    return max(0.0, _below(mean - half)), min(width, _above(mean + half))
+
+
+def half_width(n: int, log_alpha: float) -> float:
+    """Hoeffding's half-width sqrt((ln 2 - log_alpha) / 2n) for losses in [0, 1], rounded up."""
+    return _above(math.sqrt((math.log(2) - log_alpha) / (2 * n)))
+
+
+@lru_cache(maxsize=4096)
+def kl_chernoff(mean: float, n: int, log_alpha: float) -> tuple[float, float]:
+    """The relative-entropy interval for losses in [0, 1] that are not all 0 or 1, two-sided, at level exp(log_alpha).
+
+    *Accuracy:* never wider than Hoeffding's, and much narrower near 0 and 1.
+    """
+    _check(n, log_alpha)
+    _check_mean(mean, 1.0)
+    allowed = (math.log(2) - log_alpha) / n * (1 + 8 * _ULP)
+    low, high = _nearest_refuted(mean, 1 - mean, allowed), _above(1 - _nearest_refuted(1 - mean, mean, allowed))
+    wide = hoeffding(mean, n, log_alpha)
+    return max(low, wide[0]), min(high, wide[1])
+
+
+def _check(n: int, log_alpha: float) -> None:
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise InvalidTask(f"n must be a whole number of at least 1; got {n!r}.")
+    if not -1e12 < log_alpha <= 0:
+        raise InvalidTask(f"log_alpha is the logarithm of a probability, at most 0 and finite; got {log_alpha!r}.")
+
+
+def _check_mean(mean: float, width: float) -> None:
+    if not 0 < width < math.inf or not 0 <= mean <= width:
+        raise InvalidTask(f"a mean of losses in [0, {width}] lies there, too; got {mean!r}.")
+
+
+def _lowest(x: int, n: int, log_alpha: float) -> float:
+    """The lower end: a p, close to the largest, with P[Binomial(n, p) >= x] <= exp(log_alpha) / 2.
+
+    Newton's method on the logarithm u of p. The log tail is concave in u, so every step from below lands below; what
+    is returned has been checked itself, with an upper bound on the tail.
+    """
+    if x == 0:
+        return 0.0
+    target = log_alpha - math.log(2)
+    choices = math.lgamma(n + 1) - math.lgamma(x + 1) - math.lgamma(n - x + 1)
+    error = 32 * _ULP * (3 * abs(math.lgamma(n + 1)) + abs(target) + n)
+    u = math.log(_wilson(x, n, -target))
+    best = -math.inf
+    for _ in range(_STEPS):
+        p = math.exp(u)
+        total = _tail_over_mass(x, n, p)
+        rest = (n - x) * math.log1p(-p) if x < n else 0.0
+        log_tail = choices + x * u + rest + math.log(total) + error + 8 * _ULP * (abs(x * u) + abs(rest))
+        if log_tail <= target:
+            best = max(best, u)
+            if target - log_tail <= 1e-7 * abs(target) + 2 * error:
+                break
+        u -= (log_tail - target) * total / x + 1e-15 * (1 + abs(u))
+    return max(0.0, _below(math.exp(best)))
+
+
+def _wilson(x: int, n: int, nats: float) -> float:
+    """A first guess below x/n."""
+    square = 2 * nats
+    middle = x + square / 2
+    spread = math.sqrt(square * (x * (n - x) / n + square / 4))
+    return max((middle - spread) / (n + square), 1e-300)
+
+
+def _tail_over_mass(x: int, n: int, p: float) -> float:
+    """An upper bound on P[X >= x] / P[X = x] for p below x/n: terms shrink ever faster, so a geometric rest is above."""
+    if x == n:
+        return 1.0
+    count = min(n - x, 32 + math.isqrt(n) // 2, _TERMS)
+    odds = p / (1 - p)
+    places = np.arange(x, x + count, dtype=np.float64)
+    ratios = (n - places) / (places + 1) * odds
+    terms = np.cumprod(ratios)
+    last = float(ratios[-1])
+    rest = float(terms[-1]) * last / (1 - last) if count < n - x else 0.0
+    return (1 + float(terms.sum()) + rest) * (1 + 16 * count * _ULP)
+
+
+def _nearest_refuted(mean: float, other: float, allowed: float) -> float:
+    """A p below the mean, close to the largest, with kl(mean, p) >= allowed; ``other`` is 1 - mean.
+
+    Newton's method on the logarithm u of p, in which kl is convex: every step from below lands below.
+    """
+    if mean == 0 or allowed > 600 * mean:
+        return 0.0
+    inner = mean * math.log(mean) + (other * math.log(other) if other else 0.0)
+    slack = 16 * _ULP * (2 + allowed)
+    u, best = math.log(mean) - allowed / mean - 1, -math.inf
+    for _ in range(_STEPS):
+        p = math.exp(u)
+        gain = inner - mean * u - (other * math.log1p(-p) if other else 0.0) - slack * (1 + mean * abs(u)) - allowed
+        slope = mean - (other * p / (1 - p) if other else 0.0)
+        if gain >= 0:
+            best = max(best, u)
+        if slope <= 0 or (gain >= 0 and gain <= 1e-9 * allowed):
+            break
+        u += gain / slope - 1e-15 * (1 + abs(u))
+    return max(0.0, _below(math.exp(best)))
+
+
+def _below(value: float) -> float:
+    return value - 4 * _ULP * abs(value) - 5e-324
+
+
+def _above(value: float) -> float:
+    return value + 4 * _ULP * abs(value) + 5e-324
