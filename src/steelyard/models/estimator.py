@@ -1,0 +1,128 @@
+"""What the scikit-learn estimators share: arrays become a private table, and somebody pays.
+
+X, y and users become one table whose features have a declared length; the account is the caller's, or one in memory of
+exactly the estimator's own epsilon and delta. Values are never a reason to refuse: NaN and the infinities follow the
+total rule of ``columns``, and no number of rows is wrong, since both are private.
+Law: whatever is refused here is refused for its shape, its type or its settings, before anything is charged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.errors import EngineMissing, InvalidTask, UnitMismatch
+from steelyard.ledger import Account, open_account
+from steelyard.models.columns import Features, Plain
+from steelyard.noise import Noise
+from steelyard.privacy import Number, exact, rows
+from steelyard.privacy import users as users_of
+from steelyard.session import Session
+from steelyard.tables import Table, read
+
+try:
+    from sklearn.utils import check_consistent_length
+    from sklearn.utils.validation import check_array, column_or_1d, validate_data
+except ImportError:
+    raise EngineMissing("scikit-learn is not installed.", install="pip install 'steelyard[sklearn]'") from None
+
+OWN = (
+    "charged to an account in memory of exactly this estimator's epsilon and delta, made by this fit alone: every other "
+    "fit (a grid search of K fits makes K) spends again, and nothing adds them up; give account= to keep count"
+)
+Floats = NDArray[np.float64]
+
+
+def features_of(estimator: Any, X: Any, *, reset: bool) -> Floats:
+    """X as numbers: its shape and type are checked, its values and its number of rows are not."""
+    found = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0)
+    return np.asarray(found, dtype=np.float64)
+
+
+def labels_of(estimator: Any, y: Any) -> Any:
+    """y as one column, of whatever kind."""
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    given = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, ensure_min_samples=0, input_name="y")
+    return column_or_1d(given, warn=True)
+
+
+def numbers_of(estimator: Any, y: Any) -> Floats:
+    """y as one column of numbers."""
+    found = labels_of(estimator, y)
+    try:
+        return np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("the labels y must be numbers.") from None
+
+
+@dataclass(frozen=True)
+class Payment:
+    """The account that pays for one fit, and what is to be said about it."""
+
+    account: Account
+    note: str
+
+    @classmethod
+    def read(cls, account: Account | None, epsilon: Number, delta: Number | None, users: Any) -> Payment:
+        """The caller's account, if it hides what is to be hidden; else a new one in memory."""
+        if account is None:
+            unit = rows() if users is None else users_of("user")
+            given = {} if delta is None or exact(delta, "delta") == 0 else {"delta": delta}
+            return cls(open_account(":memory:", "model", unit=unit, epsilon=epsilon, **given), OWN)
+        unit = account.terms.unit
+        if unit.kind not in ("rows", "users"):
+            raise UnitMismatch(f"a model hides rows or users; account {account.name!r} hides {unit}.")
+        if (unit.kind == "users") != (users is not None):
+            how = "give users=, one entry for each row" if users is None else "leave users= out, or use one for users"
+            raise UnitMismatch(f"account {account.name!r} hides {unit}: {how}.")
+        return cls(account, f"charged to account {account.name!r}")
+
+    @property
+    def label(self) -> str:
+        """What the label's column is called in the table."""
+        return f"{self._prefix}y"
+
+    def table(self, X: Floats, y: Any, users: Any) -> Table:
+        """The rows as a table; its columns cannot be confused with the unit's."""
+        check_consistent_length(X, y)
+        columns = {f"{self._prefix}x{i}": np.ascontiguousarray(column) for i, column in enumerate(X.T)}
+        unit = self.account.terms.unit
+        if users is not None and unit.column is not None:
+            whose = column_or_1d(
+                check_array(users, ensure_2d=False, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
+            )
+            check_consistent_length(X, whose)
+            columns = {**columns, unit.column: whose}
+        return read({**columns, self.label: np.asarray(y)})
+
+    def features(self, width: int, x_bound: Number | None, norm: str, intercept: bool) -> Features:
+        """The features of such a table."""
+        if x_bound is None:
+            raise InvalidTask(
+                "x_bound is needed: the public largest Euclidean length of a row of X. Longer rows are shortened. It must be "
+                "known beforehand or bought with PrivateScaler; the largest length in the data is private."
+            )
+        return Features([Plain(f"{self._prefix}x{i}") for i in range(width)], norm, x_bound, intercept)
+
+    def session(self, table: Table, noise: Noise | None) -> Session:
+        """Where the fit is released."""
+        return Session(table, self.account, noise=noise)
+
+    @property
+    def _prefix(self) -> str:
+        column = self.account.terms.unit.column
+        return "" if column is None else f"{column}_"
+
+
+def honest(tags: Any) -> Any:
+    """Tags that say what private models are: noisy, often poor on a few rows, and indifferent to missing values."""
+    tags.non_deterministic = True
+    tags.input_tags.allow_nan = True
+    for kind in (tags.regressor_tags, tags.classifier_tags):
+        if kind is not None:
+            kind.poor_score = True
+    return tags
