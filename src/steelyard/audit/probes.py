@@ -58,6 +58,9 @@ class Effort:
 def probe(mechanism: object, effort: Effort, noise: Noise | None = None) -> Iterator[Check]:
     """Every check there is for one mechanism."""
     source = ExactNoise() if noise is None else noise
+    if callable(getattr(mechanism, "noisy", None)):
+        yield from _labels(mechanism, effort, source)
+        return
     for kind, checks in _PROBES:
         if isinstance(mechanism, kind):
             yield from checks(mechanism, effort, source)
@@ -256,6 +259,25 @@ def _shown(mechanism: KeyThreshold, units: dict[int, int], keys: int, noise: Noi
     """The sum of what is shown, and how many keys are, as one number."""
     found = (mechanism.release(units, noise) for _ in range(size))
     return [sum(shown.values()) * (keys + 1) + len(shown) for shown in found]
+
+
+def _labels(randomizer: Any, effort: Effort, noise: Noise) -> Iterator[Check]:
+    """A label randomizer put to use: its table if it has one, and the ends of its range against each other."""
+    claim = claim_of(randomizer.event)
+    assert isinstance(claim, Epsilon)
+    if hasattr(randomizer, "table"):
+        yield matrix_check(randomizer.table.weights(), claim)
+    low, high = (float(end) for end in (randomizer.nodes.lower, randomizer.nodes.upper))
+    for name, other in (("lower and upper", high), ("lower and a label between nodes", low + (high - low) * 0.37)):
+        sides = [partial(_drawn, randomizer, label, noise) for label in (low, other)]
+        yield _sampled(name, sides, claim, effort.samples // 4, effort)
+
+
+def _drawn(randomizer: Any, label: float, noise: Noise, size: int) -> NDArray[Any]:
+    import numpy as np
+
+    drawn: NDArray[Any] = randomizer.draw(np.full(size, label), noise)
+    return drawn
 
 
 _PROBES: tuple[tuple[type, Callable[[Any, Effort, Noise], Iterator[Check]]], ...] = (

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from multiprocessing import get_context
 from typing import Any
 
@@ -95,7 +96,22 @@ def mechanisms() -> dict[str, Item]:
         "laplace-path": LaplacePath(1, (Fraction(3), Fraction(1))),
         "gaussian-path": GaussianPath(5, (Fraction(20), Fraction(10), Fraction(5))),
     }
-    return {name: Item(mechanism) for name, mechanism in shipped.items()}
+    return {name: Item(mechanism) for name, mechanism in {**shipped, **randomizers()}.items()}
+
+
+@cache
+def randomizers() -> dict[str, Any]:
+    """Every kind of label randomizer, put to use."""
+    from steelyard.labels.added import KINDS
+    from steelyard.labels.choice import METHODS, build
+    from steelyard.labels.continuous import Nodes
+    from steelyard.labels.groups import put_to_use
+    from steelyard.labels.prior import Prior
+
+    nodes = Nodes.of(0, 12)
+    prior = Prior.public([20, *[1] * 12], nodes)
+    made = {name: build(name, nodes, prior, Fraction(1), "squared")[1] for name in (*METHODS, *KINDS)}
+    return {f"labels-{name.replace('_', '-')}": put_to_use(nodes, mechanism, None) for name, mechanism in made.items()}
 
 
 def tasks() -> dict[str, Item]:

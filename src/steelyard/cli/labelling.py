@@ -112,12 +112,17 @@ def _described(made: Any, told: list[tuple[str, str]], data: dict[str, Any]) -> 
     worst = float(max(mechanism.errors())) ** 0.5
     lines = [
         ("method", made.method_),
-        ("labels", f"{len(mechanism.inputs)} in, {len(mechanism.outputs)} out"),
+        ("labels", f"{len(mechanism.inputs)} in, {_out(mechanism)} out"),
         ("bias", "none, exactly" if bias == 0 else f"up to {float(bias):.4g}"),
         ("worst error", f"{worst:.6g} for one label (root mean square)"),
     ]
     facts = {"method": made.method_, "bias": float(bias), "worst_error": worst, "prior": made.prior_.source}
     return Answer(columns([*lines, *((f"{name} spends", text) for name, text in told)]), {**facts, **data})
+
+
+def _out(mechanism: Any) -> str:
+    outputs = getattr(mechanism, "outputs", None)
+    return "endlessly many" if outputs is None else str(len(outputs))
 
 
 def _apply(args: argparse.Namespace) -> Answer:
@@ -172,11 +177,14 @@ def _text(bias: Fraction | None) -> str | None:
 
 
 def _chart(args: argparse.Namespace) -> Answer:
+    from steelyard.labels.mechanism import FiniteMechanism
     from steelyard.labels.picture import draw_errors, draw_mechanism
     from steelyard.labels.saved import read, restore
 
     data = read(args.randomizer)
     mechanism = restore(data)[0].mechanism
+    if not isinstance(mechanism, FiniteMechanism):
+        raise InvalidTask(f"method {data['method']!r} has no table to draw: its noise has no end.")
     drawn = (draw_errors if args.errors else draw_mechanism)(mechanism, data["method"])
     if not args.plan:
         drawn.save(args.out)

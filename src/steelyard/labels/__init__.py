@@ -15,6 +15,7 @@ from steelyard.privacy import Unit
 from steelyard.privacy import labels as unit_of_labels
 
 _HOMES = {
+    "AddedNoise": "added",
     "Certificate": "mechanism",
     "Column": "mechanism",
     "Compromise": "frontier",
@@ -26,9 +27,11 @@ _HOMES = {
     "Solution": "solver",
     "debiased_response": "classic",
     "discrete_laplace_variance": "additive",
+    "hybrid": "windows",
     "hybrid_variance": "additive",
     "laplace_variance": "additive",
     "judge": "saved",
+    "piecewise": "windows",
     "piecewise_variance": "additive",
     "randomize_parquet": "streams",
     "randomized_response": "classic",

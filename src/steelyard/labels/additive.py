@@ -7,7 +7,6 @@ Duchi et al. (2013); piecewise and hybrid: Wang et al. (2019). Standard library 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from steelyard.errors import InvalidTask
 
@@ -37,7 +36,7 @@ def staircase_variance(width: float, epsilon: float, gamma: float | None = None)
     """
     _check(width, epsilon)
     if gamma is None:
-        return _least(lambda g: staircase_variance(width, epsilon, g))
+        gamma = best_gamma(epsilon)
     fall = math.exp(-epsilon)
     first, second = fall / (1 - fall), fall * (1 + fall) / (1 - fall) ** 2
     near = gamma / (gamma + (1 - gamma) * fall)
@@ -66,13 +65,14 @@ def hybrid_variance(label: float, lower: float, upper: float, epsilon: float) ->
     return share * wide + (1 - share) * two_point_variance(label, lower, upper, epsilon)
 
 
-def _least(value: Callable[[float], float]) -> float:
-    """The least value over (0, 1) by golden section; the function has one valley."""
-    low, high, ratio = 0.0, 1.0, (math.sqrt(5) - 1) / 2
+def best_gamma(epsilon: float) -> float:
+    """Where the lowest step of the staircase of least variance ends, in widths: golden section, one valley."""
+    low, high, ratio = 0.0, 0.5, (math.sqrt(5) - 1) / 2
     for _ in range(90):
         left, right = high - ratio * (high - low), low + ratio * (high - low)
-        low, high = (low, right) if value(left) < value(right) else (left, high)
-    return value((low + high) / 2)
+        first, second = staircase_variance(1.0, epsilon, left), staircase_variance(1.0, epsilon, right)
+        low, high = (low, right) if first < second else (left, high)
+    return (low + high) / 2
 
 
 def _scaled(label: float, lower: float, upper: float, epsilon: float) -> tuple[float, float]:

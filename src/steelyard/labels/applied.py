@@ -61,6 +61,15 @@ class Applied:
         """Each output as the nearest float."""
         return np.array([float(z) for z in self.mechanism.outputs])
 
+    @property
+    def code(self) -> str:
+        """How a drawn output number is stored."""
+        return "<u4"
+
+    def at(self, drawn: NDArray[np.int64]) -> Floats:
+        """The noisy labels of these output numbers."""
+        return self.values[drawn]
+
     @cached_property
     def table(self) -> FiniteTable:
         """The weights, four times as large so that they fill 64-bit words, as exact alias tables."""

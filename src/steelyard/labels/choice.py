@@ -16,12 +16,14 @@ import numpy as np
 from steelyard.errors import InvalidTask
 from steelyard.privacy import MICRO
 
+from .added import KINDS, AddedNoise
 from .bins import response_on_bins
 from .classic import debiased_response, randomized_response, response_with_prior, two_point
 from .continuous import Nodes
 from .mechanism import FiniteMechanism
 from .prior import Prior
 from .solver import solve_unbiased
+from .windows import hybrid, piecewise
 
 LEAST, MOST = 100, 10  # a prior takes from a hundredth to a tenth of epsilon
 RECORDS = 50  # epsilon times records per node that make a histogram worth having
@@ -91,20 +93,23 @@ METHODS: dict[str, Callable[[Nodes, Prior, Fraction, str], FiniteMechanism]] = {
     "two_point": _two_point,
     "rr": lambda nodes, prior, epsilon, loss: randomized_response(nodes.labels, epsilon),
     "debiased": lambda nodes, prior, epsilon, loss: debiased_response(nodes.labels, epsilon),
+    "piecewise": lambda nodes, prior, epsilon, loss: piecewise(nodes.labels, epsilon),
+    "hybrid": lambda nodes, prior, epsilon, loss: hybrid(nodes.labels, epsilon),
     "rr_on_bins": _on_bins,
     "rr_with_prior": lambda nodes, prior, epsilon, loss: response_with_prior(nodes.labels, prior.weights, epsilon),
 }
-WITHOUT_PRIOR = ("balanced", "two_point", "rr", "debiased")
+WITHOUT_PRIOR = ("balanced", "two_point", "rr", "debiased", "piecewise", "hybrid", *KINDS)
+BIASED = ("rr", "rr_on_bins", "rr_with_prior")
 AFFINE = ("squared", "poisson", "logistic")
 
 
 def check_method(method: str, loss: str) -> None:
     """Refuse a method or a loss that is not known, and losses that unbiased labels do not serve."""
-    if method != "auto" and method not in METHODS:
-        raise InvalidTask(f"method must be auto, {', '.join(METHODS)}; got {method!r}.")
+    if method not in ("auto", *METHODS, *KINDS):
+        raise InvalidTask(f"method must be auto, {', '.join((*METHODS, *KINDS))}; got {method!r}.")
     if loss not in (*AFFINE, "absolute"):
         raise InvalidTask(f"loss must be {', '.join(AFFINE)} or absolute; got {loss!r}.")
-    if loss == "absolute" and method in ("auto", "unbiased", "balanced", "two_point", "debiased"):
+    if loss == "absolute" and method not in BIASED:
         raise InvalidTask(
             "labels with no bias serve losses that are affine in the label (squared, Poisson, logistic), not the absolute "
             "loss; use method='rr_on_bins', which keeps noisy labels near the true ones."
@@ -113,11 +118,15 @@ def check_method(method: str, loss: str) -> None:
         raise InvalidTask("rr_on_bins knows the losses squared, absolute and poisson.")
 
 
-def build(method: str, nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str) -> tuple[str, FiniteMechanism]:
+def build(
+    method: str, nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str
+) -> tuple[str, FiniteMechanism | AddedNoise]:
     """The method that is used in the end, and its mechanism; a function of public and released facts.
 
     ``prior`` is what ``balanced`` gave for the method of that name.
     """
+    if method in KINDS:
+        return method, AddedNoise.of(nodes.labels, epsilon, method)
     if method != "auto":
         return method, METHODS[method](nodes, prior, epsilon, loss)
     if prior.source == "none":

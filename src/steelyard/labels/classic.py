@@ -14,7 +14,7 @@ from typing import Any
 
 from steelyard.errors import InvalidTask
 
-from .exact import BITS, growth_below, read_epsilon, read_inputs, read_prior
+from .exact import BITS, growth_below, places, read_epsilon, read_inputs, read_prior
 from .mechanism import Column, FiniteMechanism
 
 
@@ -90,20 +90,23 @@ def two_point(inputs: Iterable[Any], epsilon: Any) -> FiniteMechanism:
     must lie on a lattice (a common step) that is not absurdly fine.
     """
     labels, level = read_inputs(inputs), read_epsilon(epsilon)
-    lattice = math.lcm(*(y.denominator for y in labels))
-    places = [int((y - labels[0]) * lattice) for y in labels]
-    growth, total = growth_below(level), 1 << BITS
-    rise = math.floor(total * (growth - 1) / (growth + 1) / places[-1]) // 2 * 2
-    if rise * places[-1] < total * (growth - 1) / (growth + 1) * (1 - Fraction(1, 2**16)):
+    return FiniteMechanism(labels, level, two_point_columns(labels, level, 1 << BITS), unbiased=True)
+
+
+def two_point_columns(labels: tuple[Fraction, ...], epsilon: Fraction, total: int) -> tuple[Column, Column]:
+    """The two outputs with rows of sum ``total``, an even number (an odd one would cost half a weight of ratio)."""
+    where, _ = places(labels)
+    growth = growth_below(epsilon)
+    rise = math.floor(total * (growth - 1) / (growth + 1) / where[-1]) // 2 * 2
+    if rise * where[-1] < total * (growth - 1) / (growth + 1) * (1 - Fraction(1, 2**16)):
         raise InvalidTask("the labels share no common step coarse enough for whole weights; round them first.")
-    lowest = (total - rise * places[-1]) // 2
-    upper = [lowest + rise * place for place in places]
-    step = (labels[-1] - labels[0]) / (rise * places[-1])
-    columns = (
+    lowest = (total - rise * where[-1]) // 2
+    upper = [lowest + rise * place for place in where]
+    step = (labels[-1] - labels[0]) / (rise * where[-1])
+    return (
         Column.of(labels[0] - lowest * step, [total - weight for weight in upper]),
         Column.of(labels[0] + (total - lowest) * step, upper),
     )
-    return FiniteMechanism(labels, level, columns, unbiased=True)
 
 
 def _peak(output: Fraction, rows: list[int], size: int, low: int, high: int) -> Column:

@@ -66,6 +66,18 @@ def read_inputs(values: Iterable[Any]) -> tuple[Fraction, ...]:
     return inputs
 
 
+def places(labels: tuple[Fraction, ...]) -> tuple[list[int], Fraction]:
+    """The labels as whole multiples of their coarsest common step from the first one on, and that step.
+
+    >>> places((Fraction(0), Fraction(1, 2), Fraction(2)))
+    ([0, 1, 4], Fraction(1, 2))
+    """
+    lattice = math.lcm(*(y.denominator for y in labels))
+    found = [int((y - labels[0]) * lattice) for y in labels]
+    shared = math.gcd(*found)
+    return [place // shared for place in found], Fraction(shared, lattice)
+
+
 def read_prior(values: Iterable[Any], count: int) -> tuple[int, ...]:
     """A prior as whole numbers in the exact proportions given; it need not sum to one."""
     prior = [_read(value, "a prior weight") for value in values]

@@ -20,6 +20,7 @@ from steelyard.errors import InvalidTask
 from steelyard.noise import Noise
 from steelyard.privacy import Event, canonical
 
+from .added import Added, AddedNoise
 from .applied import Applied
 from .continuous import Floats, Nodes
 from .mechanism import FiniteMechanism
@@ -31,13 +32,20 @@ class Part:
     """What one group is given: the method used in the end, the mechanism put to use, and the prior it was made for."""
 
     method: str
-    applied: Applied
+    applied: Applied | Added
     prior: Prior
 
     @property
-    def mechanism(self) -> FiniteMechanism:
-        """The finite mechanism."""
+    def mechanism(self) -> FiniteMechanism | AddedNoise:
+        """The finite mechanism, or the noise that is added."""
         return self.applied.mechanism
+
+
+def put_to_use(nodes: Nodes, mechanism: FiniteMechanism | AddedNoise, missing: float | None) -> Applied | Added:
+    """A mechanism ready to draw from."""
+    if isinstance(mechanism, AddedNoise):
+        return Added(nodes, mechanism, missing)
+    return Applied(nodes, mechanism, missing)
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,15 @@ class Grouped:
     def values(self) -> Floats:
         """The outputs of all groups, one after another."""
         return np.concatenate([part.values for part in self.parts])
+
+    @property
+    def code(self) -> str:
+        """How a drawn output number is stored."""
+        return "<u4"
+
+    def at(self, drawn: NDArray[np.int64]) -> Floats:
+        """The noisy labels of these output numbers."""
+        return self.values[drawn]
 
     def draw(self, y: Floats, noise: Noise) -> NDArray[np.int64]:
         """One output number for each record. *Privacy:* as ``event`` says, for a change of one label."""

@@ -18,7 +18,7 @@ from steelyard.errors import InvalidTask
 from steelyard.ledger import Charge
 
 STEP = 1 << 18  # new ids per stored step: five megabytes
-_KEY, _DRAWN = np.dtype("S16"), np.dtype("<u4")
+_KEY = np.dtype("S16")
 Draw = Callable[[NDArray[np.intp]], NDArray[np.int64]]
 
 
@@ -44,8 +44,8 @@ def _text(value: Any) -> bytes:
 class Memo:
     """The outputs drawn so far under one charge, by record."""
 
-    def __init__(self, charge: Charge) -> None:
-        self._charge = charge
+    def __init__(self, charge: Charge, code: str = "<u4") -> None:
+        self._charge, self._drawn = charge, np.dtype(code)
         self._parts: list[tuple[NDArray[np.bytes_], NDArray[np.int64]]] = []
         self._next = 0
         answers = charge.answers
@@ -54,30 +54,31 @@ class Memo:
 
     def outputs(self, keys: NDArray[np.bytes_], draw: Draw) -> NDArray[np.int64]:
         """The output number of every record, drawing (and storing first) those that were never drawn."""
-        found = self._find(keys)
+        found, new = self._find(keys)
         while True:
-            unknown = np.flatnonzero(found < 0)
+            unknown = np.flatnonzero(new)
             if not unknown.size:
                 return found
             _, first = np.unique(keys[unknown], return_index=True)
             fresh = unknown[np.sort(first)][:STEP]
-            payload = keys[fresh].tobytes() + draw(fresh).astype(_DRAWN).tobytes()
+            payload = keys[fresh].tobytes() + draw(fresh).astype(self._drawn).tobytes()
             self._keep(self._charge.store(payload, step=self._next))
-            found = self._find(keys)
+            found, new = self._find(keys)
 
     def _keep(self, payload: bytes) -> None:
-        size = len(payload) // (_KEY.itemsize + _DRAWN.itemsize)
+        size = len(payload) // (_KEY.itemsize + self._drawn.itemsize)
         keys = np.frombuffer(payload, _KEY, size)
-        drawn = np.frombuffer(payload, _DRAWN, size, offset=size * _KEY.itemsize)
+        drawn = np.frombuffer(payload, self._drawn, size, offset=size * _KEY.itemsize)
         order = np.argsort(keys, kind="stable")
         self._parts.append((keys[order], drawn[order].astype(np.int64)))
         self._next += 1
 
-    def _find(self, keys: NDArray[np.bytes_]) -> NDArray[np.int64]:
-        """The output of every record, -1 where none was drawn; a step kept earlier wins."""
-        found = np.full(len(keys), -1, dtype=np.int64)
+    def _find(self, keys: NDArray[np.bytes_]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The output of every record, and which of them were never drawn; a step kept earlier wins."""
+        found, new = np.zeros(len(keys), dtype=np.int64), np.ones(len(keys), dtype=np.bool_)
         for known, drawn in self._parts:
             place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-            hit = (found < 0) & (known[place] == keys)
+            hit = new & (known[place] == keys)
             found[hit] = drawn[place[hit]]
-        return found
+            new &= ~hit
+        return found, new

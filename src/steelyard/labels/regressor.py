@@ -15,6 +15,7 @@ from steelyard.errors import EngineMissing, InvalidTask
 from steelyard.ledger import Account
 from steelyard.noise import Noise
 
+from .choice import BIASED
 from .randomizer import LabelRandomizer
 
 try:
@@ -101,7 +102,7 @@ class LabelPrivateRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator): 
         if self.estimator is None:
             raise InvalidTask("LabelPrivateRegressor needs an estimator to train, such as Ridge().")
         bent = bent_loss(self.estimator)
-        if bent is not None and method not in ("rr", "rr_on_bins", "rr_with_prior"):
+        if bent is not None and method not in BIASED:
             raise InvalidTask(
                 f"{bent} is not affine in the label: on noisy labels with no bias it learns something else. Use a squared, "
                 "Poisson or logistic loss, or method='rr_on_bins', which keeps noisy labels near the true ones."

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,8 +18,11 @@ from typing import Any
 from steelyard.errors import InvalidTask
 from steelyard.privacy import MICRO
 
+from .added import Added, AddedNoise
 from .applied import Applied
 from .check import Report, check
+from .check_noise import FORMAT as NOISE_FORMAT
+from .check_noise import check_noise
 from .continuous import COIN, Nodes
 from .groups import Part
 from .mechanism import FORMAT as TABLE_FORMAT
@@ -27,23 +30,24 @@ from .mechanism import FiniteMechanism
 from .prior import Prior, from_counts
 
 FORMAT = "steelyard label randomizer 1"
+NOISY = "steelyard noisy label randomizer 1"
 GROUPED = "steelyard grouped label randomizer 1"
 
 
-def document(applied: Applied, method: str, prior: Prior, column: str, epsilon: Fraction) -> dict[str, Any]:
+def document(applied: Applied | Added, method: str, prior: Prior, column: str, epsilon: Fraction) -> dict[str, Any]:
     """Everything needed to apply and to judge a randomizer; ``epsilon`` is the whole of it, prior included."""
+    shared = {"column": column, "method": method, "epsilon": str(epsilon), "missing": applied.missing}
+    if isinstance(applied, Added):
+        return {"format": NOISY, **shared, "prior": prior.to_json(), "mechanism": applied.mechanism.to_json()}
     table = applied.mechanism.to_json()
     table["columns"] = [[z, starts, [str(w) for w in weights]] for z, starts, weights in table["columns"]]
     return {
         "format": FORMAT,
-        "column": column,
-        "method": method,
-        "epsilon": str(epsilon),
+        **shared,
         "coin": COIN,
         "even": applied.nodes.even,
         "scale": applied.nodes.scale,
         "nodes": applied.nodes.floats.tolist(),
-        "missing": applied.missing,
         "values": applied.values.tolist(),
         "prior": prior.to_json(),
         "mechanism": table,
@@ -104,11 +108,14 @@ def table_of(data: Mapping[str, Any]) -> dict[str, Any]:
     return table
 
 
-def restore(data: Mapping[str, Any]) -> tuple[Applied, Prior]:
+def restore(data: Mapping[str, Any]) -> tuple[Applied | Added, Prior]:
     """The randomizer of a document that the judge passed; anything else is refused."""
-    if data.get("format") != FORMAT:
+    if data.get("format") not in (FORMAT, NOISY):
         raise InvalidTask(f"this is not a saved label randomizer: its format is {data.get('format')!r}.")
     _passed(judge(data))
+    if data["format"] == NOISY:
+        noise = AddedNoise.from_json(data["mechanism"])
+        return Added(Nodes(noise.inputs), noise, data["missing"]), Prior.from_json(data["prior"])
     mechanism = FiniteMechanism.from_json(table_of(data))
     return Applied(Nodes(mechanism.inputs), mechanism, data["missing"]), Prior.from_json(data["prior"])
 
@@ -120,15 +127,18 @@ def _passed(report: Report) -> None:
 
 def judge(data: Mapping[str, Any]) -> Report:
     """Re-prove every claim of a saved randomizer, or of a saved bare mechanism."""
-    if data.get("format") == TABLE_FORMAT:
-        return check(data)
+    if data.get("format") in (TABLE_FORMAT, NOISE_FORMAT):
+        return check(data) if data["format"] == TABLE_FORMAT else check_noise(data)
     if data.get("format") == GROUPED:
         return _judge_groups(data.get("groups"))
-    if data.get("format") != FORMAT:
+    if data.get("format") not in (FORMAT, NOISY):
         return Report((f"not a saved randomizer: its format is {data.get('format')!r}",))
     try:
-        report = check(table_of(data))
-        return replace(report, findings=(*report.findings, *_grid(data), *_prior(data)))
+        if data["format"] == NOISY:
+            report, more = check_noise(data["mechanism"]), _range(data["mechanism"]["inputs"], data["missing"])
+        else:
+            report, more = check(table_of(data)), _grid(data)
+        return replace(report, findings=(*report.findings, *more, *_prior(data)))
     except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, IndexError, OverflowError) as problem:
         return Report((f"the document cannot be read: {type(problem).__name__}: {problem}",))
 
@@ -165,16 +175,19 @@ def _grid(data: Mapping[str, Any]) -> list[str]:
     )
     if not same:
         findings.append("the grid is not that of the mechanism's labels")
-    missing = data["missing"]
-    if missing is not None and not nodes.floats[0] <= missing <= nodes.floats[-1]:
-        findings.append("the value of missing labels lies outside the range")
-    return findings
+    return findings + _range(table["inputs"], data["missing"])
+
+
+def _range(inputs: Sequence[str], missing: float | None) -> list[str]:
+    if missing is None or float(Fraction(inputs[0])) <= missing <= float(Fraction(inputs[-1])):
+        return []
+    return ["the value of missing labels lies outside the range"]
 
 
 def _prior(data: Mapping[str, Any]) -> list[str]:
     """A prior must say where it came from, and a bought one must follow from its released counts and its charge."""
     prior, table = Prior.from_json(data["prior"]), data["mechanism"]
-    findings, certificate = [], table["certificate"]
+    findings, certificate = [], table.get("certificate")
     if prior.source not in ("none", "public", "private"):
         findings.append("the prior does not say where it came from")
     if certificate is not None and [Fraction(p) for p in certificate["prior"]] != list(prior.weights):

@@ -62,6 +62,8 @@ CASES: dict[str, dict[str, Any]] = {
     "optimal": {"upper": 20, "prior": [9] + [1] * 20, "epsilon": 3},
     "uneven": {"upper": 9, "nodes": [0, 1, "2.5", 4, 9], "method": "unbiased", "missing": 4},
     "bins": {"upper": 1, "nodes": 33, "method": "rr_on_bins", "epsilon": 2},
+    "piecewise": {"upper": 40, "method": "piecewise", "epsilon": 2},
+    "hybrid": {"upper": "2.5", "nodes": 11, "method": "hybrid", "epsilon": 3, "missing": 1},
     "thirds": {"upper": "1/3", "nodes": 7, "method": "debiased", "missing": "0.2"},
 }
 

@@ -33,7 +33,9 @@ from steelyard.mechanisms import observing
 from steelyard.noise import TestNoise
 from steelyard.privacy import Loss, Neighbours, Status, labels, rows, users
 
-METHODS = ("auto", "unbiased", "balanced", "two_point", "rr", "debiased", "rr_on_bins", "rr_with_prior")
+METHODS = (
+    "auto", "unbiased", "balanced", "two_point", "rr", "debiased", "piecewise", "hybrid", "rr_on_bins", "rr_with_prior",
+)  # fmt: skip
 
 
 def account(epsilon: str = "10", where: Any = ":memory:") -> Account:
@@ -83,7 +85,7 @@ def test_a_table_that_is_off_by_one_part_in_a_million_is_caught_by_the_same_chec
     assert price(Applied(Nodes(twin.inputs), twin).event, account().terms).amount > 10**6
 
 
-@pytest.mark.parametrize("method", ["auto", "unbiased", "balanced", "two_point", "debiased"])
+@pytest.mark.parametrize("method", ["auto", "unbiased", "balanced", "two_point", "debiased", "piecewise", "hybrid"])
 def test_the_expected_output_is_the_label_exactly(method: str) -> None:
     made = LabelRandomizer("0.7", 0, 3, method, prior=[5, 1, 1, 1]).fit()
     assert made.unbiased_
