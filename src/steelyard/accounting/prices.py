@@ -39,9 +39,10 @@ class _Whole:
 
 @dataclass(frozen=True)
 class Pure:
-    """A claim of pure epsilon, exact."""
+    """A claim of pure epsilon, exact, for each of ``times`` steps; their squared mu adds up on a Gaussian account."""
 
     epsilon: Fraction
+    times: int = 1
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,8 @@ def _in_currency(claim: Claim, units: int, currency: Currency, failure: int) -> 
             )
         return Loss(currency, math.ceil(claim.squared * units * units * MICRO * MICRO), failure)
     epsilon = claim.epsilon * units
-    amount = pure_to_mu(epsilon) ** 2 if currency is Currency.GAUSSIAN else math.ceil(epsilon * MICRO)
-    return Loss(currency, amount, failure)
+    each = pure_to_mu(epsilon) ** 2 if currency is Currency.GAUSSIAN else epsilon * MICRO
+    return Loss(currency, math.ceil(each * claim.times), failure)
 
 
 def _units(step: Neighbours, account: Neighbours) -> int:
@@ -168,6 +169,11 @@ def _above_threshold(given: _Whole) -> Claim:
     return Pure(given["sensitivity"] * (threshold + weight * question))
 
 
+def _thresholdout(given: _Whole) -> Claim:
+    each = 2 * given["sensitivity"] * Fraction(given["scale_denominator"], given["scale_numerator"])
+    return Pure(each, given["budget"])
+
+
 def _exponential(given: _Whole) -> Claim:
     return Pure(Fraction(given["epsilon_numerator"], given["epsilon_denominator"]))
 
@@ -200,4 +206,5 @@ _CLAIMS: dict[str, Callable[[_Whole], Claim]] = {
     "exponential": _exponential,
     "staircase": _exponential,
     "finite": _finite,
+    "thresholdout": _thresholdout,
 }
