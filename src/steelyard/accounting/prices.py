@@ -79,6 +79,13 @@ def composed(*events: Event) -> Event:
     return Event("composed", {"events": text}, status=max((event.status for event in events), key=order.index))
 
 
+def steps(event: Event, times: int) -> Event:
+    """The same Gaussian step so many times as one event, each free to depend on what the earlier ones released."""
+    if event.name != "gaussian" or times < 1:
+        raise OurBug("only a Gaussian step is repeated, at least once.")
+    return Event("gaussian_steps", {**event.parameters, "times": times}, event.neighbours, event.status)
+
+
 def _parts(event: Event) -> list[Event]:
     if set(event.parameters) != {"events"}:
         raise OurBug("a composed event holds its parts and nothing else.")
@@ -154,6 +161,10 @@ def _gaussian(given: _Whole) -> Claim:
     return Mu(_square(given) * Fraction(given["sigma_denominator"], given["sigma_numerator"]) ** 2)
 
 
+def _gaussian_steps(given: _Whole) -> Claim:
+    return Mu(given["times"] * _square(given) * Fraction(given["sigma_denominator"], given["sigma_numerator"]) ** 2)
+
+
 def _gaussian_path(given: _Whole) -> Claim:
     return Mu(_square(given) * Fraction(given["precision_numerator"], given["precision_denominator"]))
 
@@ -201,9 +212,11 @@ _CLAIMS: dict[str, Callable[[_Whole], Claim]] = {
     "laplace": _laplace,
     "laplace_path": _laplace,
     "gaussian": _gaussian,
+    "gaussian_steps": _gaussian_steps,
     "gaussian_path": _gaussian_path,
     "above_threshold": _above_threshold,
     "exponential": _exponential,
+    "bounded_noise": _exponential,
     "staircase": _exponential,
     "finite": _finite,
     "thresholdout": _thresholdout,
