@@ -52,7 +52,7 @@ def distance(event: Event, left: Sequence[int], right: Sequence[int], account: N
     if event.name in ("gaussian", "gaussian_path"):
         square = int(str(given.get("sensitivity", 0))) ** 2 or int(str(given["sensitivity_squared"]))
         return Distance("squared L2", sum(gap * gap for gap in gaps), square * moves**2)
-    if event.name in ("above_threshold", "exponential"):
+    if event.name in ("above_threshold", "exponential", "bounded_noise"):
         return Distance("largest", max(gaps, default=0), int(str(given["sensitivity"])) * moves)
     if event.name == "finite":
         return Distance("changed inputs,", sum(gap > 0 for gap in gaps), 1)

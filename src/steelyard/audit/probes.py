@@ -22,6 +22,7 @@ from steelyard.audit.verdict import Check
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import (
     AboveThreshold,
+    BoundedNoise,
     Exponential,
     Finite,
     Gaussian,
@@ -261,6 +262,13 @@ def _shown(mechanism: KeyThreshold, units: dict[int, int], keys: int, noise: Noi
     return [sum(shown.values()) * (keys + 1) + len(shown) for shown in found]
 
 
+def _bounded_noise(mechanism: BoundedNoise, effort: Effort, noise: Noise) -> Iterator[Check]:
+    claim, width = claim_of(mechanism.event), mechanism.questions
+    totals = [0] * width, [mechanism.sensitivity] * width
+    sides = [_rows(partial(mechanism.release, values, noise), width) for values in totals]
+    yield _sampled("every question moved", sides, claim, effort.singles, effort)
+
+
 def _labels(randomizer: Any, effort: Effort, noise: Noise) -> Iterator[Check]:
     """A label randomizer put to use: its table if it has one, and the ends of its range against each other."""
     claim = claim_of(randomizer.event)
@@ -289,6 +297,7 @@ _PROBES: tuple[tuple[type, Callable[[Any, Effort, Noise], Iterator[Check]]], ...
     (Exponential, _exponential),
     (AboveThreshold, _above_threshold),
     (KeyThreshold, _key_threshold),
+    (BoundedNoise, _bounded_noise),
     (LaplacePath, _laplace_path),
     (GaussianPath, _gaussian_path),
 )

@@ -24,6 +24,7 @@ from steelyard.bounding import Histogram as ValueHistogram
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import (
     AboveThreshold,
+    BoundedNoise,
     Exponential,
     Finite,
     Gaussian,
@@ -92,6 +93,8 @@ def mechanisms() -> dict[str, Item]:
         "above-threshold-stops": AboveThreshold(2, Fraction(4), Fraction(16), stops=2),
         "above-threshold-monotone": AboveThreshold(1, Fraction(1), Fraction(1), monotone=True),
         "finite": Finite(((4, 2, 1, 1), (2, 4, 2, 1), (1, 2, 4, 2), (1, 1, 2, 4))),
+        "bounded-noise": BoundedNoise(2, 12, 100, 3, failure=Fraction(1, 20)),
+        "bounded-noise-steps": BoundedNoise(3, 60, 100, 8, sensitivity=4, failure=Fraction(1, 100)),
         "key-threshold": KeyThreshold(2, Fraction(4), Fraction(1, 1000)),
         "laplace-path": LaplacePath(1, (Fraction(3), Fraction(1))),
         "gaussian-path": GaussianPath(5, (Fraction(20), Fraction(10), Fraction(5))),

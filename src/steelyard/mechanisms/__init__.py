@@ -1,6 +1,7 @@
 """Noise applied to bounded integers; each mechanism carries the event it must be charged for."""
 
 from steelyard.mechanisms.above_threshold import AboveThreshold, Questions
+from steelyard.mechanisms.bounded import BoundedNoise
 from steelyard.mechanisms.exponential import Exponential
 from steelyard.mechanisms.finite import Finite
 from steelyard.mechanisms.gaussian import Gaussian
@@ -13,6 +14,7 @@ from steelyard.mechanisms.staircase import Staircase
 
 __all__ = [
     "AboveThreshold",
+    "BoundedNoise",
     "Exponential",
     "Finite",
     "Gaussian",

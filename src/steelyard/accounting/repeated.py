@@ -1,0 +1,95 @@
+"""One step of a loss curve taken very many times, by a Fourier transform whose error is bounded and charged.
+
+Plain convolution keeps relative accuracy but is slow for tens of thousands of steps. Where a delta of 1e-6 or more is
+wanted, absolute accuracy is enough: transform the masses, raise to the power, transform back, and count as infinite
+loss whatever the float arithmetic, the finite window or a rare large loss could hide (docs/proofs/bounded_noise.md).
+Law: every approximation adds mass at infinity or moves mass towards larger loss; never a filter.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.accounting.curves import Curve
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+_ROUND = 2.0**-53
+_HEAD, _FALL, _FOOT = 12.0, 2.0, 8.0
+_RATES = (2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+# Up to so many steps: grid points per deviation of one step, and the largest single loss kept, in total deviations.
+# Both only fall, so that more steps are never accounted more finely than fewer.
+_MESHES = ((4_000, 12, 30.0), (40_000, 8, 12.0), (400_000, 5, 10.0))
+_COARSEST = (3, 8.0)
+
+
+def repeated(losses: Floats, masses: Floats, infinite: float, times: int) -> Curve:
+    """The curve of ``times`` independent steps, each with these losses and masses and a mass at infinite loss.
+
+    *Cost:* milliseconds for tens of thousands of steps; memory grows with the square root of the steps.
+    """
+    fine, jump = next(((fine, jump) for most, fine, jump in _MESHES if times <= most), _COARSEST)
+    deviation = math.sqrt(max(float(np.dot(losses * losses, masses)), 1e-300))
+    total = deviation * math.sqrt(times)
+    step = Fraction(deviation / fine)
+    width = float(step)
+    far = losses > jump * total
+    infinite += float(masses[far].sum())
+    lowest, law = _grid(np.maximum(losses[~far], -_FALL * total), masses[~far], width)
+    size = 1 << math.ceil(math.log2((_HEAD + jump + _FOOT) * total / width + 4))
+    powered, error = _power(law, max(size, 2 * len(law)), times)
+    hidden = _beyond((lowest + np.arange(len(law), dtype=np.float64)) * width, law, times, total)
+    # Entry 0 stands for the loss times * lowest * step; the window starts where hardly any mass is left.
+    start = math.floor(-_FOOT * total / width)
+    window = np.roll(powered, -((start - times * lowest) % len(powered)))
+    return Curve(step, start, window, min(1.0, (times * infinite + error + hidden) * (1 + 1e-9)))
+
+
+def _grid(losses: Floats, masses: Floats, width: float) -> tuple[int, Floats]:
+    """Each loss split onto its two grid neighbours so that both laws keep their mass, float errors upwards."""
+    places = np.floor(losses / width).astype(np.int64)
+    lowest = int(places.min())
+    # A place one too low or high is repaired by the share, held in [0, 1] and raised.
+    into = losses - places * width + 8 * _ROUND * (np.abs(losses) + width)
+    share = np.clip(np.expm1(-into) / math.expm1(-width) * (1 + 1e-13), 0.0, 1.0)
+    length = int(places.max()) - lowest + 2
+    law = np.bincount(places - lowest, weights=masses * (1 - share), minlength=length).astype(np.float64)
+    law += np.bincount(places - lowest + 1, weights=masses * share, minlength=length)
+    return lowest, np.asarray(law * (1 + 8 * len(losses) * _ROUND), dtype=np.float64)
+
+
+def _power(law: Floats, size: int, times: int) -> tuple[Floats, float]:
+    """The ``times``-fold circular convolution and a bound on the sum of its absolute errors.
+
+    A transform of length 2^m is off by at most 16 m 2^-53 times its length in the Euclidean norm (Higham 2002, Theorem 24.2).
+    """
+    transform = np.fft.rfft(law, size)
+    answer = np.fft.irfft(transform**times, size)
+    growth = float(law.sum()) ** times
+    relative, root = 16 * math.log2(size) * _ROUND, math.sqrt(size)
+    norm = float(np.linalg.norm(law))
+    error = root * (relative * (1.1 * times * norm + 1.1) + 32 * _ROUND * times)
+    return np.maximum(answer, 0.0), error * growth
+
+
+def _beyond(losses: Floats, law: Floats, times: int, total: float) -> float:
+    """A bound on the chance that the sum leaves the window at its top.
+
+    Either two steps lose more than ``small``, or at most one does and is below the cut: then the others, all small,
+    must add up to the head of the window, which Chernoff's inequality bounds.
+    """
+    bounds = []
+    for small in (1.0, 2.0, 3.0, 5.0):
+        few = losses <= small * total
+        twice = (times * float(law[~few].sum())) ** 2 / 2
+        for rate in _RATES:
+            moment = float(np.dot(law[few], np.exp(rate / total * losses[few])))
+            bounds.append(math.exp(min(times * max(math.log(moment), 0.0) - rate * _HEAD, 0.0)) + twice)
+    return min(min(bounds), 1.0)
