@@ -15,6 +15,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+FINE = 1 << 200
 Weighted = tuple[Fraction, list[tuple[int, int, int]]]  # an output, and (first row, past the last, weight) runs
 
 
@@ -127,16 +128,19 @@ def _rows(columns: Sequence[Weighted], count: int) -> tuple[list[int], list[Frac
 
 
 def squared_error(columns: Sequence[Weighted], inputs: Sequence[Fraction], prior: Sequence[Fraction]) -> Fraction:
-    """The mean squared error under the prior, times the total weight and the prior's mass."""
+    """The mean squared error under the prior, times the total weight and the prior's mass; rounded up, by 2^-200 a column.
+
+    The outputs' denominators differ: their exact sum would have tens of thousands of digits.
+    """
     sums = [[Fraction(0)], [Fraction(0)], [Fraction(0)]]
     for y, p in zip(inputs, prior, strict=True):
         for power in range(3):
             sums[power].append(sums[power][-1] + p * y**power)
-    out = Fraction(0)
+    out = 0
     for z, runs in columns:
         parts = [sum(w * (sums[n][stop] - sums[n][start]) for start, stop, w in runs) for n in range(3)]
-        out += parts[0] * z * z - 2 * parts[1] * z + parts[2]
-    return out
+        out += math.ceil((parts[0] * z * z - 2 * parts[1] * z + parts[2]) * FINE)
+    return Fraction(out, FINE)
 
 
 def lower_bound(

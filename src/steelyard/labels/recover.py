@@ -77,7 +77,8 @@ def slim(problem: Scaled, point: Point, dual: float, tolerance: float) -> Polish
 def _counts(size: int, order: Floats) -> list[int]:
     """How many columns to try to keep: where the ratio falls steepest near 2k, then more and more, then all."""
     window = np.arange(min(size, len(order) - 1), min(2 * size + 2, len(order) - 1))
-    drop = int(window[np.argmax(order[window] / order[window + 1])]) + 1 if len(window) else len(order)
+    with np.errstate(over="ignore"):  # a fall to nothing is the steepest
+        drop = int(window[np.argmax(order[window] / order[window + 1])]) + 1 if len(window) else len(order)
     return [drop, *(int(x * size) for x in (2, 2.5, 3, 4, 6, 10, 16, 30) if x * size < len(order)), len(order)]
 
 

@@ -89,10 +89,10 @@ def test_every_record_gets_an_unbiased_label_from_its_own_group() -> None:
     y, groups = np.repeat([0.0, 3.0], 20_000), np.repeat(["old", "new"], 20_000)
     randomizer = made()
     noisy = randomizer.transform(y, groups=groups)
-    assert randomizer.groups_ is not None
-    for name, start in (("old", 0), ("new", 20_000)):
+    assert isinstance(randomizer._applied, Grouped)
+    for number, start in ((1, 0), (0, 20_000)):
         part = noisy[start : start + 20_000]
-        assert set(part.tolist()) <= set(randomizer.groups_[name].applied.values.tolist())
+        assert set(part.tolist()) <= set(randomizer._applied.parts[number].values.tolist())
         assert abs(part.mean() - y[start]) < 6 * part.std() / 20_000**0.5
     assert randomizer.unbiased_
 
