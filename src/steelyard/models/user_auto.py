@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 OCTAVES = 18
 _LEAST_SLOPE, _FURTHEST = 0.5, 15
-_DOUBT, _MOSTLY_BLIND = 0.15, 0.75
+_DOUBT, _MOSTLY_BLIND = 0.2, 0.75
 _STANDS_OUT = 1.5
 """A cell is worth reaching for while it holds more than so many standard deviations of noise."""
 

@@ -104,6 +104,11 @@ class Descent:
         return np.asarray(np.mean(late[-_AVERAGED:], axis=0), dtype=float)
 
 
+def root_weights(sizes: Ints) -> Floats:
+    """One over the root of each user's own rows."""
+    return np.asarray(1 / np.sqrt(sizes.astype(float)))
+
+
 def _inside(theta: Floats) -> Floats:
     """Held in a ball in which margins stay exact; released numbers, so no cost."""
     length = math.sqrt(float((theta * theta).sum()))
@@ -143,8 +148,7 @@ class UserDescent:
         width = rows.x.shape[1]
         early = min(1.0, _PILOT_CLIP * mu * float(_SHARES[2]) ** 0.5 * sizes.roots / width)
         late = _MAIN_CLIP * mu * float(_SHARES[3]) ** 0.5 * sizes.middle / width
-        roots = 1 / np.sqrt(data.by.sizes.astype(float))
-        theta = Descent(pilot, early, sizes.roots, roots).run(data, np.zeros(width), noise)
+        theta = Descent(pilot, early, sizes.roots, root_weights(data.by.sizes)).run(data, np.zeros(width), noise)
         theta = Descent(main, late, sizes.middle).run(data, theta, noise)
         return Fitted(sizes.trust * theta, self._details(sizes, early, late))
 

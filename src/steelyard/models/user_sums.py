@@ -130,7 +130,7 @@ def units_of(micro: int, shares: tuple[Fraction, ...], counts: tuple[int, ...]) 
     return tuple(int(micro**2 * share / count) for share, count in zip(shares, counts, strict=True))
 
 
-def check_micro(micro: int, shares: tuple[Fraction, ...], counts: tuple[int, ...]) -> None:
+def check_micro(micro: int, shares: tuple[Fraction, ...] = (Fraction(1),), counts: tuple[int, ...] = (1,)) -> None:
     """Refuse a budget too small to be shared among the steps."""
     if isinstance(micro, bool) or not isinstance(micro, int) or micro < 1 or min(units_of(micro, shares, counts)) < 1:
         raise InvalidTask("mu is too small to be shared among the steps of a fit per user; raise epsilon or delta.")
