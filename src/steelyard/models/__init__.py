@@ -8,7 +8,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_HOMES: dict[str, str] = {}
+_HOMES: dict[str, str] = {
+    "Categorical": "columns",
+    "Features": "columns",
+    "FitLinear": "linear",
+    "LinearRegression": "linear_regression",
+    "Model": "saved",
+    "Numeric": "columns",
+    "Plain": "columns",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -24,7 +24,7 @@ from steelyard.privacy import Number, exact, positive
 from steelyard.tables import Table
 
 BITS = 18
-SIZE = 2**BITS
+SIZE = 1 << BITS
 """S: the longest a row of integers may be, in steps; a step is 1/S of the unit length."""
 
 MOST_FEATURES = 2048

@@ -1,0 +1,149 @@
+"""``FitLinear``: least squares from one noisy release of the sufficient statistics.
+
+One streaming pass adds up X'X and X'y in exact integers; noise is added once; the rest is post-processing. There is no
+step size, no number of iterations and nothing to tune on the data. The features' bounds and the label's bounds are
+declared (law 6); where the account hides users, a user's statistics are bounded as a whole instead of a row's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from steelyard.bounding.amounts import Spend, check_unit
+from steelyard.errors import InvalidTask
+from steelyard.models.columns import Categorical, Features, Numeric, Plain
+from steelyard.models.rows import Target
+from steelyard.models.saved import Model
+from steelyard.models.statistics import Noisy, Products, Statistics
+from steelyard.noise import Noise
+from steelyard.privacy import Event, Neighbours, Number, Terms, positive, rows
+from steelyard.release import Error, Outcome
+from steelyard.tables import Table
+
+
+@dataclass(frozen=True)
+class FitLinear:
+    """A linear model of a label between public bounds, by least squares.
+
+    ``features`` are ``Numeric``, ``Categorical`` or plain column names (then ``x_bound`` is needed), or ``Features``.
+    *Privacy:* one row moves the weighted statistics by at most a proved whole number; NaN, null and infinite values
+    count as the middle. *Accuracy:* ``point["expected_excess"]`` estimates what the noise adds to the mean squared
+    error, from the release itself. *Cost:* exactly ``epsilon`` (on a Gaussian account: the mu it means there, or ``mu``).
+
+    >>> task = FitLinear([Numeric("age", 0, 100)], "spend", 0, 400, epsilon="1")
+    >>> task.features.width
+    2
+    """
+
+    features: Features
+    label: str
+    lower: Number
+    upper: Number
+    epsilon: Number | None = None
+    mu: Number | None = None
+
+    def __init__(
+        self,
+        features: Features | Sequence[Plain | Numeric | Categorical | str],
+        label: str,
+        lower: Number,
+        upper: Number,
+        epsilon: Number | None = None,
+        *,
+        x_bound: Number | None = None,
+        norm: str = "clip",
+        intercept: bool = True,
+        mu: Number | None = None,
+    ) -> None:
+        target = Target(label, lower, upper)
+        keep = {
+            "features": read_features(features, x_bound, norm, intercept),
+            "label": label,
+            "lower": target.lower,
+            "upper": target.upper,
+            "epsilon": None if epsilon is None else positive(epsilon, "epsilon"),
+            "mu": None if mu is None else positive(mu, "mu"),
+        }
+        for name, value in keep.items():
+            object.__setattr__(self, name, value)
+        if label in self.features.source:
+            raise InvalidTask(f"the label {label!r} cannot also be a feature.")
+
+    def check(self, table: Table, terms: Terms) -> None:
+        """Refuse what the schema or the account rule out."""
+        check_unit(table, terms)
+        self.features.check(table)
+        table.require_numeric(self.label)
+        if terms.unit.kind == "users":
+            raise InvalidTask("linear models are fitted per row; open the account with unit=rows().")
+        Spend.read(self.epsilon, self.mu, terms)
+
+    def event(self, table: Table, terms: Terms) -> Event:
+        """One noisy vector."""
+        return self.statistics(terms).event
+
+    def predict(self, terms: Terms) -> Error | None:
+        """Unknown before the release: the error falls with the number of rows, which is private."""
+        return None
+
+    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
+        """Add up, noise, solve."""
+        step = Products(self.features, self.target)
+        gram, moment = table.fold([*self.features.source, self.label], step, step.start)
+        return self._outcome(self.statistics(terms).release(gram, moment, noise))
+
+    def present(self, value: Any) -> Model:
+        """A model that predicts, and can be saved."""
+        return Model.from_json(value)
+
+    @property
+    def target(self) -> Target:
+        """The label and its bounds."""
+        return Target(self.label, self.lower, self.upper)
+
+    def statistics(self, terms: Terms) -> Statistics:
+        """The release of the statistics at this price."""
+        return Statistics(self.features.width, *price_of(self.epsilon, self.mu, terms))
+
+    def _outcome(self, noisy: Noisy) -> Outcome:
+        theta, held = noisy.solve()
+        model = Model("linear", self.features, self.label, theta.tolist(), self.lower, self.upper)
+        floored = int((held <= noisy.floor).sum())
+        point = {"floor": noisy.floor, "floored": floored, "noise": noisy.on_label, "rows": self._rows(noisy)}
+        if point["rows"] is not None:
+            excess = noisy.excess(theta, held) / point["rows"]
+            point["expected_excess"] = excess * self.target.half**2
+        return Outcome(model.to_json(), None, point)
+
+    def _rows(self, noisy: Noisy) -> float | None:
+        """About how many rows there were, read off the released matrix where it says so."""
+        if self.features.norm == "scale":
+            return max(float(noisy.matrix.trace()), 1.0)
+        return max(2 * float(noisy.matrix[-1, -1]), 1.0) if self.features.intercept else None
+
+
+def read_features(
+    given: Features | Sequence[Plain | Numeric | Categorical | str], x_bound: Number | None, norm: str, intercept: bool
+) -> Features:
+    """Features as given, or made of a list of columns; a bare name is a plain column."""
+    if isinstance(given, Features):
+        if x_bound is not None:
+            raise InvalidTask("these features already say how long a row may be; leave x_bound out.")
+        return given
+    if isinstance(given, str):
+        raise InvalidTask("features are a list of columns; give [name] for one.")
+    return Features([Plain(each) if isinstance(each, str) else each for each in given], norm, x_bound, intercept)
+
+
+def price_of(epsilon: Number | None, mu: Number | None, terms: Terms) -> tuple[Spend, Neighbours]:
+    """What the statistics may spend, and the neighbours their sensitivity is derived for.
+
+    Gaussian noise has a sensitivity of its own for replaced rows, below twice that for added ones, so there the price
+    is not halved first.
+    """
+    spend = Spend.read(epsilon, mu, terms)
+    if not spend.gaussian or terms.unit.neighbours is not Neighbours.REPLACE:
+        return spend, Neighbours.ADD_REMOVE
+    return Spend.read(epsilon, mu, replace(terms, unit=rows())), Neighbours.REPLACE

@@ -1,0 +1,151 @@
+"""A fitted model as one JSON document, and what it predicts.
+
+The document holds the declared features, the coefficients on them and what the label's bounds or classes are: nothing
+of the rows but what was released. It is read without running anything that it contains.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.errors import ColumnMissing, InvalidTask
+from steelyard.models.columns import SIZE, Categorical, Column, Features, Numeric, Plain
+from steelyard.models.rows import Target
+from steelyard.privacy import Number
+from steelyard.release import plain
+
+FORMAT = "steelyard model 1"
+Floats = NDArray[np.float64]
+_COLUMNS: dict[str, Any] = {"Plain": Plain, "Numeric": Numeric, "Categorical": Categorical}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A private model: what it was fitted on, by name and bounds, and its coefficients on features of length one.
+
+    ``kind`` is "linear" (``lower`` and ``upper`` bound the label, and every prediction) or "logistic" (``positive`` is
+    the class whose probability is predicted).
+    """
+
+    kind: str
+    features: Features
+    label: str
+    theta: Sequence[float]
+    lower: Number | None = None
+    upper: Number | None = None
+    positive: str | int | float | bool | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "theta", tuple(float(value) for value in self.theta))
+        if self.kind not in ("linear", "logistic") or len(self.theta) != self.features.width:
+            raise InvalidTask(f"a {self.kind!r} model of {len(self.theta)} coefficients does not fit its features.")
+        if not all(math.isfinite(value) for value in self.theta):
+            raise InvalidTask("a model's coefficients are finite numbers.")
+        if self.kind == "linear":
+            _ = self.target
+
+    @property
+    def target(self) -> Target:
+        """The label's bounds."""
+        if self.lower is None or self.upper is None:
+            raise InvalidTask("a linear model needs the bounds of its label.")
+        return Target(self.label, self.lower, self.upper)
+
+    @property
+    def coefficients(self) -> dict[str, float]:
+        """By name, on the columns as they were given; the intercept last.
+
+        Exact where no row is shortened; with ``norm="scale"`` it is the model before rows are brought to one length.
+        """
+        weights, constant = self.features.linear(self.theta)
+        if self.kind == "linear":
+            half, middle = self.target.half, self.target.middle
+            weights, constant = [half * weight for weight in weights], half * constant + middle
+        names = self.features.names()[: len(weights)]
+        return {**dict(zip(names, weights, strict=True)), "intercept": constant}
+
+    def predict(self, data: Any) -> Floats:
+        """One number per row, in the order of the rows: the label, or the probability of the positive class.
+
+        ``data`` is a dictionary of arrays, a pandas, Polars or Arrow table, with the columns the model was fitted on.
+        """
+        table = _arrow(data)
+        for name in self.features.source:
+            if name not in table.schema.names:
+                raise ColumnMissing(name, table.schema.names)
+        parts = [self.predict_batch(batch) for batch in table.select(self.features.source).to_batches(65_536)]
+        return np.concatenate([np.empty(0), *parts])
+
+    def predict_batch(self, batch: Any) -> Floats:
+        """The same for an Arrow batch that holds exactly the model's columns, in order."""
+        return self.respond(self.features.scaled(batch).T @ (np.array(self.theta) / SIZE))
+
+    def respond(self, score: Floats) -> Floats:
+        """What a score means: a label between its bounds, or a probability."""
+        if self.kind == "logistic":
+            return np.asarray(0.5 * (1 + np.tanh(score / 2)))
+        return np.asarray(self.target.middle + self.target.half * np.clip(score, -1.0, 1.0))
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary; ``Model.from_json`` reads it back."""
+        parts = {name: plain(getattr(self, name)) for name in ("kind", "label", "theta", "lower", "upper", "positive")}
+        return {"format": FORMAT, **parts, "features": plain(self.features), "coefficients": self.coefficients}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Model:
+        """Read back what ``to_json`` wrote; anything else is refused."""
+        if not isinstance(data, Mapping) or data.get("format") != FORMAT:
+            raise InvalidTask(f"this is not a saved model: its format is not {FORMAT!r}.")
+        try:
+            given = data["features"]
+            features = Features(
+                [_column(column) for column in given["columns"]], given["norm"], given["x_bound"], given["intercept"]
+            )
+            facts = {name: data[name] for name in ("lower", "upper", "positive")}
+            return cls(data["kind"], features, data["label"], data["theta"], **facts)
+        except (KeyError, TypeError, ValueError, AttributeError) as fault:
+            raise InvalidTask(f"this saved model is damaged ({type(fault).__name__}).") from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as JSON."""
+        Path(path).write_text(json.dumps(self.to_json(), indent=1, allow_nan=False) + "\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Model:
+        """Read a model that ``save`` wrote."""
+        try:
+            return cls.from_json(json.loads(Path(path).read_text()))
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError):
+            raise InvalidTask(f"no model can be read from {os.fspath(path)!r}.") from None
+
+
+def _column(data: Mapping[str, Any]) -> Column:
+    facts = {name: value for name, value in data.items() if name != "task"}
+    made: Column = _COLUMNS[data["task"]](**facts)
+    return made
+
+
+def _arrow(data: Any) -> Any:
+    """Whatever holds columns, as an Arrow table in the same order."""
+    import pyarrow as pa
+
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, Mapping):
+        return pa.table(dict(data))
+    if hasattr(data, "to_arrow"):
+        return data.to_arrow()
+    if hasattr(data, "columns") and isinstance(data.columns, Iterable):
+        return pa.Table.from_pandas(data, preserve_index=False)
+    raise InvalidTask(f"a {type(data).__name__} holds no named columns; give a data frame or a dictionary of arrays.")
