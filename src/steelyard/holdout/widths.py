@@ -1,0 +1,52 @@
+"""How wide the interval of a private answer is: what the noise may add, plus what the rows may have been overfitted.
+
+The answers of a private mode are private as a whole; by the transfer theorem (docs/proofs/transfer.md) the population
+then lies within the noise of an answer plus a total-variation distance, for all answers at once. The distance is read
+from what the *account* may ever spend, so that other releases on it, and restarts, are covered.
+Law: rounded up, and a function of public numbers alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+from steelyard.errors import UnitMismatch
+from steelyard.holdout.transfer import distance_at, gaussian_delta, gaussian_distance, largest_noise
+from steelyard.privacy import Currency, Neighbours, Terms
+
+_SHARES = (0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3)
+
+
+def check_rows(terms: Terms, n: int) -> None:
+    """Refuse an account that does not hide one replaced row among these n."""
+    unit = terms.unit
+    if unit.kind != "rows" or unit.neighbours is not Neighbours.REPLACE or unit.n != n:
+        raise UnitMismatch(
+            f"answers that are private and valid need an account of rows(neighbours='replace', n={n}); "
+            f"this one hides {unit}."
+        )
+
+
+def account_distance(terms: Terms, beta: float) -> float:
+    """The distance of any question from the population that all an account may ever release leaves possible."""
+    if terms.currency is Currency.PURE:
+        return min(1.0, math.tanh(float(terms.cap.value) / 2) * (1 + 1e-12))
+    mu, failure = math.sqrt(float(terms.cap.value)) * (1 + 1e-12), float(terms.cap.additive_delta)
+    return gaussian_distance(mu, beta) if failure == 0 else _with_failure(mu, failure, beta)
+
+
+@lru_cache(maxsize=256)
+def _with_failure(mu: float, failure: float, beta: float) -> float:
+    """The least distance over points of a Gaussian loss curve raised by a chance of failure."""
+    points = (mu * 1.1**step for step in range(-24, 31))
+    return min(distance_at(epsilon, min(1.0, gaussian_delta(epsilon, mu) + failure), beta) for epsilon in points)
+
+
+def normal_width(sigma: float, questions: int, beta: float, distance: Callable[[float], float]) -> float:
+    """The half-width of so many answers with normal noise of scale sigma; beta is shared for the least width."""
+    return min(
+        1.0,
+        min(sigma * largest_noise(questions, share * beta) + distance((1 - share) * beta) for share in _SHARES),
+    )

@@ -1,0 +1,284 @@
+"""Private checks: charged first, told once, within their intervals whoever asks, refused for good."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from steelyard.accounting.prices import price
+from steelyard.errors import BudgetExceeded, CurrencyMismatch, InsecureNoise, InvalidTask, UnitMismatch
+from steelyard.holdout.modes import Frame, Question
+from steelyard.holdout.private import Bounded, Normal, Private
+from steelyard.holdout.record import Record
+from steelyard.holdout.widths import account_distance
+from steelyard.ledger import Account, open_account
+from steelyard.mechanisms import observing
+from steelyard.noise import TestNoise
+from steelyard.privacy import Currency, Event, Loss, Terms, rows
+
+NUMBER = count()
+Labels = np.ndarray[Any, np.dtype[np.int8]]
+
+
+def frame(n: int, tolerance: str = "0.1", scale: int = 1) -> Frame:
+    return Frame("h", n, scale, Fraction(1), Fraction(tolerance), Fraction("0.95"))
+
+
+def private(n: int, questions: int, tolerance: str = "0.1", **given: Any) -> Private:
+    given = {"source": TestNoise(next(NUMBER)), **given}
+    return Private(frame(n, tolerance), questions, **given)
+
+
+def opened(mode: Private, where: str | Path = ":memory:", **terms: Any) -> Record:
+    account = open_account(where, f"private-{next(NUMBER)}", **(terms or mode.terms()))
+    return bound(mode, account)
+
+
+def bound(mode: Private, account: Account) -> Record:
+    record = Record(account, "h", b"labels", mode.kinds)
+    record.open(Loss.zero(Currency.GAUSSIAN), Event("holdout_open"))
+    return record
+
+
+def asked(name: str, total: int) -> Question:
+    return Question(name, None, lambda: total)
+
+
+def never() -> int:
+    raise AssertionError("the labels were read")
+
+
+KINDS = pytest.mark.parametrize("noise", ["gaussian", "bounded"])
+
+
+@KINDS
+def test_answers_lie_near_the_score_and_repeat_for_nothing(noise: str) -> None:
+    mode = private(50_000, 5, noise=noise, delta="1e-4")
+    record = opened(mode)
+    first = mode.check(asked("a", 40_000), record)
+    assert first.kind == "paid"
+    assert float(first.low or 1) < 0.8 < float(first.high or 0)
+    spent = record.account.spent
+    assert mode.check(Question("a", None, never), record) == first
+    assert record.account.spent == spent
+
+
+@KINDS
+def test_after_the_planned_questions_everything_is_refused_for_good(noise: str) -> None:
+    mode = private(50_000, 3, noise=noise, delta="1e-4")
+    record = opened(mode)
+    kinds = [mode.check(asked(str(i), 100), record).kind for i in range(5)]
+    assert kinds == ["paid"] * 3 + ["refused"] * 2
+    assert mode.check(Question("x", None, never), record).value is None
+    assert mode.check(Question("1", None, never), record).kind == "paid"
+    assert mode.forecast(record) == 0
+
+
+@KINDS
+def test_the_charge_is_on_the_ledger_before_the_labels_are_read(noise: str) -> None:
+    mode = private(50_000, 2, noise=noise, delta="1e-4")
+    record = opened(mode)
+    seen: list[Loss] = []
+
+    def total() -> int:
+        seen.append(record.account.spent)
+        return 7
+
+    mode.check(Question("a", None, total), record)
+    assert seen == [record.account.spent]
+    assert seen[0].amount > 0
+
+
+@KINDS
+def test_answers_survive_a_restart_and_another_process_adds_to_them(noise: str, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"noise": noise, "delta": "1e-4", "source": None}
+    mode = private(50_000, 3, **given)
+    record = opened(mode, tmp_path / "ledger.db")
+    first = mode.check(asked("a", 30_000), record)
+    again = private(50_000, 3, **given)
+    other = bound(again, record.account)
+    assert again.check(Question("a", None, never), other) == first
+    second = again.check(asked("b", 10_000), other)
+    assert mode.check(Question("b", None, never), record) == second
+    assert [mode.check(asked(name, 1), record).kind for name in "cd"] == ["paid", "refused"]
+    assert again.check(asked("e", 1), other).kind == "refused"
+
+
+def test_a_charge_without_an_answer_uses_up_a_question() -> None:
+    mode = private(50_000, 2)
+    record = opened(mode)
+    with pytest.raises(AssertionError):
+        mode.check(Question("a", None, never), record)
+    assert [mode.check(asked(name, 5), record).kind for name in "ab"] == ["paid", "refused"]
+
+
+def test_normal_answers_cost_their_share_and_the_noise_is_what_was_charged() -> None:
+    mode = private(50_000, 7)
+    record = opened(mode)
+    with observing() as seen:
+        mode.check(asked("a", 123), record)
+    assert [each.values for each in seen] == [(123,)]
+    assert record.account.spent == price(seen[0].event, record.account.terms)
+    cap = record.account.terms.cap.amount
+    assert cap - 8 * 7 - math.isqrt(cap) <= 7 * record.account.spent.amount <= cap
+
+
+def test_bounded_answers_are_paid_for_whole_before_the_first() -> None:
+    mode = private(50_000, 4, noise="bounded", delta="1e-4")
+    record = opened(mode)
+    with observing() as seen:
+        mode.check(asked("a", 123), record)
+    cap = record.account.terms.cap
+    assert record.account.spent == cap
+    cost = price(seen[0].event, record.account.terms)
+    assert cost <= cap
+    assert cap.amount <= cost.amount * 1.02
+
+
+def test_bounded_noise_refuses_an_account_it_would_not_fill() -> None:
+    mode = private(50_000, 4, noise="bounded", delta="1e-4")
+    record = opened(mode, **{**mode.terms(), "epsilon": 1})
+    with pytest.raises(InvalidTask, match="takes its account whole"):
+        mode.check(Question("a", None, never), record)
+    small = opened(mode, **{**mode.terms(), "epsilon": "0.001"})
+    with pytest.raises(BudgetExceeded):
+        mode.check(Question("a", None, never), small)
+
+
+def test_more_answers_than_the_tolerance_allows_are_refused_before_a_charge() -> None:
+    mode = private(10_000, 10, "0.05")
+    record = opened(mode)
+    with pytest.raises(InvalidTask, match="Plan fewer questions"):
+        mode.check(Question("a", None, never), record)
+    assert record.account.spent.amount == 0
+
+
+def test_accounts_of_another_unit_or_currency_are_refused() -> None:
+    mode = private(50_000, 2)
+    for unit in (rows(), rows(neighbours="replace", n=49_999)):
+        record = opened(mode, unit=unit, epsilon="0.1", delta="1e-6")
+        with pytest.raises(UnitMismatch):
+            mode.check(Question("a", None, never), record)
+    pure = opened_pure(mode)
+    with pytest.raises(CurrencyMismatch):
+        mode.check(Question("a", None, never), pure)
+
+
+def opened_pure(mode: Private) -> Record:
+    unit = rows(neighbours="replace", n=50_000)
+    record = Record(
+        open_account(":memory:", f"pure-{next(NUMBER)}", unit=unit, epsilon="0.01"), "h", b"labels", mode.kinds
+    )
+    record.open(Loss.zero(Currency.PURE), Event("holdout_open"))
+    return record
+
+
+def test_test_noise_may_not_spend_a_durable_account(tmp_path: Path) -> None:
+    mode = private(50_000, 2)
+    with pytest.raises(InsecureNoise):
+        mode.check(Question("a", None, never), opened(mode, tmp_path / "ledger.db"))
+
+
+def test_epsilon_is_a_ceiling_and_the_best_is_below_it() -> None:
+    free, capped = Normal.narrowest(frame(100_000), 20, Fraction(1, 10**6)), private(100_000, 20, epsilon="0.01")
+    assert Fraction(1, 100) < free.epsilon < 1
+    assert capped.terms()["epsilon"] == Fraction(1, 100)
+    assert private(100_000, 20, epsilon=1).terms()["epsilon"] == free.epsilon
+
+
+def test_bounded_noise_is_narrower_for_many_questions_on_many_rows() -> None:
+    n, questions, delta = 300_000, 1000, Fraction(1, 1000)
+    unit = rows(neighbours="replace", n=n)
+    normal, bounded = Normal.narrowest(frame(n), questions, delta), Bounded.narrowest(frame(n), questions, delta)
+    account = open_account(":memory:", "normal", unit=unit, **normal.terms())
+    assert bounded.width(account.terms) < normal.width(account.terms) < 0.1
+
+
+def test_a_distance_covers_what_the_account_may_ever_spend() -> None:
+    unit = rows(neighbours="replace", n=10)
+    tight = open_account(":memory:", "tight", unit=unit, epsilon="0.1", delta="1e-6").terms
+    loose = open_account(":memory:", "loose", unit=unit, epsilon="0.1", delta="0.01", additive_delta="0.001").terms
+    assert account_distance(tight, 0.05) < account_distance(loose, 0.05)
+    pure = Terms(unit, Loss.pure("0.1"), Fraction(1, 10))
+    assert account_distance(pure, 0.05) == pytest.approx(math.tanh(0.05))
+
+
+def hostile(check: Callable[[str, int], tuple[float, float] | None], labels: Labels, seed: int) -> bool:
+    """Whether an interval missed 1/2 for a vote of lucky predictors, each told before it was weighted."""
+    rng = np.random.default_rng(seed)
+    votes = np.zeros(labels.size)
+    for turn in count():
+        last = rng.random() < 0.02
+        predictor = votes > 0 if last else rng.integers(0, 2, labels.size) == 1
+        told = check(f"{turn}", int(np.count_nonzero(predictor == (labels == 1))))
+        if told is None:
+            return False
+        low, high = told
+        if not low <= 0.5 <= high:
+            return True
+        votes += ((low + high) / 2 - 0.5) * (2 * predictor - 1)
+    return False
+
+
+def climbed(make: Callable[[int], Callable[[str, int], tuple[float, float] | None]], runs: int, n: int) -> int:
+    missed = 0
+    for seed in range(runs):
+        labels = np.random.default_rng([seed, 9]).integers(0, 2, n).astype(np.int8)
+        missed += hostile(make(seed), labels, seed)
+    return missed
+
+
+def ours(seed: int) -> Callable[[str, int], tuple[float, float] | None]:
+    mode = private(4_000, 60, "0.3", source=TestNoise(seed))
+    record = opened(mode)
+
+    def check(name: str, total: int) -> tuple[float, float] | None:
+        answer = mode.check(asked(name, total), record)
+        return None if answer.low is None or answer.high is None else (answer.low, answer.high)
+
+    return check
+
+
+def without_noise(seed: int) -> Callable[[str, int], tuple[float, float] | None]:
+    """The twin: exact scores, each with an interval that holds for one question, and no end."""
+    return lambda name, total: None if int(name) > 3_000 else (total / 4_000 - 0.03, total / 4_000 + 0.03)
+
+
+def test_no_interval_misses_under_attack_and_the_twin_without_noise_or_budget_is_caught() -> None:
+    assert climbed(ours, 4, 4_000) == 0
+    assert climbed(without_noise, 4, 4_000) >= 3
+
+
+def test_fresh_noise_on_a_replay_is_caught() -> None:
+    mode = private(50_000, 400, "0.4")
+    record = opened(mode)
+    same = {mode.check(asked("a", 25_000), record).value for _ in range(50)}
+    assert len(same) == 1
+    twin = {mode.check(asked(f"a{i}", 25_000), record).value for i in range(50)}  # a replay under a new name is paid
+    assert len(twin) > 1
+    assert mode.forecast(record) == 400 - 51
+
+
+def test_a_description_says_what_is_left() -> None:
+    mode = private(50_000, 3)
+    record = opened(mode)
+    mode.check(asked("a", 1), record)
+    told = dict(mode.describe(record))
+    assert "2 of 3 planned questions left" in told["answers"]
+    assert "95%" in told["interval"]
+
+
+def test_options_that_make_no_sense_are_refused() -> None:
+    odd: list[dict[str, Any]] = [{"questions": 0}, {"questions": True}, {"noise": "magic"}]
+    for given in [*odd, {"noise": "bounded", "epsilon": 1}]:
+        with pytest.raises(InvalidTask):
+            Private(frame(1000), **{"questions": 2, **given})
+    with pytest.raises(InvalidTask, match="gives a row away"):
+        Private(frame(1000), 500, noise="bounded")
