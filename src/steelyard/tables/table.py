@@ -15,7 +15,7 @@ from typing import Any
 
 from steelyard.errors import ColumnMissing, InvalidTask, TableError
 from steelyard.privacy import Unit
-from steelyard.tables import folding, sampling, totals
+from steelyard.tables import fingerprint, folding, sampling, totals
 from steelyard.tables.engine import Engine
 from steelyard.tables.keyed import MOST_KEYS, SATURATION, Capped, capped_by_key, whole
 from steelyard.tables.keys import check_keys, is_wanted, key_column
@@ -239,6 +239,14 @@ class Table:
         self.require(*columns)
         question = self._rows.select(*columns)
         return self._engine.fold(self._sql(question), self._needed(question), size, step, start)
+
+    def fingerprint(self, columns: Sequence[str], secret: bytes) -> str:
+        """A keyed fingerprint of what some columns hold, whatever the order of the rows.
+
+        *Privacy:* none: it is a function of the rows, to be compared where it is made and never released.
+        """
+        self.require(*columns)
+        return fingerprint.sealed(self._numbers(fingerprint.sums(self._rows, columns, secret)), secret)
 
     def _check(self, unit: Unit, quantities: Sequence[Quantity]) -> None:
         if unit.kind not in ("users", "rows"):
