@@ -14,7 +14,20 @@ from typing import Any
 from steelyard.privacy import Unit
 from steelyard.privacy import holdout as unit_of_holdout
 
-_HOMES: dict[str, str] = {}
+_HOMES: dict[str, str] = {
+    "AbsoluteError": "metrics",
+    "Accuracy": "metrics",
+    "Answer": "answer",
+    "Brier": "metrics",
+    "Cost": "metrics",
+    "Holdout": "holdout",
+    "LogLoss": "metrics",
+    "Packed": "packed",
+    "PerExample": "metrics",
+    "RoundObjective": "trials",
+    "SquaredError": "metrics",
+    "pack": "packed",
+}
 
 
 class _Holdout(ModuleType):

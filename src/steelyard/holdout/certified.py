@@ -1,0 +1,165 @@
+"""Certified checks: a right guess is free, a surprise is paid for, every interval holds with one confidence for all.
+
+A question chosen after seeing answers is one of as many questions as there were possible answers. A free answer says
+one thing only ("your guess holds"), so it adds almost nothing; a surprise adds the logarithm of the grid. The interval of
+every question is made at the level exp(-nats) of all that was charged. Guess and check of Rogers et al. (2020), after
+Dwork et al. (2015); the proof is docs/proofs/nats.md and docs/proofs/holdout_ledger.md.
+Law: a free answer shows guess and tolerance, a paid one the rounded score and an interval made from it; nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from steelyard.errors import InvalidTask
+from steelyard.holdout.answer import FREE, NO_MORE, PAID, Answer
+from steelyard.holdout.bounds import certified_nats, grid_nats
+from steelyard.holdout.counter import KINDS, Counter
+from steelyard.holdout.modes import Frame, Question
+from steelyard.holdout.record import Record
+from steelyard.holdout.rounding import Rounding, nats_allowed
+from steelyard.privacy import MICRO, Number, decimal_text, exact, holdout
+
+_FLOAT = 1e-9
+
+
+class Certified:
+    """Guess and check. ``steps``: the grid of paid answers has steps + 1 values, 0 to 1 (default: ten to a tolerance).
+
+    ``questions``: the most questions ever asked, if that can be promised: it makes each of them cheaper. ``between``:
+    the scores that are to be answered within the tolerance; others get a wider interval, which is just as valid.
+    """
+
+    kinds = KINDS
+
+    def __init__(
+        self,
+        frame: Frame,
+        steps: int | None = None,
+        questions: int | None = None,
+        between: tuple[Number, Number] = (0, 1),
+    ) -> None:
+        self._frame = frame
+        self.steps = read_steps(steps, frame)
+        self.questions = None if questions is None else read_whole(questions, "questions")
+        self._range = read_between(between, frame)
+        self._rounding = Rounding(frame.rows, frame.scale, self.steps)
+        self._grid = grid_nats(self.steps)
+        self.nats = require_nats(self._rounding, frame, self._range, self.price(1, 0))
+        self._counter: Counter | None = None
+
+    def terms(self) -> dict[str, Any]:
+        """An account of as many nats as the tolerance allows."""
+        return {"unit": holdout(self._frame.name), "nats": decimal_text(Fraction(self.nats, MICRO), 30)}
+
+    def price(self, asked: int, paid: int) -> float:
+        """The nats of question number ``asked`` after ``paid`` surprises; never falling in either.
+
+        ln C(asked - 1, paid) falls once nearly all answers are surprises; the number is raised until it does not.
+        """
+        number = max(asked, paid + 1 + paid // (self.steps + 1), 1)
+        nats = certified_nats(number, paid, paid * self._grid, self._frame.beta)
+        if self.questions is None:
+            return nats
+        return nats - math.log(number) - math.log(number + 1) + math.log(self.questions) + _FLOAT
+
+    def check(self, question: Question, record: Record) -> Answer:
+        """Answer with the guess if the interval of the score lies within the tolerance of it, else pay."""
+        counter = self._count(record)
+        while True:
+            known = self._remembered(question, counter)
+            if known is not None:
+                return known
+            if not counter.take():
+                return NO_MORE
+            known = self._answer(question, counter)
+            if known is not None:
+                return known
+
+    def _remembered(self, question: Question, counter: Counter) -> Answer | None:
+        if question.guess is not None and counter.was_free(question.name):
+            return self._free(question.guess)
+        held = counter.answers.get(question.name)
+        return None if held is None else Answer.from_json(held["answer"])
+
+    def _answer(self, question: Question, counter: Counter) -> Answer | None:
+        total, nats, guess = question.total(), counter.nats, question.guess
+        room = self._frame.tolerance
+        if guess is not None and self._rounding.within(total, nats, guess - room, guess + room):
+            counter.answered_free(question.name)
+            return self._free(guess)
+        shown = self._frame.answer(*self._rounding.shown(self._rounding.nearest(total), nats), PAID)
+        held = counter.pay(question.name, {"answer": shown.to_json()})
+        return None if held is None else Answer.from_json(held["answer"])
+
+    def _free(self, guess: Fraction) -> Answer:
+        return self._frame.answer(guess, guess - self._frame.tolerance, guess + self._frame.tolerance, FREE)
+
+    def forecast(self, record: Record) -> int:
+        """How many surprises are certain to be affordable if they came next."""
+        return self._count(record).forecast()
+
+    def describe(self, record: Record) -> list[tuple[str, str]]:
+        """The public state."""
+        counter = self._count(record)
+        return [
+            (
+                "questions",
+                f"{counter.asked:,} numbers reserved" + (f" of {self.questions:,}" if self.questions else ""),
+            ),
+            ("surprises", f"{counter.paid} paid; {counter.forecast()} more are affordable"),
+            ("nats", f"{counter.spent / MICRO:.2f} spent, {counter.left / MICRO:.2f} left"),
+            ("state", "closed: every check is refused" if counter.closed else "open"),
+        ]
+
+    def flush(self, record: Record) -> None:
+        """Store which questions were answered free since the last block."""
+        self._count(record).flush()
+
+    def _count(self, record: Record) -> Counter:
+        if self._counter is None:
+            cap = min(self.nats, record.account.terms.cap.amount)
+            self._counter = Counter(record, self.price, cap, self.questions, {"grid": self.steps})
+        return self._counter
+
+
+def read_steps(steps: int | None, frame: Frame) -> int:
+    """The grid: 1/g as a whole number, fixed before any score is seen."""
+    if steps is None:
+        return max(1, min(frame.rows, math.ceil(10 / frame.tolerance)))
+    return min(read_whole(steps, "steps"), frame.whole)
+
+
+def read_whole(value: int, name: str) -> int:
+    """A whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidTask(f"{name} must be a whole number of at least 1; got {value!r}.")
+    return value
+
+
+def read_between(between: tuple[Number, Number], frame: Frame) -> tuple[Fraction, Fraction]:
+    """The declared range of scores, as shares of the metric's range."""
+    low, high = (exact(end, "between") / frame.upper for end in between)
+    if not 0 <= low < high <= 1:
+        raise InvalidTask(f"between must be two scores, the lower first, within 0 and {frame.upper}; got {between!r}.")
+    return low, high
+
+
+def require_nats(rounding: Rounding, frame: Frame, span: tuple[Fraction, Fraction], first: float) -> int:
+    """The micro-nats that the tolerance allows; refused when not even one question can be certified."""
+    allowed = nats_allowed(rounding, frame.tolerance, *span)
+    if allowed >= first * MICRO:
+        return allowed
+    can = _certifiable(frame, first) * float(frame.upper)
+    raise InvalidTask(
+        f"{frame.rows:,} rows cannot certify a tolerance of {float(frame.tolerance * frame.upper):.4g} with confidence "
+        f"{float(frame.confidence):.4g}: even one question needs {can:.3g} or more. Ask for a wider tolerance, less "
+        f"confidence, or use about {math.ceil(frame.rows * (can / float(frame.tolerance * frame.upper)) ** 2):,} rows."
+    )
+
+
+def _certifiable(frame: Frame, nats: float) -> float:
+    """A tolerance that does for one question at any score: Hoeffding's half-width and half a step of a tenth of it."""
+    return math.sqrt((nats + math.log(2)) / (2 * frame.rows)) / 0.95

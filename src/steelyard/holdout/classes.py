@@ -1,0 +1,182 @@
+"""Labels and predictions as arrays fit to be compared: classes as codes or bits, numbers, probabilities.
+
+Every check is on the predictions and on public facts (the number of rows, declared classes, whether classes are text or
+numbers); none looks at a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.errors import InvalidTask
+from steelyard.holdout.packed import Packed, pack
+
+UNKNOWN = -1
+T = TypeVar("T")
+
+
+class ClassLabels:
+    """Labels as codes of their classes; with two classes also as bits (the second class is 1)."""
+
+    def __init__(self, labels: Any, classes: Sequence[Any] | None, *, sort: bool = True) -> None:
+        values = class_array(labels, "labels")
+        if len(values) == 0:
+            raise InvalidTask("the holdout has no labels: there is nothing to check predictions against.")
+        self._declared = classes is not None
+        self.classes = _found(values) if classes is None else _class_list(classes, sort=sort)
+        self._order = np.argsort(self.classes)
+        self._sorted = self.classes[self._order]
+        if _is_text(self.classes) != _is_text(values):
+            raise InvalidTask("labels and declared classes must both be text or both be numbers.")
+        self.codes = codes_of(values, self._sorted, self._order)
+        if self._declared and (self.codes == UNKNOWN).any():
+            raise InvalidTask("some labels are none of the declared classes.")
+        self.rows = len(values)
+        self.packed = pack(self.codes == 1) if len(self.classes) == 2 else None
+        self._bits = self.classes.dtype.kind in "biuf" and self.classes.tolist() == [0, 1]
+
+    def identity(self) -> bytes:
+        """The labels as bytes."""
+        return repr(self.classes.tolist()).encode() + b"\0" + self.codes.tobytes()
+
+    def read(self, predictions: Any) -> Packed | NDArray[np.int32]:
+        """Predictions as bits where they fit, else as codes."""
+        if isinstance(predictions, Packed):
+            if self.packed is None:
+                raise InvalidTask("packed predictions are for two classes; give the classes as an array instead.")
+            return _right_length(predictions, predictions.rows, self.rows)
+        if (
+            self._bits
+            and isinstance(predictions, np.ndarray)
+            and predictions.dtype == np.bool_
+            and predictions.ndim == 1
+        ):
+            return pack(_right_length(predictions, len(predictions), self.rows))
+        codes = self.read_codes(predictions)
+        return codes if self.packed is None or (codes == UNKNOWN).any() else pack(codes == 1)
+
+    def read_codes(self, predictions: Any) -> NDArray[np.int32]:
+        """Predictions as codes; a class that is not known is refused if classes were declared, and else is wrong."""
+        values = class_array(predictions, "predictions")
+        _right_length(values, len(values), self.rows)
+        if _is_text(values) != _is_text(self.classes):
+            kinds = ("text", "numbers") if _is_text(values) else ("numbers", "text")
+            raise InvalidTask(f"the predictions are {kinds[0]}, but the classes are {kinds[1]}.")
+        codes = codes_of(values, self._sorted, self._order)
+        if self._declared and (codes == UNKNOWN).any():
+            raise InvalidTask(f"some predictions are none of the declared classes {self.classes.tolist()[:10]}.")
+        return codes
+
+
+def two_classes(labels: Any, classes: Sequence[Any] | None, metric: str) -> ClassLabels:
+    """Class labels for a metric that knows two classes only."""
+    held = ClassLabels(labels, classes)
+    if len(held.classes) != 2:
+        raise InvalidTask(
+            f"{metric} is for two classes; these labels have {len(held.classes)}. Declare both with classes=, or use "
+            "LogLoss or Cost for more."
+        )
+    return held
+
+
+def class_array(values: Any, what: str) -> NDArray[Any]:
+    """Classes as a flat array of numbers or text; missing ones are refused."""
+    array = np.asarray(values)
+    if array.dtype.kind == "O":
+        kinds = {type(item) for item in array.flat}
+        if kinds <= {str}:
+            array = array.astype(str)
+        elif kinds <= {int, bool, float} or all(issubclass(kind, np.number | np.bool_) for kind in kinds):
+            array = array.astype(np.float64)
+        else:
+            raise InvalidTask(f"{what} must be all text or all numbers, and none missing.")
+    if array.ndim != 1:
+        raise InvalidTask(f"{what} must be one class per row; got an array of shape {array.shape}.")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise InvalidTask(f"some {what} are not a number (NaN) or infinite.")
+    if array.dtype.kind not in "biufUS":
+        raise InvalidTask(f"{what} must be numbers or text; got {array.dtype}.")
+    return array
+
+
+def codes_of(values: NDArray[Any], known: NDArray[Any], order: NDArray[np.intp]) -> NDArray[np.int32]:
+    """The code of each value, or -1; ``known`` is sorted and ``order`` says which code each of them has."""
+    places = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    return np.where(known[places] == values, order[places], UNKNOWN).astype(np.int32)
+
+
+def declared(classes: Sequence[Any] | None) -> str:
+    """Declared classes, for a metric's text."""
+    return "" if classes is None else f" of {list(classes)}"
+
+
+def numbers(values: Any, what: str) -> NDArray[np.float64]:
+    """Finite numbers, one per row."""
+    try:
+        array = np.asarray(values, dtype=np.float64) + 0.0
+    except (TypeError, ValueError):
+        raise InvalidTask(f"{what} must be numbers.") from None
+    if array.ndim != 1 or len(array) == 0:
+        raise InvalidTask(f"{what} must be one number per row, at least one; got an array of shape {array.shape}.")
+    if not np.isfinite(array).all():
+        raise InvalidTask(f"some {what} are not a number (NaN) or infinite.")
+    return array
+
+
+def one_per_row(rows: int, *, exactly: bool = True) -> Callable[[Any], NDArray[Any]]:
+    """A reader of predictions, one for each row; ``exactly``: they are finite numbers."""
+
+    def read(predictions: Any) -> NDArray[Any]:
+        array = numbers(predictions, "predictions") if exactly else np.asarray(predictions)
+        if array.ndim == 0 or array.dtype.kind == "O":
+            raise InvalidTask("predictions must be an array of numbers or text, one row for each label.")
+        return _right_length(array, len(array), rows)
+
+    return read
+
+
+def probabilities(rows: int, columns: int | None) -> Callable[[Any], NDArray[np.float64]]:
+    """A reader of probabilities: one per row, or one per row and class."""
+
+    def read(predictions: Any) -> NDArray[np.float64]:
+        try:
+            array = np.asarray(predictions, dtype=np.float64) + 0.0
+        except (TypeError, ValueError):
+            raise InvalidTask("predictions must be probabilities.") from None
+        shape = (rows,) if columns is None else (rows, columns)
+        if array.shape != shape:
+            raise InvalidTask(f"predictions must be probabilities of shape {shape}; got {array.shape}.")
+        if not ((array >= 0) & (array <= 1)).all():
+            raise InvalidTask("some predictions are no probabilities: each must be between 0 and 1, and none NaN.")
+        return array
+
+    return read
+
+
+def _found(values: NDArray[Any]) -> NDArray[Any]:
+    """The classes that occur; labels that are all 0 or 1 have both classes even if one does not occur."""
+    found = np.unique(values)
+    if not _is_text(found) and len(found) <= 2 and set(found.tolist()) <= {0, 1}:
+        return np.array([0, 1])
+    return found
+
+
+def _class_list(classes: Sequence[Any], *, sort: bool) -> NDArray[Any]:
+    array = class_array(list(classes), "classes")
+    if len(array) < 2 or len(np.unique(array)) != len(array):
+        raise InvalidTask("classes must be at least two different values.")
+    return np.sort(array) if sort else array
+
+
+def _is_text(values: NDArray[Any]) -> bool:
+    return values.dtype.kind in "US"
+
+
+def _right_length(values: T, found: int, rows: int) -> T:
+    if found != rows:
+        raise InvalidTask(f"there are {found:,} predictions for {rows:,} rows of the holdout.")
+    return values

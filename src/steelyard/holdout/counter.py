@@ -1,0 +1,209 @@
+"""Question numbers, handed out in blocks that are paid for before the first of them is used; surprises one by one.
+
+The state of a holdout is public: how many numbers were reserved, how many answers were surprises, what both cost. It is
+recomputed from the entries of the record. A number belongs to one process and is used only while its block is the
+newest entry but for that process's own surprises; after anyone else's entry the rest of the block counts as asked and
+answered free. Law: every interval is made at the level of all that has been charged (docs/proofs/holdout_ledger.md).
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from steelyard.holdout.record import Entry, Record
+from steelyard.privacy import MICRO, Currency, Event, Loss, Neighbours
+
+ONE, BLOCK, PAID, CLOSED = "question", "block", "paid", "closed"
+KINDS = (BLOCK, ONE, PAID, CLOSED)
+LARGEST = 1024
+_CALM = 16
+_NAME = 12
+
+
+@dataclass
+class _Block:
+    entry: Entry
+    left: int
+    process: int
+
+
+class Counter:
+    """The questions of one holdout; ``price(asked, paid)`` is the nats of a history that long, never falling in either."""
+
+    def __init__(
+        self, record: Record, price: Callable[[int, int], float], cap: int, most: int | None, facts: Mapping[str, Any]
+    ) -> None:
+        self._record, self._price, self._cap, self._most, self._facts = record, price, cap, most, dict(facts)
+        self.asked = self.paid = self.spent = 0
+        self.closed = False
+        self.answers: dict[str, Mapping[str, Any]] = {}
+        self.free: set[bytes] = set()
+        self._unclaimed: list[Entry] = []
+        self._read = 0
+        self._block: _Block | None = None
+        self._used: list[bytes] = []
+        self._crowded = 0
+        self._follow()
+
+    @property
+    def nats(self) -> float:
+        """What has been charged, rounded up."""
+        return math.nextafter(self.spent / MICRO, math.inf)
+
+    @property
+    def left(self) -> int:
+        """The micro-nats that are left."""
+        return max(0, self._cap - self.spent)
+
+    def take(self) -> bool:
+        """Take a question number that is nobody else's; False when there is none left, for good."""
+        while True:
+            self._follow()
+            if self.closed:
+                return False
+            if self._needs(self.asked, self.paid) > self._cap:
+                self._close()
+                continue
+            block = self._block
+            if block is not None and block.left > 0 and block.process == os.getpid():
+                block.left -= 1
+                return True
+            self._reserve()
+
+    def answered_free(self, name: str) -> None:
+        """Remember that a question was answered by its own guess; kept for good when the block ends."""
+        key = _short(name)
+        self.free.add(key)
+        self._used.append(key)
+
+    def was_free(self, name: str) -> bool:
+        """Whether this very question was answered by its own guess before."""
+        return _short(name) in self.free
+
+    def pay(self, name: str, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Charge for a surprise and store it; what is held for this question, or None: look again, things changed.
+
+        After None another process came first and the question needs a new number. A surprise is never refused once its
+        question has a number; if it takes more than is left it takes what is left, and is the last answer.
+        """
+        if not self._record.current():
+            return None
+        if name in self.answers:
+            return self.answers[name]
+        entry = self._unclaimed[0] if self._unclaimed else self._add(PAID)
+        if entry is None:
+            return None
+        held = self._record.claim(entry, {"question": name, **content})
+        self._settle()
+        return held if held["question"] == name else None
+
+    def flush(self) -> None:
+        """Store which questions of the present block were answered free."""
+        block, used = self._block, self._used
+        self._used = []
+        if block is not None and used and block.process == os.getpid():
+            self._record.note(block.entry, {"free": base64.b64encode(b"".join(used)).decode()})
+
+    def forecast(self) -> int:
+        """How many surprises are certain to be answered if no other question came between."""
+        count = 0
+        while not self.closed and self._needs(self.asked + count + 1, self.paid + count) <= self._cap and count < 10**6:
+            count += 1
+        return count
+
+    def _follow(self) -> None:
+        """Learn what others did; if they did anything, the block is no longer the newest."""
+        if self._record.current():
+            return
+        self._record.refresh()
+        self._settle()
+        if self._read < len(self._record.entries):
+            self._yield_block()
+        while self._read < len(self._record.entries):
+            self._apply(self._record.entries[self._read])
+
+    def _apply(self, entry: Entry) -> None:
+        self._read += 1
+        self.spent += entry.loss.amount
+        if entry.kind == ONE:
+            self.asked += 1
+        elif entry.kind == BLOCK:
+            self.asked += self._size()
+        elif entry.kind == PAID:
+            self.paid += 1
+            self._unclaimed.append(entry)
+            self._settle()
+        elif entry.kind == CLOSED:
+            self.closed = True
+        for note in self._record.notes(entry):
+            names = base64.b64decode(note["free"])
+            self.free.update(names[i : i + _NAME] for i in range(0, len(names), _NAME))
+
+    def _settle(self) -> None:
+        for entry in self._unclaimed:
+            if entry.held is not None:
+                self.answers[entry.held["question"]] = entry.held
+        self._unclaimed = [entry for entry in self._unclaimed if entry.held is None]
+
+    def _yield_block(self) -> None:
+        if self._block is not None:
+            self._crowded = _CALM
+        self.flush()
+        self._block = None
+
+    def _size(self) -> int:
+        """A block's size: an eighth of what was asked so far, so that it costs little ahead of its use."""
+        return max(1, min(LARGEST, self.asked // 8 + 1, LARGEST if self._most is None else self._most - self.asked))
+
+    def _reserve(self) -> None:
+        self.flush()
+        self._block = None
+        size = 1 if self._crowded or not self._fits(self._size()) else self._size()
+        if not self._fits(size):
+            return self._close()
+        kind = ONE if size == 1 else BLOCK
+        entry = self._add(kind, size)
+        token = secrets.token_hex(8)
+        if entry is None or self._record.claim(entry, {"by": token})["by"] != token:
+            self._crowded = _CALM
+            return None
+        self._crowded = max(0, self._crowded - 1)
+        self._block = _Block(entry, size, os.getpid())
+        return None
+
+    def _fits(self, size: int) -> bool:
+        enough = self._most is None or self.asked + size <= self._most
+        return enough and self._needs(self.asked + size, self.paid) <= self._cap
+
+    def _add(self, kind: str, size: int = 0) -> Entry | None:
+        """The one place where questions and surprises are charged."""
+        asked, paid = self.asked + size, self.paid + (kind == PAID)
+        price = max(0, min(self._needs(asked, paid), self._cap) - self.spent)
+        facts = {**self._facts, "questions": asked, "surprises": paid}
+        event = Event(f"holdout {kind}", facts, Neighbours.REPLACE)
+        entry = self._record.add(kind, Loss(Currency.NATS, price), event)
+        if entry is not None:
+            self._apply(entry)
+        return entry
+
+    def _close(self) -> None:
+        """Refuse for good, durably, before anyone is told."""
+        entry = self._record.add(
+            CLOSED, Loss.zero(Currency.NATS), Event("holdout closed", self._facts, Neighbours.REPLACE)
+        )
+        if entry is not None:
+            self._record.claim(entry, {"closed": True})
+            self._apply(entry)
+
+    def _needs(self, asked: int, paid: int) -> int:
+        return math.ceil(self._price(asked, paid) * MICRO)
+
+
+def _short(name: str) -> bytes:
+    return bytes.fromhex(name)[:_NAME]

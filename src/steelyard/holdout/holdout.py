@@ -1,0 +1,215 @@
+"""Holdout: hidden labels, one budget, and as many questions as it can answer truthfully.
+
+The labels stay inside; predictions go in, an ``Answer`` comes out. Whoever asks, however they choose the next question,
+all intervals hold together with the confidence that was asked for, because each way of answering (``mode``) counts what
+could have been learnt so far. One durable account keeps that count for every process that opens the same holdout.
+Law: the account is charged before an answer is seen, and a refusal is for good.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import threading
+from collections.abc import Sequence
+from fractions import Fraction
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
+from steelyard.holdout.answer import Answer
+from steelyard.holdout.metrics import Metric, find_metric
+from steelyard.holdout.modes import Frame, Question, make_mode
+from steelyard.holdout.record import Record
+from steelyard.ledger import Account, open_account
+from steelyard.privacy import Currency, Event, Loss, Neighbours, Number, canonical, decimal_text, exact, positive
+
+
+class Holdout:
+    """A validation set that stays valid however often it is asked.
+
+    ``account`` is an account in nats (or ``ledger`` a place to open one); without either the budget lives in memory and
+    dies with the process. Further options belong to the mode (``questions=``, ``steps=``, ``between=`` …).
+    *Accuracy:* every interval ever given holds, all at once, with probability ``confidence`` over the draw of the rows.
+    *Privacy:* none; answers are exact up to rounding. Use mode="private" for labels of people.
+
+    >>> labels = np.arange(10_000) % 5 > 0                    # 80% are true
+    >>> holdout = Holdout(labels, tolerance=0.05)
+    >>> print(holdout.check(np.ones(10_000, dtype=bool), guess=0.81))
+    0.81, between 0.76 and 0.86 (free)
+    >>> print(holdout.check(np.zeros(10_000, dtype=bool), guess=0.5))
+    0.2, between 0.182702 and 0.217932 (paid)
+    """
+
+    def __init__(
+        self,
+        labels: Any,
+        tolerance: Number = 0.05,
+        confidence: Number = 0.95,
+        mode: str = "certified",
+        metric: str | Metric = "accuracy",
+        account: Account | None = None,
+        name: str | None = None,
+        *,
+        ledger: str | os.PathLike[str] | None = None,
+        **options: Any,
+    ) -> None:
+        self._made = (labels, tolerance, confidence, mode, metric, account, name, ledger, options)
+        self.metric = find_metric(metric)
+        self._judge = self.metric.judge(labels)
+        self.name = _name(name, account)
+        self.frame = _frame(self.name, self._judge.rows, self.metric, tolerance, confidence)
+        self._mode = make_mode(mode, self.frame, options)
+        self.mode = mode
+        self.account = self._open(account, ledger)
+        self._record = Record(self.account, self.name, self._bound(options), self._mode.kinds)
+        self._record.open(Loss.zero(self.account.terms.currency), Event("holdout opened", {}, Neighbours.REPLACE))
+        self._tag, self._seal = self._record.secret("predictions"), self._record.secret("questions")
+        self._lock = threading.RLock()
+
+    @property
+    def rows(self) -> int:
+        """How many labels there are; public."""
+        return self.frame.rows
+
+    def check(self, predictions: Any, guess: Number | None = None) -> Answer:
+        """Ask how good predictions are, with a guess of the score if there is one.
+
+        *Accuracy:* the truth lies between ``low`` and ``high``, for all answers together at the holdout's confidence.
+        *Cost:* next to nothing if the guess is right; a surprise (or no guess) costs nats. The same predictions and
+        guess again cost nothing. A refusal is for good.
+        """
+        with self._lock:
+            return self._mode.check(self._question(predictions, guess), self._record)
+
+    def best_of(self, batch: Sequence[Any]) -> int:
+        """In mode "rounds": which of these predictions is best, and nothing else about them."""
+        with self._lock:
+            return int(self._rounds().best_of([self._question(each, None) for each in batch], self._record))
+
+    def finish(self, predictions: Any) -> Answer:
+        """In mode "rounds": the score of what you chose in the end, with its interval; it closes the holdout."""
+        with self._lock:
+            answer: Answer = self._rounds().finish(self._question(predictions, None), self._record)
+            return answer
+
+    def forecast(self) -> int:
+        """How many surprises are left, from public facts alone."""
+        with self._lock:
+            return self._mode.forecast(self._record)
+
+    def scorer(self, features: Any, guess: Number | None = None) -> Any:
+        """A scorer for scikit-learn searches: each fitted estimator is checked on ``features``, the holdout's rows.
+
+        Without a ``guess`` the estimator's own score on the fold is the guess.
+        """
+        from steelyard.holdout.scorers import Scorer
+
+        return Scorer(self, features, guess)
+
+    def flush(self) -> None:
+        """Store which questions were answered free, so that other processes know them too."""
+        with self._lock:
+            if hasattr(self._mode, "flush"):
+                self._mode.flush(self._record)
+
+    def __enter__(self) -> Holdout:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.flush()
+
+    def __str__(self) -> str:
+        frame, where = self.frame, "durable" if self.account.durable else "in memory, for this process only"
+        with self._lock:
+            told = self._mode.describe(self._record)
+        lines = [
+            ("holdout", f"{self.name!r}, {frame.rows:,} rows, {self.metric}"),
+            ("promise", f"± {_text(frame.tolerance * frame.upper)} with confidence {_text(frame.confidence)}"),
+            ("mode", self.mode),
+            ("account", f"{self.account.name!r}, {where}"),
+            *told,
+        ]
+        return "\n".join(f"{what:<10} {text}" for what, text in lines)
+
+    def __repr__(self) -> str:
+        return f"Holdout({self.name!r}, rows={self.rows}, mode={self.mode!r}, metric={str(self.metric)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        labels, tolerance, confidence, mode, metric, _, name, _, options = self._made
+        return _again, ((labels, tolerance, confidence, mode, metric, self.account, name), options)
+
+    def _open(self, account: Account | None, ledger: str | os.PathLike[str] | None) -> Account:
+        terms = self._mode.terms()
+        if account is not None and ledger is not None:
+            raise InvalidTask("give an account or a ledger to open one on, not both.")
+        if account is None:
+            return open_account(":memory:" if ledger is None else ledger, self.name, **terms)
+        if "nats" in terms and account.terms.currency is not Currency.NATS:
+            raise CurrencyMismatch(
+                f"mode {self.mode!r} spends nats, and account {account.name!r} counts in {account.terms.currency}. Open one "
+                f"with open_account(..., unit=holdout({self.name!r}), nats={terms['nats']})."
+            )
+        return account
+
+    def _bound(self, options: dict[str, Any]) -> bytes:
+        frame = self.frame
+        settings = [self.mode, str(self.metric), frame.rows, str(frame.tolerance), str(frame.confidence)]
+        return (
+            canonical([*settings, sorted((key, repr(value)) for key, value in options.items())])
+            + self._judge.identity()
+        )
+
+    def _question(self, predictions: Any, guess: Number | None) -> Question:
+        read = self._judge.read(predictions)
+        share = None if guess is None else self._share(guess)
+        content = np.ascontiguousarray(self._judge.content(read))
+        return Question(self._called(content, share), share, lambda: self._judge.total(read))
+
+    def _called(self, content: Any, guess: Fraction | None) -> str:
+        """A name for a question that nobody can forge or read back: a keyed digest of a keyed fingerprint."""
+        from cryptography.hazmat.primitives.poly1305 import Poly1305
+
+        tag = Poly1305.generate_tag(self._tag, content.reshape(-1).view(np.uint8).data)
+        message = f"{content.dtype.str}{content.shape}{guess}".encode() + tag
+        return hmac.digest(self._seal, message, hashlib.sha256).hex()
+
+    def _share(self, guess: Number) -> Fraction:
+        share = exact(guess, "guess") / self.frame.upper
+        if not 0 <= share <= 1:
+            raise InvalidTask(f"a guess of the score is between 0 and {_text(self.frame.upper)}; got {guess!r}.")
+        return share
+
+    def _rounds(self) -> Any:
+        if not hasattr(self._mode, "best_of"):
+            raise InvalidTask(f"best_of and finish belong to mode='rounds'; this holdout is in mode {self.mode!r}.")
+        return self._mode
+
+
+def _again(arguments: tuple[Any, ...], options: dict[str, Any]) -> Holdout:
+    return Holdout(*arguments, **options)
+
+
+def _name(name: str | None, account: Account | None) -> str:
+    kept = None if account is None or account.terms.unit.kind != "holdout" else account.terms.unit.column
+    if name is None:
+        return kept or "holdout"
+    if kept is not None and kept != name:
+        raise UnitMismatch(f"the account is for the holdout {kept!r}, not for {name!r}.")
+    return name
+
+
+def _frame(name: str, rows: int, metric: Metric, tolerance: Number, confidence: Number) -> Frame:
+    width, sure = positive(tolerance, "tolerance") / metric.upper, exact(confidence, "confidence")
+    if width >= 1:
+        raise InvalidTask(f"a tolerance of {tolerance!r} allows any score: it must be below {_text(metric.upper)}.")
+    if not 0 < sure < 1:
+        raise InvalidTask(f"confidence must be between 0 and 1, such as 0.95; got {confidence!r}.")
+    return Frame(name, rows, metric.scale, metric.upper, width, sure, metric.higher_is_better)
+
+
+def _text(value: Fraction) -> str:
+    return decimal_text(value, 6)

@@ -1,0 +1,135 @@
+"""A leaderboard that reports the best score so far, on a fixed grid: a million submissions, few things to learn.
+
+A submission that is not better than the best by a step of the grid changes nothing anyone sees, so a history is which
+submissions were records and which grid values they took. The fixed-step Ladder of Blum and Hardt (2015); its
+parameter-free form is climbed by flipping two rows at a time and is not offered. The proof is docs/proofs/ladder.md.
+Law: only grid values strictly above the start are ever shown, each with an interval made from it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from steelyard.errors import InvalidTask
+from steelyard.holdout.answer import FREE, NO_MORE, PAID, Answer
+from steelyard.holdout.bounds import ladder_nats
+from steelyard.holdout.certified import read_between, read_steps, read_whole, require_nats
+from steelyard.holdout.counter import KINDS, Counter
+from steelyard.holdout.modes import Frame, Question
+from steelyard.holdout.record import Record
+from steelyard.holdout.rounding import Rounding
+from steelyard.privacy import MICRO, Number, decimal_text, exact, holdout
+
+
+class Ladder:
+    """The best so far. ``start``: the score shown before any record (default: the worst one); ``steps``, ``between`` and
+    ``questions`` (submissions) as for certified checks."""
+
+    kinds = KINDS
+
+    def __init__(
+        self,
+        frame: Frame,
+        steps: int | None = None,
+        questions: int | None = None,
+        start: Number | None = None,
+        between: tuple[Number, Number] = (0, 1),
+    ) -> None:
+        self._frame = frame
+        self.steps = read_steps(steps, frame)
+        self.questions = None if questions is None else read_whole(questions, "questions")
+        self._rounding = Rounding(frame.rows, frame.scale, self.steps)
+        self._start = self._read_start(start)
+        self.levels = self.steps - self._start
+        self.nats = require_nats(self._rounding, frame, read_between(between, frame), self.price(1, 1))
+        self._counter: Counter | None = None
+
+    def _read_start(self, start: Number | None) -> int:
+        share = Fraction(0 if self._frame.higher_is_better else 1)
+        if start is not None:
+            share = exact(start, "start") / self._frame.upper
+        place = self._upward(share * self.steps)
+        if place.denominator != 1 or not 0 <= place < self.steps:
+            raise InvalidTask(f"start must be a value of the grid with {self.steps} steps, not the best one.")
+        return int(place)
+
+    def _upward(self, place: Fraction) -> Fraction:
+        return place if self._frame.higher_is_better else self.steps - place
+
+    def terms(self) -> dict[str, Any]:
+        """An account of as many nats as the tolerance allows."""
+        return {"unit": holdout(self._frame.name), "nats": decimal_text(Fraction(self.nats, MICRO), 30)}
+
+    def price(self, asked: int, paid: int) -> float:
+        """The nats of the next record after ``asked`` submissions and ``paid`` records; never falling in either."""
+        records = paid + 1
+        submissions = max(self.questions or asked, 2 * records)
+        levels = max(self.levels, 2 * records)
+        return ladder_nats(submissions, records, levels, self._frame.beta, fixed=self.questions is not None)
+
+    def check(self, question: Question, record: Record) -> Answer:
+        """The best score so far, this submission included."""
+        counter = self._count(record)
+        while True:
+            held = counter.answers.get(question.name)
+            if held is not None:
+                return Answer.from_json(held["answer"])
+            if counter.was_free(question.name):
+                return self._best(counter)
+            if not counter.take():
+                return NO_MORE
+            place = self._place(question.total())
+            best = self._standing(counter)
+            if place <= best:
+                counter.answered_free(question.name)
+                return self._best(counter)
+            shown = self._shown(place, counter.nats)
+            held = counter.pay(question.name, {"answer": shown.to_json(), "place": place})
+            if held is not None:
+                return Answer.from_json(held["answer"])
+
+    def _place(self, total: int) -> int:
+        place = self._rounding.nearest(total)
+        return place if self._frame.higher_is_better else self.steps - place
+
+    def _shown(self, place: int, nats: float) -> Answer:
+        where = place if self._frame.higher_is_better else self.steps - place
+        return self._frame.answer(*self._rounding.shown(where, nats), PAID)
+
+    def _standing(self, counter: Counter) -> int:
+        return max((held["place"] for held in counter.answers.values()), default=self._start)
+
+    def _best(self, counter: Counter) -> Answer:
+        """The best record as it was shown; before the first record the start, of which nothing is known."""
+        held = max(counter.answers.values(), key=lambda each: int(each["place"]), default=None)
+        if held is None:
+            start = self._start if self._frame.higher_is_better else self.steps - self._start
+            return self._frame.answer(Fraction(start, self.steps), 0, 1, FREE)
+        shown = Answer.from_json(held["answer"])
+        return Answer(shown.value, shown.low, shown.high, FREE)
+
+    def forecast(self, record: Record) -> int:
+        """How many records are certain to be affordable if they came next."""
+        return self._count(record).forecast()
+
+    def describe(self, record: Record) -> list[tuple[str, str]]:
+        """The public state."""
+        counter = self._count(record)
+        best = self._best(counter)
+        return [
+            ("best", "no record yet" if not counter.answers else str(best)),
+            ("asked", f"{counter.asked:,} submissions reserved, {counter.paid} records"),
+            ("left", f"{counter.left / MICRO:.2f} nats: {counter.forecast()} more records"),
+            ("state", "closed: every check is refused" if counter.closed else "open"),
+        ]
+
+    def flush(self, record: Record) -> None:
+        """Store which submissions were no records since the last block."""
+        self._count(record).flush()
+
+    def _count(self, record: Record) -> Counter:
+        if self._counter is None:
+            cap = min(self.nats, record.account.terms.cap.amount)
+            self._counter = Counter(record, self.price, cap, self.questions, {"grid": self.steps})
+        return self._counter

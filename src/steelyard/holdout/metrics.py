@@ -1,0 +1,335 @@
+"""Scores that are means over examples, as exact integers: each row counts a whole number from 0 to ``scale``.
+
+Only such scores can be certified: the interval of a mean holds for bounded independent rows, and one label moves the
+score by at most one row's share. AUC, F1 or R2 are no such means, and an unclipped loss has no bound at all: one
+log-loss value with five decimals gives away a dozen labels. Law: each row is judged by one total function of its own
+label and prediction; errors depend on the predictions and on public facts, never on a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.errors import InvalidTask
+from steelyard.holdout.classes import ClassLabels, declared, numbers, one_per_row, probabilities, two_classes
+from steelyard.holdout.packed import Packed, differing
+from steelyard.privacy import Number, positive
+
+SCALE = 2**30
+Integers = NDArray[np.int64]
+
+
+class Judge(Protocol):
+    """Labels made ready for one metric."""
+
+    rows: int
+
+    def identity(self) -> bytes:
+        """The labels as bytes; only a keyed digest of them is ever kept."""
+
+    def read(self, predictions: Any) -> Any:
+        """Predictions in one canonical form, or an error that depends on them and on public facts alone."""
+
+    def content(self, read: Any) -> NDArray[Any]:
+        """The canonical form as an array."""
+
+    def total(self, read: Any) -> int:
+        """The sum over all rows of one whole number in 0..scale."""
+
+
+class Metric(Protocol):
+    """How a prediction is judged; frozen, and public."""
+
+    @property
+    def scale(self) -> int:
+        """The largest whole number of one row."""
+
+    @property
+    def upper(self) -> Fraction:
+        """What ``scale`` stands for in the metric's own unit."""
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Which end is good."""
+
+    def judge(self, labels: Any) -> Judge:
+        """Make labels ready."""
+
+    def __str__(self) -> str:
+        """The metric and every parameter of it."""
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The share of rows whose class is predicted (``error=True``: is not predicted).
+
+    ``classes`` declares the classes: a prediction outside them is refused. Without them such a prediction counts as
+    wrong, because an error would tell which classes occur among the labels.
+    """
+
+    classes: tuple[Any, ...] | None = None
+    error: bool = False
+    scale: int = 1
+    upper: Fraction = Fraction(1)
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Accuracy is, error is not."""
+        return not self.error
+
+    def judge(self, labels: Any) -> Judge:
+        """Make labels ready."""
+        return _Matches(ClassLabels(labels, self.classes), self.error)
+
+    def __str__(self) -> str:
+        return ("error" if self.error else "accuracy") + declared(self.classes)
+
+
+class _Matches:
+    def __init__(self, labels: ClassLabels, error: bool) -> None:
+        self._labels, self._error = labels, error
+        self.rows = labels.rows
+
+    def identity(self) -> bytes:
+        return self._labels.identity()
+
+    def read(self, predictions: Any) -> Packed | NDArray[np.int32]:
+        return self._labels.read(predictions)
+
+    def content(self, read: Packed | NDArray[np.int32]) -> NDArray[Any]:
+        return read.words if isinstance(read, Packed) else read
+
+    def total(self, read: Packed | NDArray[np.int32]) -> int:
+        if isinstance(read, Packed) and self._labels.packed is not None:
+            wrong = differing(read, self._labels.packed)
+        else:
+            wrong = self.rows - int(np.count_nonzero(read == self._labels.codes))
+        return wrong if self._error else self.rows - wrong
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The mean cost of predicting class j where class i is right: ``matrix[i][j]``, at least 0; the largest is ``upper``."""
+
+    matrix: tuple[tuple[Number, ...], ...]
+    classes: tuple[Any, ...]
+    scale: int = SCALE
+    higher_is_better: bool = False
+
+    def __post_init__(self) -> None:
+        cells = [cell for row in self._exact() for cell in row]
+        square = len(self.matrix) == len(self.classes) and all(len(row) == len(self.classes) for row in self.matrix)
+        if not square or not cells or min(cells) < 0 or max(cells) <= 0:
+            raise InvalidTask("a cost matrix is square, one row and column per class, with costs >= 0, some above 0.")
+
+    def _exact(self) -> list[list[Fraction]]:
+        return [[Fraction(str(cell)) for cell in row] for row in self.matrix]
+
+    @property
+    def upper(self) -> Fraction:
+        """The largest cost."""
+        return max(cell for row in self._exact() for cell in row)
+
+    def judge(self, labels: Any) -> Judge:
+        """Make labels ready."""
+        scaled = [[round(cell / self.upper * self.scale) for cell in row] for row in self._exact()]
+        held = ClassLabels(labels, self.classes, sort=False)
+        return _Rows(held.identity(), held.rows, held.read_codes, lambda read: np.array(scaled)[held.codes, read])
+
+    def __str__(self) -> str:
+        return f"cost {self.matrix}{declared(self.classes)}"
+
+
+class _Rows:
+    """Labels whose rows are judged by a function of the canonical predictions."""
+
+    def __init__(
+        self, identity: bytes, rows: int, read: Callable[[Any], NDArray[Any]], losses: Callable[[Any], NDArray[Any]]
+    ) -> None:
+        self._identity, self.rows, self.read, self._losses = identity, rows, read, losses
+
+    def identity(self) -> bytes:
+        return self._identity
+
+    def content(self, read: NDArray[Any]) -> NDArray[Any]:
+        return read
+
+    def total(self, read: NDArray[Any]) -> int:
+        return int(self._losses(read).sum(dtype=np.int64))
+
+
+def _whole(shares: NDArray[np.float64]) -> Integers:
+    """Shares of the range as whole numbers; what is no number counts as the worst."""
+    clean = np.nan_to_num(shares, nan=1.0, posinf=1.0, neginf=0.0)
+    return np.rint(np.clip(clean, 0.0, 1.0) * SCALE).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Brier:
+    """The mean squared difference between the probability of the second class and what happened."""
+
+    classes: tuple[Any, ...] | None = None
+    scale: int = SCALE
+    upper: Fraction = Fraction(1)
+    higher_is_better: bool = False
+
+    def judge(self, labels: Any) -> Judge:
+        """Make labels ready."""
+        held = two_classes(labels, self.classes, "brier")
+        truth = held.codes.astype(np.float64)
+        return _Rows(held.identity(), held.rows, probabilities(held.rows, None), lambda p: _whole((p - truth) ** 2))
+
+    def __str__(self) -> str:
+        return f"brier{declared(self.classes)}"
+
+
+@dataclass(frozen=True)
+class LogLoss:
+    """The mean of -ln of the probability given to the right class, each row cut at ``upper``.
+
+    Two classes: the probability of the second. More: a matrix with one column per class, in sorted order.
+    """
+
+    upper: Fraction
+    classes: tuple[Any, ...] | None = None
+    scale: int = SCALE
+    higher_is_better: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "upper", positive(self.upper, "upper"))
+
+    def judge(self, labels: Any) -> Judge:
+        """Make labels ready."""
+        held = ClassLabels(labels, self.classes)
+        if len(held.classes) < 2:
+            raise InvalidTask("log loss needs two classes or more; declare them with classes=.")
+        columns = None if len(held.classes) == 2 else len(held.classes)
+        places, upper = np.arange(held.rows), float(self.upper)
+
+        def losses(read: NDArray[np.float64]) -> Integers:
+            right = np.where(held.codes == 1, read, 1 - read) if columns is None else read[places, held.codes]
+            with np.errstate(divide="ignore"):
+                return _whole(-np.log(right) / upper)
+
+        return _Rows(held.identity(), held.rows, probabilities(held.rows, columns), losses)
+
+    def __str__(self) -> str:
+        return f"log loss cut at {self.upper}{declared(self.classes)}"
+
+
+@dataclass(frozen=True)
+class AbsoluteError:
+    """The mean absolute difference, each row cut at ``upper``."""
+
+    upper: Fraction
+    scale: int = SCALE
+    higher_is_better: bool = False
+    power = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "upper", positive(self.upper, "upper"))
+
+    def judge(self, labels: Any) -> Judge:
+        """Make labels ready."""
+        truth, upper, power = numbers(labels, "labels"), float(self.upper), self.power
+        read = one_per_row(len(truth))
+
+        def losses(predicted: NDArray[np.float64]) -> Integers:
+            with np.errstate(over="ignore"):
+                return _whole(np.abs(predicted - truth) ** power / upper)
+
+        return _Rows(truth.tobytes(), len(truth), read, losses)
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__} cut at {self.upper}"
+
+
+@dataclass(frozen=True)
+class SquaredError(AbsoluteError):
+    """The mean squared difference, each row's square cut at ``upper``."""
+
+    power = 2
+
+
+@dataclass(frozen=True)
+class PerExample:
+    """The mean of your own ``function(label, prediction)``, called for each row by itself and cut to [0, ``upper``].
+
+    *Accuracy:* a row for which the function fails or gives no number counts ``upper``: an error could tell a label.
+    """
+
+    function: Callable[[Any, Any], float]
+    upper: Fraction
+    scale: int = SCALE
+    higher_is_better: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "upper", positive(self.upper, "upper"))
+
+    def judge(self, labels: Any) -> Judge:
+        """Make labels ready."""
+        held, upper = np.asarray(labels), float(self.upper)
+        if held.ndim < 1 or len(held) == 0:
+            raise InvalidTask("the holdout has no labels.")
+
+        def losses(read: NDArray[Any]) -> Integers:
+            return _whole(np.array([_one(self.function, a, b) for a, b in zip(held, read, strict=True)]) / upper)
+
+        return _Rows(held.tobytes(), len(held), one_per_row(len(held), exactly=False), losses)
+
+    def __str__(self) -> str:
+        return f"{self.function.__qualname__} cut at {self.upper}"
+
+
+def _one(function: Callable[[Any, Any], float], label: Any, prediction: Any) -> float:
+    try:
+        return float(function(label, prediction))
+    except Exception:  # law 4: an error of code that sees a label must not tell anything of it
+        return float("nan")
+
+
+NAMED: dict[str, Metric] = {"accuracy": Accuracy(), "error": Accuracy(error=True), "brier": Brier()}
+_CUT = {
+    "log_loss": "LogLoss(upper=3)", "neg_log_loss": "LogLoss(upper=3)", "absolute_error": "AbsoluteError(upper=...)",
+    "mean_absolute_error": "AbsoluteError(upper=...)", "mae": "AbsoluteError(upper=...)", "mse": "SquaredError(upper=...)",
+    "squared_error": "SquaredError(upper=...)", "mean_squared_error": "SquaredError(upper=...)",
+}  # fmt: skip
+_NO_MEANS = (
+    "auc", "roc_auc", "roc_auc_score", "average_precision", "f1", "f1_macro", "f1_micro", "precision", "recall", "r2",
+    "balanced_accuracy", "matthews_corrcoef", "mcc", "kappa", "rmse", "ndcg", "spearman", "pearson",
+)  # fmt: skip
+
+
+def find_metric(metric: str | Metric) -> Metric:
+    """The metric of this name, or the metric itself; what cannot be certified is refused with the reason.
+
+    >>> str(find_metric("accuracy"))
+    'accuracy'
+    """
+    if not isinstance(metric, str):
+        if not hasattr(metric, "judge"):
+            raise InvalidTask(f"a metric is a name or an object such as LogLoss(upper=3); got {type(metric).__name__}.")
+        return metric
+    if metric in NAMED:
+        return NAMED[metric]
+    if metric in _CUT:
+        raise InvalidTask(
+            f"{metric!r} has no bound, and one row without a bound can give the labels away: say where to cut it, with "
+            f"metric=steelyard.holdout.{_CUT[metric]}."
+        )
+    if metric.lower() in _NO_MEANS:
+        raise InvalidTask(
+            f"{metric!r} is no mean over examples: one label can move it by more than 1/n, and the interval of a mean "
+            f"does not hold for it. Use {_listed(NAMED)}, LogLoss, Cost, AbsoluteError, SquaredError or PerExample."
+        )
+    raise InvalidTask(f"there is no metric {metric!r}; the named ones are {_listed(NAMED)}.")
+
+
+def _listed(names: Sequence[str] | dict[str, Metric]) -> str:
+    return ", ".join(repr(name) for name in names)

@@ -1,0 +1,128 @@
+"""Rounds: of each batch of predictions only the winner's place is told, and once, at the end, one score.
+
+A round of N tells one of N things, so it costs ln N nats, and whatever is chosen in the end is one of the product of all
+N. Its score is shown when the conversation ends, so that costs nothing more. Ties go to the first in the batch, which
+the data did not choose. The proof is docs/proofs/rounds.md and docs/proofs/holdout_ledger.md.
+Law: between the rounds nothing but the place of the winner is told; ``finish`` closes the holdout.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from steelyard.errors import BudgetExceeded, InvalidTask
+from steelyard.holdout.answer import NO_MORE, PAID, Answer
+from steelyard.holdout.certified import read_between, require_nats
+from steelyard.holdout.modes import Frame, Question
+from steelyard.holdout.record import Record
+from steelyard.holdout.rounding import Rounding
+from steelyard.privacy import MICRO, Currency, Event, Loss, Neighbours, Number, decimal_text, holdout
+
+ROUND, FINISH = "round", "finish"
+
+
+class Rounds:
+    """Winners of batches. ``between``: the scores whose final answer is to be within the tolerance."""
+
+    kinds = (ROUND, FINISH)
+
+    def __init__(self, frame: Frame, between: tuple[Number, Number] = (0, 1)) -> None:
+        self._frame = frame
+        self._rounding = Rounding(frame.rows, frame.scale, min(frame.whole, 10_000))
+        self._base = math.ceil(-math.log(frame.beta) * MICRO + 1e-6)
+        self.nats = require_nats(self._rounding, frame, read_between(between, frame), self._base / MICRO)
+
+    def terms(self) -> dict[str, Any]:
+        """An account of as many nats as the tolerance allows."""
+        return {"unit": holdout(self._frame.name), "nats": decimal_text(Fraction(self.nats, MICRO), 30)}
+
+    def check(self, question: Question, record: Record) -> Answer:
+        """Single scores are what this mode does without."""
+        raise InvalidTask(
+            "mode='rounds' tells winners only: use best_of([...]) for each batch, and finish() at the end."
+        )
+
+    def best_of(self, batch: Sequence[Question], record: Record) -> int:
+        """The place of the best, the first of them if several are."""
+        if not batch:
+            raise InvalidTask("a round needs at least one candidate.")
+        name = "/".join(question.name[:32] for question in batch)
+        while True:
+            record.refresh()
+            held = _held(record, name)
+            if held is not None:
+                return int(held["winner"])
+            if self._finished(record) is not None or self._left(record) < _cost(len(batch)):
+                raise BudgetExceeded(
+                    f"a round of {len(batch)} costs {_cost(len(batch)) / MICRO:.2f} nats, and this holdout has "
+                    f"{self._left(record) / MICRO:.2f} left"
+                    + (" and is finished" if self._finished(record) else "")
+                    + ".",
+                    wanted=Loss(Currency.NATS, _cost(len(batch))),
+                    remaining=Loss(Currency.NATS, self._left(record)),
+                )
+            self._play(name, batch, record)
+
+    def _play(self, name: str, batch: Sequence[Question], record: Record) -> None:
+        cost, event = _cost(len(batch)), Event("holdout round", {"candidates": len(batch)}, Neighbours.REPLACE)
+        unclaimed = [e for e in record.entries if e.kind == ROUND and e.held is None and e.loss.amount == cost]
+        entry = unclaimed[0] if unclaimed else record.add(ROUND, Loss(Currency.NATS, cost), event)
+        if entry is not None:
+            totals = [question.total() for question in batch]
+            winner = totals.index(max(totals) if self._frame.higher_is_better else min(totals))
+            record.claim(entry, {"question": name, "winner": winner, "candidates": len(batch)})
+
+    def finish(self, question: Question, record: Record) -> Answer:
+        """The score of the chosen predictions and its interval; closes the holdout."""
+        while True:
+            record.refresh()
+            done = self._finished(record)
+            if done is not None and done.held is not None:
+                same = done.held["question"] == question.name
+                return Answer.from_json(done.held["answer"]) if same else NO_MORE
+            event = Event("holdout finish", {}, Neighbours.REPLACE)
+            entry = done or record.add(FINISH, Loss.zero(Currency.NATS), event)
+            if entry is not None:
+                record.claim(entry, {"question": question.name, "answer": self._score(question, record).to_json()})
+
+    def _score(self, question: Question, record: Record) -> Answer:
+        total = question.total()
+        nats = math.nextafter((_spent(record) + self._base) / MICRO, math.inf)
+        value = Fraction(total, self._frame.whole)
+        return self._frame.answer(value, *self._rounding.interval(total, nats), PAID)
+
+    def forecast(self, record: Record) -> int:
+        """How many rounds of two are certain to be affordable."""
+        return 0 if self._finished(record) is not None else self._left(record) // _cost(2)
+
+    def describe(self, record: Record) -> list[tuple[str, str]]:
+        """The public state."""
+        record.refresh()
+        sizes = [int(e.held["candidates"]) for e in record.entries if e.kind == ROUND and e.held is not None]
+        return [
+            ("rounds", f"{len(sizes)} of {sizes[:8]}{'…' if len(sizes) > 8 else ''} candidates"),
+            ("nats", f"{_spent(record) / MICRO:.2f} spent, {self._left(record) / MICRO:.2f} left"),
+            ("state", "finished" if self._finished(record) is not None else "open"),
+        ]
+
+    def _finished(self, record: Record) -> Any:
+        return next((entry for entry in record.entries if entry.kind == FINISH), None)
+
+    def _left(self, record: Record) -> int:
+        return max(0, min(self.nats - self._base, record.account.terms.cap.amount) - _spent(record))
+
+
+def _cost(candidates: int) -> int:
+    return math.ceil(math.log(candidates) * MICRO + 1e-6)
+
+
+def _spent(record: Record) -> int:
+    return sum(entry.loss.amount for entry in record.entries)
+
+
+def _held(record: Record, name: str) -> Mapping[str, Any] | None:
+    found = (e.held for e in record.entries if e.kind == ROUND and e.held is not None and e.held["question"] == name)
+    return next(found, None)
