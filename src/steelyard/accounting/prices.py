@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -67,6 +67,8 @@ def price(event: Event, terms: Terms) -> Loss:
         )
     if event.name == "composed":
         return sum((price(part, terms) for part in _parts(event)), Loss.zero(terms.currency))
+    if event.name == "grouped":
+        return _group_price(event, terms)
     claim = _claim(event)
     units = _units(event.neighbours, terms.unit.neighbours)
     return _in_currency(claim, units, terms.currency, _failure(event, units, terms))
@@ -86,8 +88,26 @@ def steps(event: Event, times: int) -> Event:
     return Event("gaussian_steps", {**event.parameters, "times": times}, event.neighbours, event.status)
 
 
-def _parts(event: Event) -> list[Event]:
-    if set(event.parameters) != {"events"}:
+def grouped(event: Event, size: int) -> Event:
+    """A step derived for one row, charged for a unit that brings at most ``size`` of them (group privacy)."""
+    text = json.dumps([event.to_json()], sort_keys=True)
+    return Event("grouped", {"size": size, "events": text}, event.neighbours, event.status)
+
+
+def _group_price(event: Event, terms: Terms) -> Loss:
+    """The inner step's price with as many moves to a neighbour as the group has members."""
+    size, parts = event.parameters.get("size"), _parts(event, {"events", "size"})
+    if not isinstance(size, int) or size < 1:
+        raise OurBug("a grouped event says how many members a group has.")
+    total = Loss.zero(terms.currency)
+    for part in [inner for each in parts for inner in (_parts(each) if each.name == "composed" else [each])]:
+        units = size * _units(part.neighbours, terms.unit.neighbours)
+        total += _in_currency(_claim(part), units, terms.currency, _failure(part, units, terms))
+    return total
+
+
+def _parts(event: Event, known: Set[str] = frozenset({"events"})) -> list[Event]:
+    if set(event.parameters) != known:
         raise OurBug("a composed event holds its parts and nothing else.")
     try:
         parts = [Event.from_json(part) for part in json.loads(str(event.parameters["events"]))]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from steelyard.privacy import Event
 
 _STEPS = 40
-_AVERAGED = 20
+_PILOT_AVERAGED, _MAIN_AVERAGED = 20, 30
 # Shares of mu squared: histogram of rows, capped sums, pilot, main descent.
 _SHARES = tuple(Fraction(share, 1000) for share in (40, 40, 184, 736))
 _COUNTS = (1, 1, _STEPS, _STEPS)
@@ -88,6 +88,7 @@ class Descent:
     sums: UserSum
     clip: float
     size: float
+    averaged: int
     weights: Floats | None = None
 
     def run(self, data: Signed, theta: Floats, noise: Noise) -> Floats:
@@ -101,7 +102,7 @@ class Descent:
             speed = keep * speed - rate * slope
             theta = _inside(theta + speed)
             late.append(theta)
-        return np.asarray(np.mean(late[-_AVERAGED:], axis=0), dtype=float)
+        return np.asarray(np.mean(late[-self.averaged :], axis=0), dtype=float)
 
 
 def root_weights(sizes: Ints) -> Floats:
@@ -148,8 +149,10 @@ class UserDescent:
         width = rows.x.shape[1]
         early = min(1.0, _PILOT_CLIP * mu * float(_SHARES[2]) ** 0.5 * sizes.roots / width)
         late = _MAIN_CLIP * mu * float(_SHARES[3]) ** 0.5 * sizes.middle / width
-        theta = Descent(pilot, early, sizes.roots, root_weights(data.by.sizes)).run(data, np.zeros(width), noise)
-        theta = Descent(main, late, sizes.middle).run(data, theta, noise)
+        theta = Descent(pilot, early, sizes.roots, _PILOT_AVERAGED, root_weights(data.by.sizes)).run(
+            data, np.zeros(width), noise
+        )
+        theta = Descent(main, late, sizes.middle, _MAIN_AVERAGED).run(data, theta, noise)
         return Fitted(sizes.trust * theta, self._details(sizes, early, late))
 
     @property
