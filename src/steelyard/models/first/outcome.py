@@ -1,0 +1,47 @@
+"""What a search found: a model, what may be said of it, and the line of steps that led there. All of it released."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from steelyard.models.first.certificate import Array
+from steelyard.privacy import MICRO
+
+if TYPE_CHECKING:
+    from steelyard.models.first.ridge_path import RidgePath
+
+
+@dataclass(frozen=True)
+class Stop:
+    """One line of a path's history: what the path had cost (looks: what the look cost), and what it said."""
+
+    step: str
+    mu2: float
+    bound: float | None = None
+    passed: bool | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary."""
+        return {"step": self.step, "mu2": self.mu2, "bound": self.bound, "passed": self.passed}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A model on features of length at most one and labels in [-1, 1]; ``bound`` is what is certified of it."""
+
+    model: Array | None
+    bound: float
+    reason: str
+    path: tuple[Stop, ...]
+    spent: int
+
+    @classmethod
+    def of(cls, path: RidgePath, spent: int) -> Found:
+        """The end of a ridge path."""
+        return cls(path.model, path.bound, path.reason, tuple(path.history), spent)
+
+    @property
+    def mu2(self) -> float:
+        """What was spent, as mu squared."""
+        return self.spent / MICRO**2

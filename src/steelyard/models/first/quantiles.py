@@ -1,0 +1,113 @@
+"""How large the noise can be: quantiles on the safe side, computed and never simulated.
+
+The largest eigenvalue of a symmetric Gaussian matrix (variance 1 on the diagonal, 1/2 off it) exceeds s with at most
+the expected number of eigenvalues above s, the tail of a density that is known in closed form (Mehta, Random Matrices,
+chapter 7). Weighted chi-squares are one integral over a normal variable.
+Law: every quantile returned here is at or above the true one.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, special
+
+_OUTWARD = 1 + 1e-6  # far above the error of the quadratures below, far below anything that matters
+_NODES = 4001
+
+
+def normal_quantile(failure: float) -> float:
+    """The z with P[Z > z] = failure."""
+    return float(-special.ndtri(failure)) * _OUTWARD
+
+
+def chi_square(dimension: int, failure: float) -> float:
+    """The q with P[chi-square > q] <= failure.
+
+    >>> round(chi_square(28, 0.1), 2)
+    37.92
+    """
+    return float(special.chdtri(dimension, failure)) * _OUTWARD
+
+
+@lru_cache(maxsize=4096)
+def weighted_chi_square(dimension: int, first: float, rest: float, failure: float) -> float:
+    """The q with P[first Z_1^2 + rest (Z_2^2 + ... + Z_d^2) > q] <= failure."""
+    if dimension == 1:
+        return first * chi_square(1, failure)
+    nodes, weights = _half_normal()
+    least = min(first, rest)
+    low, high = least * chi_square(dimension, failure) / 2, max(first, rest) * chi_square(dimension, failure) * 1.01
+
+    def tail(q: float) -> float:
+        left = np.maximum((q - first * nodes**2) / rest, 0.0)
+        return float(weights @ special.chdtrc(dimension - 1, left))
+
+    return float(optimize.brentq(lambda q: tail(q) - failure * (1 - 1e-6), low, high, xtol=1e-9 * high)) * _OUTWARD
+
+
+def gamma_quantile(shape: int, failure: float) -> float:
+    """The q with P[Gamma(shape, 1) > q] <= failure."""
+    return float(special.gammainccinv(shape, failure)) * _OUTWARD
+
+
+@lru_cache(maxsize=256)
+def largest_eigenvalue(dimension: int, failure: float) -> float:
+    """The s with P[largest eigenvalue > s] <= failure, for variances 1 on the diagonal and 1/2 off it."""
+    edge = math.sqrt(2 * dimension)
+    top = edge + math.sqrt(2 * math.log(1 / failure)) + 1  # concentration around a mean of at most the edge
+    grid = np.linspace(0.25 * edge - 1, top + 3, _NODES)
+    above = _tail_integral(grid, _density(dimension, grid))
+    if above[0] < failure:
+        return float(grid[0]) * _OUTWARD
+    first = int(np.argmax(above <= failure * (1 - 1e-3)))  # the margin covers the trapezium rule
+    return float(grid[first]) if first else top
+
+
+@lru_cache(maxsize=1)
+def _half_normal() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    nodes = np.linspace(0.0, 12.0, 601)  # the trapezium rule is nearly exact for so smooth an integrand
+    weights = np.exp(-(nodes**2) / 2) * math.sqrt(2 / math.pi) * (nodes[1] - nodes[0])
+    weights[0] /= 2
+    return nodes, weights
+
+
+def _tail_integral(grid: NDArray[np.float64], density: NDArray[np.float64]) -> NDArray[np.float64]:
+    """For each grid point, the integral of the density from there on."""
+    pieces = (density[1:] + density[:-1]) / 2 * np.diff(grid)
+    return np.concatenate([np.cumsum(pieces[::-1])[::-1], [0.0]])
+
+
+def _density(dimension: int, grid: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The expected number of eigenvalues per unit length: an oscillator sum and the correction of real matrices."""
+    waves = _oscillators(dimension, grid)
+    far = np.linspace(float(grid[-1]), float(grid[-1]) + 6, 64)
+    beyond = float(_tail_integral(far, _oscillators(dimension, far)[dimension])[0])
+    right = _tail_integral(grid, waves[dimension]) + beyond
+    half = 0.0 if dimension % 2 else _whole_integral(dimension) / 2
+    density = (waves[:dimension] ** 2).sum(axis=0) + math.sqrt(dimension / 2) * waves[dimension - 1] * (half - right)
+    if dimension % 2:
+        density = density + waves[dimension - 1] / _whole_integral(dimension - 1)
+    return np.asarray(np.maximum(density, 0.0), dtype=np.float64)
+
+
+def _oscillators(count: int, grid: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The orthonormal Hermite functions 0 to ``count`` on a grid, by their stable recurrence."""
+    waves = np.zeros((count + 1, grid.size))
+    waves[0] = math.pi**-0.25 * np.exp(-(grid**2) / 2)
+    if count:
+        waves[1] = math.sqrt(2) * grid * waves[0]
+    for k in range(2, count + 1):
+        waves[k] = math.sqrt(2 / k) * grid * waves[k - 1] - math.sqrt((k - 1) / k) * waves[k - 2]
+    return waves
+
+
+def _whole_integral(even: int) -> float:
+    """The integral of an even Hermite function over the line."""
+    return math.exp(
+        0.5 * math.lgamma(even + 1) + 0.5 * math.log(2) + 0.25 * math.log(math.pi) - even / 2 * math.log(2)
+        - math.lgamma(even / 2 + 1)
+    )  # fmt: skip

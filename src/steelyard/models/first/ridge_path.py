@@ -1,0 +1,260 @@
+"""The ridge path: sharpen noisy statistics step by step until the model they give is certainly good enough.
+
+The path is a plain object that says what to pay for next and learns from the answers; it holds released numbers only,
+so it can be rebuilt from stored answers after a crash, or taken up later for a tighter target at the price of the
+difference. How a model is judged (excess risk, or a public target) is the question's business.
+Law: a step's price is fixed before it is measured; a model that did not pass is never said to have passed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+
+from steelyard.bounding.amounts import sigma_for
+from steelyard.mechanisms import Gaussian
+from steelyard.models.first import schedule
+from steelyard.models.first.certificate import Array, Noisy, Ridge
+from steelyard.models.first.measured import Design, best_weight, label_step, norm_bound
+from steelyard.models.first.models import Private, as_model
+from steelyard.models.first.outcome import Stop
+from steelyard.models.first.quantiles import normal_quantile
+from steelyard.noise import Noise
+from steelyard.privacy import MICRO, Event, Neighbours
+
+NULL, MET, CAP, IMPOSSIBLE = "null_model_ok", "target_met", "cap_reached", "target_impossible"
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One step to be paid for: its name, its event, its cost in 1e-12 of mu squared, and how it is computed."""
+
+    name: str
+    event: Event
+    cost: int
+    compute: Callable[[Private, Noise], list[int]]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Look(Protocol):
+    """A question to the rows about one released model, answered by one noisy integer."""
+
+    @property
+    def moves(self) -> int:
+        """By how many steps one replaced row moves the answer."""
+
+    @property
+    def model(self) -> tuple[int, ...]:
+        """The model in whole steps."""
+
+    def value(self, private: Private) -> int:
+        """The integer to be noised."""
+
+    def limit(self) -> float:
+        """At or below this many steps the model is good enough."""
+
+
+class Question(Protocol):
+    """How a model is judged: by excess risk or by a public target."""
+
+    looks: int
+
+    def levels(self, path: RidgePath) -> list[schedule.Level]:
+        """The stops, fixed once the bound on the best model's length is known."""
+
+    def null(self, square: float) -> bool:
+        """Whether predicting nothing is certainly good enough, given a bound on the mean of y squared."""
+
+    def certificate(self, path: RidgePath, stop: schedule.Level) -> tuple[Array, float] | None:
+        """A model and its bound, where the released statistics alone decide."""
+
+    def certified(self, bound: float) -> bool:
+        """Whether a certified bound answers the question."""
+
+    def look(self, path: RidgePath) -> tuple[Look, float, float] | None:
+        """A look worth paying for now: what to ask, its mu, and its failure probability."""
+
+    def learn(self, path: RidgePath, ask: Any, answer: int) -> None:
+        """Take what a look said into account."""
+
+    def passed(self, path: RidgePath) -> float:
+        """What may be said of a model that passed a look."""
+
+
+@dataclass
+class RidgePath:
+    """A search in progress: ``next`` says what to pay for, ``take`` learns its answer."""
+
+    ridge: Ridge
+    unit: int
+    question: Question
+    failure: schedule.Failure
+    label_micro: int
+    history: list[Stop] = field(default_factory=list)
+    measured: list[tuple[int, list[int]]] = field(default_factory=list)
+    model: Array | None = None
+    bound: float = math.inf
+    reason: str = ""
+    norm: float = 0.0
+    square: float = 1.0
+    typical_square: float = 1.0
+    looked: int = 0
+    lessons: list[tuple[float, float, float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.design = Design(self.unit, self.ridge.width, 1)
+        self.stops: list[schedule.Level] = []
+        self._pending: Ask | None = self._label()
+        self._look: tuple[Look, float] | None = None
+
+    def next(self) -> Ask | None:
+        """The step to pay for next, or None when the search is over."""
+        return None if self.reason else self._pending
+
+    def take(self, answer: list[int]) -> None:
+        """Learn the answer of the step that was asked for, and decide what comes next."""
+        ask, self._pending = self._pending, None
+        if ask is None:
+            return
+        if ask.name == "label":
+            self._begin(answer[0])
+        elif self._look is not None:
+            self._judge(ask, answer[0])
+        else:
+            self._measure(ask, answer)
+        if not self.reason and self._pending is None:
+            self._go_on()
+
+    def measure_as(self, vector: int) -> None:
+        """Measurements made before fix how those to come are weighted."""
+        self.design = Design(self.unit, self.ridge.width, vector)
+
+    def take_up(self, measured: list[tuple[int, list[int]]], looked: int) -> None:
+        """Go on from measurements made before: for the same target after a crash, or for another one."""
+        self._remember(measured)
+        self.looked = looked
+        if self.measured and not self.reason:
+            self._pending = None
+            self._weigh(next((stop for stop in self.stops if stop.micro**2 == self.spent), None))
+            if not self.reason and self._pending is None:
+                self._go_on()
+
+    def _remember(self, measured: list[tuple[int, list[int]]]) -> None:
+        self.measured = list(measured)
+        for index in range(len(self.measured)):
+            spent = sum(cost for cost, _ in self.measured[: index + 1])
+            self.history.append(Stop(f"level {index}", spent / MICRO**2))
+
+    def settle(self, measured: list[tuple[int, list[int]]], model: list[int]) -> None:
+        """A stored look has passed this model before: nothing more is asked."""
+        self._remember(measured)
+        self._pending = None
+        if not self.reason:
+            self._finish(as_model(tuple(model)), self.question.passed(self), MET)
+
+    @property
+    def spent(self) -> int:
+        """What the measured levels cost in all, in 1e-12 of mu squared."""
+        return sum(cost for cost, _ in self.measured)
+
+    @property
+    def ahead(self) -> list[schedule.Level]:
+        """The stops that are sharper than what is measured."""
+        return [stop for stop in self.stops if stop.micro**2 > self.spent]
+
+    @property
+    def noisy(self) -> Noisy:
+        """All measurements so far as one."""
+        return self.design.noisy(self.ridge, self.measured)
+
+    def _label(self) -> Ask:
+        step, cost = label_step(self.unit, self.label_micro**2), self.label_micro**2
+        return Ask("label", step.event, cost, lambda private, noise: step.release([private.exact.square], noise))
+
+    def _begin(self, square: int) -> None:
+        noise = normal_quantile(self.failure.label) * MICRO / self.label_micro
+        self.typical_square = min(max(square / self.unit**2 / self.ridge.n, 0.0), 1.0)
+        self.square = min(max((square / self.unit**2 + noise + 1) / self.ridge.n, 0.0), 1.0)
+        self.norm = norm_bound(Fraction(self.square), self.ridge.penalty)
+        self.history.append(Stop("label", self.label_micro**2 / MICRO**2))
+        if self.norm <= 0 or self.question.null(self.square):
+            self._finish(np.zeros(self.ridge.width), self.square / 2, NULL)
+            return
+        self.design = Design(self.unit, self.ridge.width, best_weight(self.norm))
+        self.stops = self.question.levels(self)
+
+    def _go_on(self) -> None:
+        ahead, design = self.ahead, self.design
+        if not ahead:
+            self.give_up(IMPOSSIBLE)
+            return
+        cost = ahead[0].micro ** 2 - self.spent
+        event = design.step(cost).event
+        self._pending = Ask(
+            f"level {len(self.measured)}",
+            event,
+            cost,
+            lambda private, noise: design.measure(private.exact, cost, noise),
+            {"vector": design.vector},
+        )
+
+    def _measure(self, ask: Ask, answer: list[int]) -> None:
+        self.measured.append((ask.cost, answer))
+        stop = next((stop for stop in self.stops if stop.micro**2 == self.spent), None)
+        self.history.append(Stop(ask.name, self.spent / MICRO**2))
+        self._weigh(stop)
+
+    def _weigh(self, stop: schedule.Level | None) -> None:
+        """See what the statistics alone certify; else whether a look is worth its price."""
+        found = None if stop is None else self.question.certificate(self, stop)
+        if found is not None:
+            model, bound = found
+            last = self.history[-1]
+            self.history[-1] = Stop(last.step, last.mu2, bound)
+            if bound < self.bound:
+                self.model, self.bound = model, bound
+            if self.question.certified(bound):
+                self._finish(model, bound, MET)
+                return
+        worth = self.question.look(self) if self.looked < self.question.looks else None
+        if worth is not None:
+            self._ask(*worth)
+
+    def _ask(self, look: Look, mu: float, failure: float) -> None:
+        cost = math.ceil(mu * MICRO) ** 2
+        step = Gaussian(look.moves, sigma_for(look.moves**2, cost), Neighbours.REPLACE)
+        limit = look.limit() - normal_quantile(failure) * float(step.sigma) - 2
+        self._look = (look, limit)
+        facts = {"model": [str(k) for k in look.model], "limit": limit, "level": len(self.measured)}
+        self._pending = Ask(
+            f"look {self.looked}",
+            step.event,
+            cost,
+            lambda private, noise: step.release([look.value(private)], noise),
+            facts,
+        )
+
+    def _judge(self, ask: Ask, answer: int) -> None:
+        assert self._look is not None
+        (look, limit), self._look = self._look, None
+        passed = bool(answer <= limit)
+        self.history.append(Stop(ask.name, ask.cost / MICRO**2, passed=passed))
+        self.looked += 1
+        self.question.learn(self, look, answer)
+        self.model = as_model(look.model) if self.model is None else self.model
+        if passed:
+            self._finish(as_model(look.model), self.question.passed(self), MET)
+
+    def give_up(self, reason: str) -> None:
+        """End without an answer; the model is the best guess there is, and nothing is promised of it."""
+        self.reason = reason
+        if self.measured and self.model is None:
+            self.model = schedule.guess(self.ridge, self.noisy, self.norm, self.noisy.variance).model
+
+    def _finish(self, model: Array, bound: float, reason: str) -> None:
+        self.model, self.bound, self.reason = model, bound, reason

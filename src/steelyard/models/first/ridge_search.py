@@ -1,0 +1,231 @@
+"""``RidgeSearch``: a ridge path served at a desk, each step charged before it is drawn and stored before it is used.
+
+What a walk knows is what its key has stored: measurements, looks, and nothing else. A restart reads them back, never
+redraws, and a tighter target goes on from the last measurement, so the path has always cost exactly its last level.
+Law: the exact statistics live inside one call and are not kept by anything that is handed out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from steelyard.desk import Desk
+from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, KeyConflict, NeighbourMismatch
+from steelyard.models.columns import SIZE, Features
+from steelyard.models.first import questions, schedule
+from steelyard.models.first.certificate import Array, Ridge
+from steelyard.models.first.measured import Exact, norm_bound
+from steelyard.models.first.outcome import Found, Stop
+from steelyard.models.first.ridge_path import CAP, Ask, RidgePath
+from steelyard.models.rows import Target, gather
+from steelyard.noise import Noise
+from steelyard.privacy import Currency, Neighbours, Terms
+from steelyard.release import Outcome, Release
+from steelyard.tables import Table
+
+Progress = Callable[[Stop], None]
+RETRIES = 3
+
+
+@dataclass(frozen=True)
+class RidgeSearch:
+    """Open with ``session.open(RidgeSearch(features, label, penalty), key=...)``, then ask for an accuracy.
+
+    ``penalty`` is the lambda of the mean loss: half the mean squared error plus lambda/2 |theta|^2, with rows of length
+    at most one and labels mapped to [-1, 1].
+    """
+
+    features: Features
+    label: Target
+    penalty: Fraction
+
+    def check(self, table: Table, terms: Terms) -> None:
+        """Refuse what the schema or the account rule out."""
+        self.features.check(table)
+        table.require_numeric(self.label.column)
+        check_terms(terms)
+        if not Fraction(1, 10**8) <= self.penalty <= 100:
+            raise InvalidTask("the penalty of an accuracy-first ridge must lie between 1e-8 and 100.")
+
+    def start(self, desk: Desk) -> RidgeWalk:
+        """Begin, or pick up where the stored steps left off."""
+        return RidgeWalk(self, desk)
+
+
+def check_terms(terms: Terms) -> None:
+    """A mean over n rows needs a public n: rows that are replaced, on a Gaussian account."""
+    if terms.unit.kind != "rows" or terms.unit.neighbours is not Neighbours.REPLACE or terms.unit.n is None:
+        raise NeighbourMismatch(
+            "a target is about the mean over n rows, so n must be public: open the account with "
+            f"unit=rows(neighbours='replace', n=...). This one hides {terms.unit}."
+        )
+    if terms.currency is not Currency.GAUSSIAN:
+        raise CurrencyMismatch("a ridge path adds Gaussian steps; open the account with a delta.")
+
+
+class _Rows:
+    """The rows of one call: the statistics in one streaming pass, single rows only where a look asks for them."""
+
+    def __init__(self, search: RidgeSearch, table: Table, terms: Terms) -> None:
+        self._search, self._table, self._terms = search, table, terms
+
+    @cached_property
+    def exact(self) -> Exact:
+        """The exact statistics."""
+        return Exact.of_table(self._table, self._search.features, self._search.label, self._terms.unit.n or 1)
+
+    @cached_property
+    def rows(self) -> tuple[Array, Array]:
+        """The whole-number rows in memory."""
+        gathered = gather(self._table, self._search.features, self._search.label, self._terms.unit)
+        return gathered.x, gathered.y
+
+
+class RidgeWalk:
+    """A ridge path on its account: ``reach_excess`` or ``reach_loss``, as often as wanted, each tighter than the last."""
+
+    def __init__(self, search: RidgeSearch, desk: Desk) -> None:
+        self._search, self._desk = search, desk
+        self.ridge = Ridge(desk.terms.unit.n or 1, search.features.width, float(search.penalty))
+
+    def reach_excess(
+        self, alpha: float, confidence: float, *, looks: int = 2, progress: Progress | None = None
+    ) -> Found:
+        """A model whose risk is within ``alpha`` of the best there is, with this confidence.
+
+        *Privacy:* every step is charged before it is drawn; stopping early leaves the rest unspent.
+        """
+        failure = schedule.Failure(1 - confidence)
+        return self._walk(questions.Excess(alpha, failure, looks), failure, f"excess {alpha!r}", progress)
+
+    def reach_loss(
+        self, target: float, confidence: float, *, every: bool = False, progress: Progress | None = None
+    ) -> Found:
+        """A model whose mean squared error (labels in [-1, 1], predictions clipped) is at most ``target``."""
+        failure = schedule.Failure(1 - confidence)
+        question = questions.Target(target, 0.95 * failure.total, every)
+        return self._walk(question, failure, f"loss {target!r} {every}", progress)
+
+    def _walk(self, question: Any, failure: schedule.Failure, name: str, progress: Progress | None) -> Found:
+        path = RidgePath(self.ridge, SIZE, question, failure, label_micro(self.ridge, question))
+        steps, private = _Steps(self._desk, self._search), _Private(self._search, self._desk.terms)
+        try:
+            self._serve(path, steps, private, name, progress)
+        except BudgetExceeded:
+            path.give_up(CAP)
+        return Found.of(path, steps.spent)
+
+    def _serve(self, path: RidgePath, steps: _Steps, private: _Private, name: str, progress: Progress | None) -> None:
+        path.take(steps.label(path, private))
+        levels, looks = steps.levels(), steps.looks(name)
+        if levels:
+            path.measure_as(steps.vector)
+        passed = next((look for look in looks if look["passed"]), None)
+        if passed is not None:
+            path.settle(levels, [int(k) for k in passed["model"]])
+            return
+        path.take_up(levels, len(looks))
+        while (ask := path.next()) is not None:
+            path.take(steps.pay(ask, private, name))
+            if progress is not None:
+                progress(path.history[-1])
+
+
+def label_micro(ridge: Ridge, question: Any) -> int:
+    """The mu, in millionths, of the bound on the labels' size: a small part of what the plan expects to spend."""
+    alpha = question.alpha if isinstance(question, questions.Excess) else question.target / 10
+    planned = schedule.planned_mu(ridge, norm_bound(Fraction(1), ridge.penalty), alpha, 0.01)
+    return max(100, min(20_000, round(planned * 1e6 / 16)))
+
+
+class _Private:
+    """Reads the rows when a step is first computed, and again by nobody."""
+
+    def __init__(self, search: RidgeSearch, terms: Terms) -> None:
+        self._search, self._terms = search, terms
+        self._rows: _Rows | None = None
+
+    def of(self, table: Table) -> _Rows:
+        if self._rows is None:
+            self._rows = _Rows(self._search, table, self._terms)
+        return self._rows
+
+
+class _Steps:
+    """The stored steps of one key, and how another is bought."""
+
+    def __init__(self, desk: Desk, search: RidgeSearch) -> None:
+        self._desk, self._search = desk, search
+        self.spent, self.vector, self._looked = 0, 0, 0
+
+    def label(self, path: RidgePath, private: _Private) -> list[int]:
+        """The stored size of the labels, which keeps the price it was bought at; or a new one."""
+        found = self._desk.find("label")
+        if found is None:
+            ask = path.next()
+            assert ask is not None
+            return self.pay(ask, private, "")
+        path.label_micro = math.isqrt(int(found.point["cost"]))
+        self.spent += int(found.point["cost"])
+        return self._answers(found)
+
+    def levels(self) -> list[tuple[int, list[int]]]:
+        """The stored measurements, in order."""
+        kept: list[tuple[int, list[int]]] = []
+        while (found := self._find(f"level {len(kept)}")) is not None:
+            self.vector = int(found.point["vector"])
+            kept.append((int(found.point["cost"]), self._answers(found)))
+            self.spent += int(found.point["cost"])
+        return kept
+
+    def looks(self, name: str) -> list[dict[str, Any]]:
+        """The stored looks for this very target, in order; all looks under the key count as spent."""
+        kept: list[dict[str, Any]] = []
+        while (found := self._find(f"look {self._looked}")) is not None:
+            kept.append({**found.point, "passed": self._answers(found)[0] <= found.point["limit"]})
+            self.spent += int(found.point["cost"])
+            self._looked += 1
+        return [look for look in kept if look["target"] == name]
+
+    def pay(self, ask: Ask, private: _Private, name: str) -> list[int]:
+        """Charge a step, compute it, store it, and read it back."""
+        step, facts = ask.name, dict(ask.facts)
+        if "limit" in facts:
+            step, facts["target"] = f"look {self._looked}", name
+            self._looked += 1
+        for retry in range(RETRIES):
+            try:
+                charge = self._desk.charge(ask.event, _again(step, retry))
+                break
+            except KeyConflict:  # paid at another price and never drawn: that much is wasted, and a new step is bought
+                if retry == RETRIES - 1:
+                    raise
+        compute = lambda table, noise: _outcome(ask, facts, private.of(table), noise)  # noqa: E731
+        release = self._desk.answer(charge, ask.event, compute)
+        self.spent += ask.cost
+        return self._answers(release)
+
+    def _find(self, step: str) -> Release | None:
+        for retry in range(RETRIES):
+            found = self._desk.find(_again(step, retry))
+            if found is not None:
+                return found
+        return None
+
+    @staticmethod
+    def _answers(release: Release) -> list[int]:
+        return [int(value) for value in release.value]
+
+
+def _again(step: str, retry: int) -> str:
+    return step if retry == 0 else f"{step} again {retry}"
+
+
+def _outcome(ask: Ask, facts: dict[str, Any], rows: _Rows, noise: Noise) -> Outcome:
+    answer = ask.compute(rows, noise)
+    return Outcome([str(value) for value in answer], None, {"step": ask.name, "cost": ask.cost, **facts})

@@ -1,0 +1,110 @@
+"""Noisy statistics: exact sums, a proved distance between neighbours, and the noise the certificate is made for."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steelyard.accounting.gaussian import mu_cap
+from steelyard.accounting.prices import price
+from steelyard.models.columns import SIZE
+from steelyard.models.first.certificate import Ridge
+from steelyard.models.first.measured import MATRIX, Design, Exact, best_weight, label_step, norm_bound
+from steelyard.noise import TestNoise
+from steelyard.privacy import MICRO, Neighbours, Terms, rows
+from unit.models.first.made_up import Array, generated, whole
+
+
+def distance(design: Design, one: tuple[Array, Array], other: tuple[Array, Array]) -> int:
+    """The squared distance between what two single rows put into a measurement."""
+    a, b = design.values(Exact.of_rows(*one)), design.values(Exact.of_rows(*other))
+    return sum((p - q) ** 2 for p, q in zip(a, b, strict=True))
+
+
+vectors = st.lists(st.floats(-1, 1), min_size=3, max_size=3)
+
+
+def row(x: list[float], y: float) -> tuple[Array, Array]:
+    point = np.array(x)
+    length = np.linalg.norm(point)
+    return whole(point[None, :] / max(length, 1.0)), np.rint([y * SIZE])
+
+
+@settings(max_examples=150)
+@given(vectors, vectors, st.floats(-1, 1), st.floats(-1, 1), st.integers(1, 45))
+def test_replacing_a_row_moves_the_integers_by_no_more_than_the_price_says(
+    x: list[float], other: list[float], y: float, label: float, vector: int
+) -> None:
+    design = Design(SIZE, 3, vector)
+    assert distance(design, row(x, y), row(other, label)) <= design.square
+
+
+def worst(vector: int) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """The pair of rows that the proof finds: cosine -u/2, labels at their bounds."""
+    cosine = -((vector / MATRIX) ** 2) / 2
+    return row([1, 0, 0], 1), row([cosine, float(np.sqrt(1 - cosine**2)), 0], 1)
+
+
+@pytest.mark.parametrize("vector", [1, 15, 32, 45])
+def test_the_proved_distance_is_reached(vector: int) -> None:
+    design = Design(SIZE, 3, vector)
+    assert distance(design, *worst(vector)) >= design.square * (1 - 1e-4)
+
+
+def test_charging_the_distance_of_an_added_row_is_caught() -> None:
+    vector = 32
+    added = SIZE**4 * (MATRIX**2 + vector**2)
+    assert distance(Design(SIZE, 3, vector), *worst(vector)) > added * 1.5
+
+
+def test_statistics_are_exact_sums() -> None:
+    data = generated(2000, 4, 1)
+    x, y = (part.astype(np.int64).astype(object) for part in data.rows)
+    exact = data.exact
+    assert (exact.gram == x.T @ x).all()
+    assert (exact.moment == x.T @ y).all()
+    assert exact.square == int(y @ y)
+
+
+def test_a_path_costs_exactly_its_last_level_whatever_the_stops() -> None:
+    design, terms = (
+        Design(SIZE, 7, 20),
+        Terms(rows(neighbours="replace", n=10), mu_cap(Fraction(5), Fraction(1, 10**6))),
+    )
+    for stops in ([12_345], [1_000, 1_001, 7_777, 12_345], [*range(1, 12_345, 1_543), 12_345]):
+        costs = [b**2 - a**2 for a, b in zip([0, *stops], stops, strict=False)]
+        assert sum(price(design.step(cost).event, terms).amount for cost in costs) == 12_345**2
+    assert price(label_step(SIZE, 999**2).event, terms).amount == 999**2
+    assert design.step(5).neighbours is Neighbours.REPLACE
+
+
+def test_the_average_has_the_variance_the_certificate_assumes() -> None:
+    data, design, ridge = generated(300, 3, 2), Design(SIZE, 3, 20), Ridge(300, 3, 0.01)
+    matrix, best = data.solve(ridge.penalty)
+    costs = [300_000**2, 400_000**2]
+    seen = []
+    for seed in range(800):
+        noise = TestNoise(seed)
+        noisy = design.noisy(ridge, [(cost, design.measure(data.exact, cost, noise)) for cost in costs])
+        seen.append([*(noisy.matrix - matrix)[np.triu_indices(3)], *(noisy.vector - matrix @ best)])
+    variance = design.variance(sum(costs))
+    expected = variance * np.array([1, 0.5, 0.5, 1, 0.5, 1, *[1 / design.weight] * 3])
+    assert noisy.variance == variance == pytest.approx((2 + design.weight) ** 2 / 2 / (sum(costs) / MICRO**2), rel=1e-6)
+    assert np.abs(np.var(seen, axis=0) / expected - 1).max() < 0.25
+    assert (np.abs(np.mean(seen, axis=0)) < 5 * np.sqrt(expected / 800)).all()
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 40), st.floats(1e-4, 1), st.integers(0, 10**6))
+def test_the_best_model_is_no_longer_than_the_labels_allow(width: int, penalty: float, seed: int) -> None:
+    data = generated(50, width, seed)
+    square = Fraction(data.exact.square, SIZE**2 * 50)
+    assert np.linalg.norm(data.solve(penalty)[1]) <= norm_bound(square, penalty) * (1 + 1e-9)
+
+
+def test_the_weight_stays_where_the_distance_is_proved() -> None:
+    assert all(1 <= best_weight(norm) <= 45 for norm in (1e-3, 0.1, 1, 10, 1e3))
