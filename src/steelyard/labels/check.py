@@ -132,15 +132,17 @@ def squared_error(columns: Sequence[Weighted], inputs: Sequence[Fraction], prior
 
     The outputs' denominators differ: their exact sum would have tens of thousands of digits.
     """
-    sums = [[Fraction(0)], [Fraction(0)], [Fraction(0)]]
+    lattice, share = (math.lcm(*(x.denominator for x in numbers)) for numbers in (inputs, prior))
+    sums = [[0], [0], [0]]
     for y, p in zip(inputs, prior, strict=True):
         for power in range(3):
-            sums[power].append(sums[power][-1] + p * y**power)
+            sums[power].append(sums[power][-1] + int(p * share) * int(y * lattice) ** power)
     out = 0
     for z, runs in columns:
-        parts = [sum(w * (sums[n][stop] - sums[n][start]) for start, stop, w in runs) for n in range(3)]
-        out += math.ceil((parts[0] * z * z - 2 * parts[1] * z + parts[2]) * FINE)
-    return Fraction(out, FINE)
+        n, d = (z * lattice).as_integer_ratio()
+        parts = [sum(w * (sums[m][stop] - sums[m][start]) for start, stop, w in runs) for m in range(3)]
+        out -= (2 * parts[1] * n * d - parts[0] * n * n - parts[2] * d * d) * FINE // (d * d)
+    return Fraction(out, FINE * lattice**2 * share)
 
 
 def lower_bound(

