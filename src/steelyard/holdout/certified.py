@@ -19,10 +19,11 @@ from steelyard.holdout.bounds import certified_nats, grid_nats
 from steelyard.holdout.counter import KINDS, Counter
 from steelyard.holdout.modes import Frame, Question
 from steelyard.holdout.record import Record
-from steelyard.holdout.rounding import Rounding, nats_allowed
+from steelyard.holdout.rounding import Rounding, Window, nats_allowed
 from steelyard.privacy import MICRO, Number, decimal_text, exact, holdout
 
 _FLOAT = 1e-9
+_REMEMBERED = 4096
 
 
 class Certified:
@@ -49,6 +50,7 @@ class Certified:
         self._grid = grid_nats(self.steps)
         self.nats = require_nats(self._rounding, frame, self._range, self.price(1, 0))
         self._counter: Counter | None = None
+        self._windows: dict[Fraction, tuple[Window, Answer]] = {}
 
     def terms(self) -> dict[str, Any]:
         """An account of as many nats as the tolerance allows."""
@@ -80,22 +82,31 @@ class Certified:
 
     def _remembered(self, question: Question, counter: Counter) -> Answer | None:
         if question.guess is not None and counter.was_free(question.name):
-            return self._free(question.guess)
+            return self._free(question.guess)[1]
         held = counter.answers.get(question.name)
         return None if held is None else Answer.from_json(held["answer"])
 
     def _answer(self, question: Question, counter: Counter) -> Answer | None:
-        total, nats, guess = question.total(), counter.nats, question.guess
-        room = self._frame.tolerance
-        if guess is not None and self._rounding.within(total, nats, guess - room, guess + room):
-            counter.answered_free(question.name)
-            return self._free(guess)
+        total, nats = question.total(), counter.nats
+        if question.guess is not None:
+            window, free = self._free(question.guess)
+            if self._rounding.within(total, nats, window):
+                counter.answered_free(question.name)
+                return free
         shown = self._frame.answer(*self._rounding.shown(self._rounding.nearest(total), nats), PAID)
         held = counter.pay(question.name, {"answer": shown.to_json()})
         return None if held is None else Answer.from_json(held["answer"])
 
-    def _free(self, guess: Fraction) -> Answer:
-        return self._frame.answer(guess, guess - self._frame.tolerance, guess + self._frame.tolerance, FREE)
+    def _free(self, guess: Fraction) -> tuple[Window, Answer]:
+        """The window of a guess and the answer it gives, both made without the labels; remembered for speed."""
+        found = self._windows.get(guess)
+        if found is None:
+            if len(self._windows) >= _REMEMBERED:
+                self._windows.clear()
+            window = Window(guess, self._frame.tolerance)
+            found = window, self._frame.answer(guess, window.low, window.high, FREE)
+            self._windows[guess] = found
+        return found
 
     def forecast(self, record: Record) -> int:
         """How many surprises are certain to be affordable if they came next."""

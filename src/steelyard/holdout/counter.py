@@ -41,6 +41,7 @@ class Counter:
     ) -> None:
         self._record, self._price, self._cap, self._most, self._facts = record, price, cap, most, dict(facts)
         self.asked = self.paid = self.spent = 0
+        self.nats = 0.0
         self.closed = False
         self.answers: dict[str, Mapping[str, Any]] = {}
         self.free: set[bytes] = set()
@@ -49,12 +50,8 @@ class Counter:
         self._block: _Block | None = None
         self._used: list[bytes] = []
         self._crowded = 0
+        self._over = False
         self._follow()
-
-    @property
-    def nats(self) -> float:
-        """What has been charged, rounded up."""
-        return math.nextafter(self.spent / MICRO, math.inf)
 
     @property
     def left(self) -> int:
@@ -67,7 +64,7 @@ class Counter:
             self._follow()
             if self.closed:
                 return False
-            if self._needs(self.asked, self.paid) > self._cap:
+            if self._over:
                 self._close()
                 continue
             block = self._block
@@ -141,6 +138,8 @@ class Counter:
             self._settle()
         elif entry.kind == CLOSED:
             self.closed = True
+        self._over = self._needs(self.asked, self.paid) > self._cap
+        self.nats = math.nextafter(self.spent / MICRO, math.inf)
         for note in self._record.notes(entry):
             names = base64.b64decode(note["free"])
             self.free.update(names[i : i + _NAME] for i in range(0, len(names), _NAME))

@@ -8,16 +8,17 @@ Law: the account is charged before an answer is seen, and a refusal is for good.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import os
 import threading
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
 import numpy as np
+from cryptography.hazmat.primitives.poly1305 import Poly1305
 
 from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
 from steelyard.holdout.answer import Answer
@@ -165,28 +166,29 @@ class Holdout:
 
     def _question(self, predictions: Any, guess: Number | None) -> Question:
         read = self._judge.read(predictions)
-        share = None if guess is None else self._share(guess)
+        share, spelled = (None, b"no guess") if guess is None else _share(guess, self.frame.upper)
         content = np.ascontiguousarray(self._judge.content(read))
-        return Question(self._called(content, share), share, lambda: self._judge.total(read))
+        return Question(self._called(content, spelled), share, lambda: self._judge.total(read))
 
-    def _called(self, content: Any, guess: Fraction | None) -> str:
+    def _called(self, content: Any, guess: bytes) -> str:
         """A name for a question that nobody can forge or read back: a keyed digest of a keyed fingerprint."""
-        from cryptography.hazmat.primitives.poly1305 import Poly1305
-
         tag = Poly1305.generate_tag(self._tag, content.reshape(-1).view(np.uint8).data)
-        message = f"{content.dtype.str}{content.shape}{guess}".encode() + tag
-        return hmac.digest(self._seal, message, hashlib.sha256).hex()
-
-    def _share(self, guess: Number) -> Fraction:
-        share = exact(guess, "guess") / self.frame.upper
-        if not 0 <= share <= 1:
-            raise InvalidTask(f"a guess of the score is between 0 and {_text(self.frame.upper)}; got {guess!r}.")
-        return share
+        message = tag + guess + b" of " + content.dtype.char.encode() + str(content.shape).encode()
+        return hmac.digest(self._seal, message, "sha256").hex()
 
     def _rounds(self) -> Any:
         if not hasattr(self._mode, "best_of"):
             raise InvalidTask(f"best_of and finish belong to mode='rounds'; this holdout is in mode {self.mode!r}.")
         return self._mode
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _share(guess: Number, upper: Fraction) -> tuple[Fraction, bytes]:
+    """A guess as a share of the metric's range, and spelled out."""
+    share = exact(guess, "guess") / upper
+    if not 0 <= share <= 1:
+        raise InvalidTask(f"a guess of the score is between 0 and {_text(upper)}; got {guess!r}.")
+    return share, str(share).encode()
 
 
 def _again(arguments: tuple[Any, ...], options: dict[str, Any]) -> Holdout:

@@ -18,6 +18,16 @@ _SLACK = 2.0**-46
 _ALL = 512
 
 
+class Window:
+    """The scores within a tolerance of a guess; ``floor`` and ``ceiling`` are how far it stays from 0 and from 1."""
+
+    __slots__ = ("ceiling", "floor", "high", "low")
+
+    def __init__(self, guess: Fraction, tolerance: Fraction) -> None:
+        self.low, self.high = guess - tolerance, guess + tolerance
+        self.floor, self.ceiling = float(self.low), float(1 - self.high)
+
+
 @dataclass(frozen=True)
 class Rounding:
     """Totals in 0..rows * scale, rounded to the nearest of steps + 1 values."""
@@ -52,12 +62,13 @@ class Rounding:
         first, last = self.cell(place)
         return Fraction(place, self.steps), self.interval(first, nats)[0], self.interval(last, nats)[1]
 
-    def within(self, total: int, nats: float, low: Fraction, high: Fraction) -> bool:
-        """Whether the exact interval of a score lies in [low, high]."""
+    def within(self, total: int, nats: float, window: Window) -> bool:
+        """Whether the exact interval of a score lies in a window."""
         mean = total / self.whole
-        if self._clears(mean, float(low), nats) and self._clears(1 - mean, float(1 - high), nats):
+        if self._clears(mean, window.floor, nats) and self._clears(1 - mean, window.ceiling, nats):
             return True
-        if not low < Fraction(total, self.whole) < high and low > 0 and high < 1:
+        low, high, value = window.low, window.high, Fraction(total, self.whole)
+        if (low > 0 and value <= low) or (high < 1 and value >= high):
             return False
         below, above = self.interval(total, nats)
         return (low <= 0 or Fraction(below) >= low) and (high >= 1 or Fraction(above) <= high)
