@@ -9,17 +9,27 @@ answers, and a new row is a new charge. Proof: docs/proofs/thresholdout.md.
 
 from __future__ import annotations
 
+import math
+import secrets
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 from threading import Lock
-from typing import TYPE_CHECKING, NoReturn
+from typing import Any, NoReturn
 
-from steelyard.errors import BudgetExceeded, InvalidTask, OurBug
+from steelyard.accounting.prices import price
+from steelyard.errors import BudgetExceeded, InsecureNoise, InvalidTask, OurBug
+from steelyard.holdout.answer import FREE, NO_MORE, PAID, Answer
+from steelyard.holdout.modes import Frame, Question
+from steelyard.holdout.record import Entry, Record
+from steelyard.holdout.transfer import gaussian_distance
+from steelyard.holdout.widths import account_distance, check_rows
 from steelyard.mechanisms import AboveThreshold, Laplace, Questions
-from steelyard.privacy import Event, Neighbours, Number, positive
+from steelyard.noise import ExactNoise, Noise
+from steelyard.privacy import MICRO, Event, Neighbours, Number, Terms, Unit, positive
 
-if TYPE_CHECKING:
-    from steelyard.noise import Noise
+_ROW = "row"
+_SHARES = (0.005, 0.02, 0.1, 0.3)
 
 
 @dataclass(frozen=True)
@@ -121,3 +131,161 @@ class Answers:
 
     def __reduce__(self) -> NoReturn:
         raise OurBug("a running row of answers holds a secret threshold; it can be neither copied nor stored.")
+
+
+def noise_bound(plan: Thresholdout, questions: int, rows: int, beta: float) -> float:
+    """How far answers may be from their posterior means, all at once but for beta, over ``rows`` rows of answers.
+
+    A free answer is off by the threshold and two noises, a paid one by its own. All noises together exceed
+    level + 2s (z + ln B) + 4s (z + ln m) with probability at most 3c e^-z; the mean of the worst beta part follows.
+    """
+    s = float(plan.scale)
+    tail = 3 * 2 / (1 + math.exp(-1 / s))
+    spread = 2 * math.log(plan.budget * rows) + 4 * math.log(questions) + 6 * (math.log(tail / beta) + 1)
+    return (plan.level + s * spread) / (plan.n * plan.steps) * (1 + 1e-12)
+
+
+def certified_answers(n: int, questions: int, tolerance: float, beta: float) -> int:
+    """How many paid answers Thresholdout can give on n rows and still certify the tolerance, at the best noise.
+
+    Half the tolerance is the threshold, so that right guesses stay free. Mostly 0.
+
+    >>> certified_answers(10_000, 1000, 0.05, 0.05)
+    0
+    """
+
+    def width(budget: int, sigma: float) -> float:
+        plan = Thresholdout(n, budget, Fraction(tolerance) / 2, Fraction(sigma))
+        epsilon = float(plan.epsilon) / budget
+        mu = 2 * NormalDist().inv_cdf(1 / (1 + math.exp(-epsilon))) * math.sqrt(budget) if epsilon < 30 else math.inf
+        return min(
+            noise_bound(plan, questions, 1, share * beta) + gaussian_distance(mu, (1 - share) * beta)
+            for share in _SHARES
+        )
+
+    sigmas = [tolerance * 10 ** (-5 + step / 10) for step in range(46)]
+
+    def enough(budget: int) -> bool:
+        return any(width(budget, sigma) <= tolerance for sigma in sigmas)
+
+    low, high = 0, 1
+    while enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if enough(middle) else (low, middle)
+    return low
+
+
+class Classic:
+    """The mode "classic": Thresholdout with its published noise, and with the interval that it really certifies.
+
+    ``budget`` paid answers among at most ``questions``; ``threshold`` and ``sigma`` default to the published theorem's
+    (3/4 of the tolerance; the tolerance over 96 ln(4 questions / beta)). A restart ends the row of answers for good.
+    """
+
+    kinds: tuple[str, ...] = (_ROW,)
+
+    def __init__(
+        self,
+        frame: Frame,
+        budget: int = 1,
+        questions: int = 1000,
+        threshold: Number | None = None,
+        sigma: Number | None = None,
+        source: Noise | None = None,
+    ) -> None:
+        if isinstance(questions, bool) or not isinstance(questions, int) or questions < 1:
+            raise InvalidTask(f"questions must be a whole number of at least 1; got {questions!r}.")
+        usual = frame.tolerance / Fraction(96 * math.log(4 * questions / float(frame.beta))).limit_denominator(1000)
+        level = frame.tolerance * 3 / 4 if threshold is None else positive(threshold, "threshold") / frame.upper
+        scale = usual if sigma is None else positive(sigma, "sigma") / frame.upper
+        self.frame, self.questions = frame, questions
+        self.plan = Thresholdout(frame.rows, budget, level, scale, frame.scale)
+        self._source: Noise = ExactNoise() if source is None else source
+        self._running: tuple[Entry, Answers] | None = None
+        self._told: dict[str, tuple[int, bool]] = {}
+        self._read = 0
+
+    def terms(self) -> dict[str, Any]:
+        """A pure account of this holdout's rows that pays for one row of answers."""
+        epsilon = Fraction(math.ceil(self.plan.epsilon * MICRO), MICRO)
+        return {"unit": Unit("rows", None, Neighbours.REPLACE, self.frame.rows), "epsilon": epsilon}
+
+    def width(self, terms: Terms) -> float:
+        """The half-width that is certified, whatever the tolerance; 1 means nothing is."""
+        check_rows(terms, self.frame.rows)
+        cost = price(self.plan.event, terms)
+        possible = max(1, terms.cap.amount // cost.amount)
+        beta = float(self.frame.beta)
+        widths = (
+            noise_bound(self.plan, self.questions, possible, share * beta) + account_distance(terms, (1 - share) * beta)
+            for share in _SHARES
+        )
+        return min(1.0, min(widths))
+
+    def check(self, question: Question, record: Record) -> Answer:
+        """The guess, free, or the score with noise, paid; refused once the budget or the process has ended."""
+        if question.guess is None:
+            raise InvalidTask(
+                "mode 'classic' compares a guess with the holdout; give guess=, such as a training score."
+            )
+        if not self._source.secure and record.account.durable:
+            raise InsecureNoise(f"{self._source.name} protects nobody and may only spend an account on ':memory:'.")
+        width = self.width(record.account.terms)
+        self._catch_up(record)
+        if question.name in self._told:
+            return self._answer(*self._told[question.name], width)
+        if len(self._told) >= self.questions:
+            return NO_MORE
+        try:
+            entry, running = self._row(record)
+            guess = round(question.guess * self.frame.whole)
+            total, paid = running.answer(question.total(), guess)
+        except BudgetExceeded:
+            return NO_MORE
+        record.note(entry, {"question": question.name, "total": total, "paid": paid})
+        self._told[question.name] = total, paid
+        return self._answer(total, paid, width)
+
+    def forecast(self, record: Record) -> int:
+        """How many paid answers are left in this process."""
+        if self._running is not None:
+            return self._running[1].left
+        cost = price(self.plan.event, record.account.terms)
+        return self.plan.budget if cost <= record.account.remaining else 0
+
+    def describe(self, record: Record) -> list[tuple[str, str]]:
+        """What is left, what is certified, and what could be at best."""
+        width, frame = self.width(record.account.terms), self.frame
+        best = certified_answers(frame.rows, self.questions, float(frame.tolerance), float(frame.beta))
+        return [
+            ("answers", f"Thresholdout, {self.forecast(record)} of {self.plan.budget} paid answers left"),
+            ("interval", f"± {width * float(frame.upper):.4g} around every answer" + (": none" if width >= 1 else "")),
+            ("certifies", f"{best} paid answers within the tolerance at {frame.rows:,} rows, at the best noise"),
+            ("privacy", f"{record.account.spent} of {record.account.terms.cap} spent"),
+        ]
+
+    def _catch_up(self, record: Record) -> None:
+        """Learn what earlier rows of answers said, so that it is told again for nothing."""
+        if not record.current():
+            record.refresh()
+        for entry in record.entries[self._read :]:
+            for note in record.notes(entry):
+                self._told[str(note["question"])] = int(note["total"]), bool(note["paid"])
+        self._read = len(record.entries)
+
+    def _row(self, record: Record) -> tuple[Entry, Answers]:
+        """The row of answers of this process: charged and claimed before its first threshold is drawn."""
+        while self._running is None:
+            terms, token = record.account.terms, secrets.token_hex(16)
+            entry = record.add(_ROW, price(self.plan.event, terms), self.plan.event)
+            if entry is not None and record.claim(entry, {"row": token})["row"] == token:
+                self._running = entry, self.plan.start(self._source)
+            else:
+                record.refresh()
+        return self._running
+
+    def _answer(self, total: int, paid: bool, width: float) -> Answer:
+        value = total / self.frame.whole
+        return self.frame.answer(value, value - width, value + width, PAID if paid else FREE)

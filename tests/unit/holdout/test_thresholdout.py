@@ -8,7 +8,8 @@ import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import product
+from itertools import count, product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +17,14 @@ import pytest
 from steelyard.accounting.gaussian import mu_cap
 from steelyard.accounting.prices import price
 from steelyard.accounting.pure import pure_to_mu
-from steelyard.errors import BudgetExceeded, InvalidTask, NeighbourMismatch, OurBug
-from steelyard.holdout.thresholdout import Thresholdout
+from steelyard.errors import BudgetExceeded, InsecureNoise, InvalidTask, NeighbourMismatch, OurBug, UnitMismatch
+from steelyard.holdout.modes import Frame, Question
+from steelyard.holdout.record import Record
+from steelyard.holdout.thresholdout import Classic, Thresholdout, certified_answers, noise_bound
+from steelyard.ledger import Account, open_account
 from steelyard.mechanisms import AboveThreshold, Laplace
 from steelyard.noise import TestNoise
-from steelyard.privacy import Loss, Neighbours, Terms, rows
+from steelyard.privacy import Currency, Event, Loss, Neighbours, Terms, rows
 
 PLAN = Thresholdout(100, budget=2, threshold="0.04", sigma="0.02")  # in steps: level 4, scales 4, 8 and 2
 FREE = None
@@ -202,3 +206,130 @@ def test_parameters_that_promise_nothing_are_refused() -> None:
     for given in ({"n": 0}, {"budget": 0}, {"sigma": 0}, {"threshold": -1}, {"steps": 0}, {"budget": True}):
         with pytest.raises(InvalidTask):
             Thresholdout(**{"n": 10, "budget": 1, "threshold": "0.1", "sigma": "0.1", **given})  # type: ignore[arg-type]
+
+
+NUMBER = count()
+MANY = 10**8
+
+
+def classic(n: int = MANY, **given: Any) -> Classic:
+    frame = Frame("h", n, 1, Fraction(1), Fraction("0.05"), Fraction("0.95"))
+    return Classic(frame, **{"source": TestNoise(next(NUMBER)), **given})
+
+
+def record_of(mode: Classic, account: Account | None = None) -> Record:
+    account = account or open_account(":memory:", f"classic-{next(NUMBER)}", **mode.terms())
+    record = Record(account, "h", b"labels", mode.kinds)
+    record.open(Loss.zero(Currency.PURE), Event("holdout_open"))
+    return record
+
+
+def asked(name: str, score: str, guess: str, n: int = MANY) -> Question:
+    return Question(name, Fraction(guess), lambda: int(Fraction(score) * n))
+
+
+def test_the_mode_answers_free_or_paid_and_ends_with_its_budget() -> None:
+    mode = classic(budget=2, questions=100)
+    record = record_of(mode)
+    kinds = [mode.check(asked(str(i), "0.8", "0.79"), record).kind for i in range(20)]
+    assert kinds == ["free"] * 20
+    surprise = mode.check(asked("a", "0.8", "0.5"), record)
+    assert (surprise.kind, round(float(surprise.value or 0), 3)) == ("paid", 0.8)
+    assert float(surprise.low or 1) < 0.8 < float(surprise.high or 0)
+    assert mode.check(asked("b", "0.8", "0.5"), record).kind == "paid"
+    assert mode.check(asked("c", "0.8", "0.8"), record).kind == "refused"
+    assert mode.check(Question("a", Fraction(1, 2), never), record) == surprise
+    assert record.account.remaining.amount == 0
+
+
+def never() -> int:
+    raise AssertionError("the labels were read")
+
+
+def test_the_whole_price_is_charged_before_the_labels_are_read() -> None:
+    mode = classic(budget=3)
+    record = record_of(mode)
+    seen: list[Loss] = []
+
+    def total() -> int:
+        seen.append(record.account.spent)
+        return 5
+
+    mode.check(Question("a", Fraction(0), total), record)
+    assert seen == [price(mode.plan.event, record.account.terms)]
+
+
+def test_a_restart_ends_the_row_and_keeps_what_was_told(tmp_path: Path) -> None:
+    mode = classic(budget=3, source=None)
+    account = open_account(tmp_path / "ledger.db", "classic", **mode.terms())
+    record = record_of(mode, account)
+    told = mode.check(asked("a", "0.8", "0.5"), record)
+    again = classic(budget=3, source=None)
+    other = record_of(again, account)
+    assert again.check(Question("a", Fraction(1, 2), never), other) == told
+    assert again.check(asked("b", "0.8", "0.8"), other).kind == "refused"
+    assert again.forecast(other) == 0
+    assert mode.check(asked("b", "0.8", "0.8"), record).kind == "free"
+
+
+def test_a_roomier_account_pays_for_a_new_row_and_widens_the_intervals() -> None:
+    mode = classic(budget=1)
+    own = record_of(mode)
+    unit = rows(neighbours="replace", n=MANY)
+    roomy = open_account(":memory:", f"roomy-{next(NUMBER)}", unit=unit, epsilon=3 * mode.terms()["epsilon"])
+    assert mode.width(own.account.terms) < mode.width(roomy.terms)
+    for _ in range(3):
+        restarted = classic(budget=1)
+        assert restarted.check(asked(str(next(NUMBER)), "0.8", "0.5"), record_of(restarted, roomy)).kind == "paid"
+    last = classic(budget=1)
+    assert last.check(asked("last", "0.8", "0.5"), record_of(last, roomy)).kind == "refused"
+
+
+def test_the_planned_number_of_questions_is_not_exceeded() -> None:
+    mode = classic(budget=2, questions=5)
+    record = record_of(mode)
+    kinds = [mode.check(asked(str(i), "0.8", "0.8"), record).kind for i in range(7)]
+    assert kinds == ["free"] * 5 + ["refused"] * 2
+
+
+def test_it_says_how_little_it_certifies() -> None:
+    mode = classic(10_000, budget=1)
+    record = record_of(mode)
+    told = dict(mode.describe(record))
+    assert told["certifies"].startswith("0 paid answers")
+    assert told["interval"].endswith("none")
+    answer = mode.check(asked("a", "0.8", "0.5", 10_000), record)
+    assert (answer.low, answer.high) == (0.0, 1.0)
+    counts = [certified_answers(n, 1000, 0.05, 0.05) for n in (10**4, 10**6, 10**7, 10**8)]
+    assert counts[0] == 0 < counts[2] < counts[3]
+    assert counts == sorted(counts)
+
+
+def test_the_bound_on_noise_holds_in_simulation() -> None:
+    """The largest error over many answers, averaged over its worst twentieth, stays below the bound."""
+    plan = Thresholdout(10_000, budget=5, threshold="0.01", sigma="0.001")
+    noise, worst = TestNoise(11), []
+    for _ in range(2_000):
+        gamma = max(abs(x) for x in noise.laplace(2 * plan.scale, 5))
+        eta = max(abs(x) for x in noise.laplace(4 * plan.scale, 50))
+        worst.append((plan.level + gamma + eta) / 10_000)
+    mean = sum(sorted(worst)[-100:]) / 100
+    assert mean < noise_bound(plan, 50, 1, 0.05) < 2.5 * mean
+
+
+def test_the_mode_refuses_what_it_cannot_answer(tmp_path: Path) -> None:
+    mode = classic()
+    with pytest.raises(InvalidTask, match="give guess="):
+        mode.check(Question("a", None, never), record_of(mode))
+    with pytest.raises(UnitMismatch):
+        mode.check(
+            Question("a", Fraction(0), never),
+            record_of(mode, open_account(":memory:", "rows", unit=rows(), epsilon=1)),
+        )
+    with pytest.raises(InsecureNoise):
+        mode.check(
+            Question("a", Fraction(0), never),
+            record_of(mode, open_account(tmp_path / "ledger.db", "durable", **mode.terms())),
+        )
+    with pytest.raises(InvalidTask):
+        classic(questions=0)
