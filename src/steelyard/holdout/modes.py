@@ -21,7 +21,9 @@ from steelyard.holdout.record import Record
 
 MODES = {
     "certified": "certified.Certified",
+    "classic": "thresholdout.Classic",
     "ladder": "ladder.Ladder",
+    "private": "private.Private",
     "rounds": "rounds.Rounds",
 }
 """Where each mode lives: module and class."""
