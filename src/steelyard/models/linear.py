@@ -2,7 +2,7 @@
 
 One streaming pass adds up X'X and X'y in exact integers; noise is added once; the rest is post-processing. There is no
 step size, no number of iterations and nothing to tune on the data. The features' bounds and the label's bounds are
-declared (law 6); where the account hides users, a user's statistics are bounded as a whole instead of a row's.
+declared (law 6). Where the account hides users, all rows of a user are bounded together (``user_linear``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 from steelyard.bounding.amounts import Spend, check_unit
 from steelyard.errors import InvalidTask
 from steelyard.models.columns import Categorical, Features, Numeric, Plain
-from steelyard.models.rows import Target
+from steelyard.models.method import Method
+from steelyard.models.rows import Floats, Target, gather
 from steelyard.models.saved import Model
 from steelyard.models.statistics import Noisy, Products, Statistics
 from steelyard.noise import Noise
@@ -76,13 +77,11 @@ class FitLinear:
         check_unit(table, terms)
         self.features.check(table)
         table.require_numeric(self.label)
-        if terms.unit.kind == "users":
-            raise InvalidTask("linear models are fitted per row; open the account with unit=rows().")
-        Spend.read(self.epsilon, self.mu, terms)
+        self.event(table, terms)
 
     def event(self, table: Table, terms: Terms) -> Event:
         """One noisy vector."""
-        return self.statistics(terms).event
+        return self._by_user(terms).event if terms.unit.kind == "users" else self.statistics(terms).event
 
     def predict(self, terms: Terms) -> Error | None:
         """Unknown before the release: the error falls with the number of rows, which is private."""
@@ -90,6 +89,9 @@ class FitLinear:
 
     def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
         """Add up, noise, solve."""
+        if terms.unit.kind == "users":
+            fitted = self._by_user(terms).fit(gather(table, self.features, self.target, terms.unit), noise)
+            return Outcome(self._model(fitted.coefficients).to_json(), None, fitted.details)
         step = Products(self.features, self.target)
         gram, moment = table.fold([*self.features.source, self.label], step, step.start)
         return self._outcome(self.statistics(terms).release(gram, moment, noise))
@@ -107,15 +109,25 @@ class FitLinear:
         """The release of the statistics at this price."""
         return Statistics(self.features.width, *price_of(self.epsilon, self.mu, terms))
 
+    def _by_user(self, terms: Terms) -> Method:
+        from steelyard.models.user_linear import UserStatistics
+
+        spend = Spend.read(self.epsilon, self.mu, terms)
+        if not spend.gaussian:
+            raise InvalidTask("a model that hides users needs Gaussian noise; open the account with a delta.")
+        return UserStatistics(spend.micro)
+
+    def _model(self, theta: Floats) -> Model:
+        return Model("linear", self.features, self.label, theta.tolist(), self.lower, self.upper)
+
     def _outcome(self, noisy: Noisy) -> Outcome:
         theta, held = noisy.solve()
-        model = Model("linear", self.features, self.label, theta.tolist(), self.lower, self.upper)
         floored = int((held <= noisy.floor).sum())
         point = {"floor": noisy.floor, "floored": floored, "noise": noisy.on_label, "rows": self._rows(noisy)}
         if point["rows"] is not None:
             excess = noisy.excess(theta, held) / point["rows"]
             point["expected_excess"] = excess * self.target.half**2
-        return Outcome(model.to_json(), None, point)
+        return Outcome(self._model(theta).to_json(), None, point)
 
     def _rows(self, noisy: Noisy) -> float | None:
         """About how many rows there were, read off the released matrix where it says so."""

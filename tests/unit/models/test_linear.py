@@ -14,7 +14,7 @@ from steelyard.models.columns import Categorical, Column, Features, Numeric
 from steelyard.models.linear import FitLinear
 from steelyard.models.saved import Model
 from steelyard.noise import TestNoise
-from steelyard.privacy import labels, rows
+from steelyard.privacy import labels, rows, users
 from steelyard.release import Release
 from steelyard.session import Session
 from steelyard.tables import read
@@ -52,6 +52,17 @@ def test_a_model_finds_what_the_label_depends_on_and_spends_exactly_its_epsilon(
     assert found["land=FR"] == pytest.approx(30, abs=15)
     told = release.value.predict({"age": AGE, "land": LAND})
     assert 1 - np.mean((told - SPEND) ** 2) / np.var(SPEND) > 0.85
+
+
+def test_users_are_hidden_with_all_their_rows_where_the_account_says_so() -> None:
+    many = read({"age": AGE, "land": LAND, "spend": SPEND, "who": np.arange(N) // 4})
+    at = session(users("who"), many, epsilon=4, delta="1e-6")
+    release = at.release(task(epsilon=4))
+    assert release.guarantee.spent == at.account.terms.cap
+    told = release.value.predict({"age": AGE, "land": LAND})
+    assert 1 - np.mean((told - SPEND) ** 2) / np.var(SPEND) > 0.8
+    with pytest.raises(InvalidTask, match="delta"):
+        session(users("who"), epsilon=1).release(task())
 
 
 def test_the_expected_excess_is_about_right() -> None:

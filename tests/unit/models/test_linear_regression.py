@@ -200,6 +200,17 @@ def test_shapes_types_and_settings_are() -> None:
         LinearRegression(**PLANT).fit(X, y).predict(X[:, :2])
 
 
+def test_users_are_hidden_where_they_are_named() -> None:
+    X, y = plant()
+    model = LinearRegression(epsilon=4, noise=TestNoise(1), **PLANT).fit(
+        X, y, users=[f"u{i // 2}" for i in range(len(y))]
+    )
+    assert model.score(X, y) > 0.6
+    assert "all rows of one value" in str(model.guarantee_.unit)
+    account = open_account(":memory:", "hers", unit=users("x0"), epsilon=4, delta="1e-6")
+    assert LinearRegression(epsilon=4, account=account, **PLANT).fit(X, y, users=np.arange(len(y))).score(X, y) > 0.6
+
+
 def test_accounts_for_another_unit_are_refused() -> None:
     X, y = plant(20)
     account = open_account(":memory:", "other", unit=labels("y"), epsilon=1)
