@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.holdout import attacks
+from steelyard.holdout.holdout import Holdout
 
 Labels = NDArray[np.int8]
 Attack = Callable[..., attacks.Attacked]
@@ -154,15 +155,37 @@ def _once(make: Any, attack: Attack, n: int, questions: int, seed: int) -> float
     return attacked.holdout
 
 
+def certified(n: int, questions: int, runs: int, tolerance: float) -> None:
+    """Every attack on a certified holdout, again and again on fresh coin flips."""
+    print(f"\ncertified holdout, ±{tolerance:g}, {questions:,} questions at most: intervals that missed the truth")
+    print(f"{'attack':<28} {'runs':>5} {'answers':>11} {'missed':>7} {'ended by refusal':>17} {'on these rows':>14}")
+    for name, attack in attacks.ATTACKS.items():
+        found = [_certified_once(attack, n, questions, tolerance, seed) for seed in range(runs)]
+        answers, missed = sum(each.certified for each in found), sum(each.missed for each in found)
+        refused = sum(each.answered < each.asked for each in found)
+        real = np.mean([each.holdout for each in found])
+        print(f"{name:<28} {runs:>5} {answers:>11,} {missed:>7} {refused:>17} {real:>14.3f}", flush=True)
+
+
+def _certified_once(attack: Attack, n: int, questions: int, tolerance: float, seed: int) -> attacks.Attacked:
+    labels = np.random.default_rng([seed, 23]).integers(0, 2, n).astype(np.int8)
+    holdout = Holdout(labels == 1, tolerance=tolerance)
+    return attack(holdout, n=n, questions=questions, seed=seed, labels=labels)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=10_000)
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--runs", type=int, default=459)
+    parser.add_argument("--tolerance", type=float, default=0.05)
+    parser.add_argument("--hostile", type=int, default=100_000, help="questions of the one long run")
     parser.add_argument("--quick", action="store_true", help="few questions, few runs")
     given = parser.parse_args()
     began = process_time()
     climbed(given.n, (100, 1000) if given.quick else (100, 1000, 3000, 10_000), 2 if given.quick else given.repetitions)
+    certified(given.n, 100 if given.quick else 250, 3 if given.quick else given.runs, given.tolerance)
+    certified(given.n, 1000 if given.quick else given.hostile, 1, 0.1)
     print(f"{process_time() - began:.0f} s of one core")
 
 

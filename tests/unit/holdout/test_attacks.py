@@ -10,6 +10,7 @@ import pytest
 
 from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.holdout import attacks
+from steelyard.holdout.holdout import Holdout
 
 N = 2_000
 LABELS = np.random.default_rng(7).integers(0, 2, N).astype(np.int8)
@@ -137,3 +138,21 @@ def test_a_suite_refuses_what_it_cannot_judge() -> None:
             attacks.suite(accuracy, **given)
     report = attacks.suite(loss(5), labels=LABELS, questions=N, metric="log loss")
     assert report.attacks[0].holdout == 1.0
+
+
+def test_a_plain_holdout_finds_a_discovery_in_noise_and_a_certified_one_does_not() -> None:
+    story = attacks.noise_story(1)
+    assert story["naive"] > 0.6
+    assert story["missed"] == 0
+    assert story["certified"] is None or story["low"] <= 0.5 <= story["high"]
+    assert f"{story['naive']:.1%}" in story["text"]
+
+
+@pytest.mark.parametrize("attack", ["threshold riding", "memorising the training set", "wacky boosting"])
+def test_a_certified_holdout_holds_or_refuses(attack: str) -> None:
+    def make() -> Any:
+        return Holdout(LABELS == 1, tolerance=0.1)
+
+    report = attacks.suite(None, labels=LABELS, questions=150, seed=4, only=[attack], renew=make)
+    assert report.missed == 0
+    assert report.attacks[0].certified > 0
