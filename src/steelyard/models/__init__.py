@@ -16,6 +16,7 @@ _HOMES: dict[str, str] = {
     "Model": "saved",
     "Numeric": "columns",
     "Plain": "columns",
+    "PrivateScaler": "scaler",
 }
 
 
