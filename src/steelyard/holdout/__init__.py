@@ -24,9 +24,11 @@ _HOMES: dict[str, str] = {
     "LogLoss": "metrics",
     "Packed": "packed",
     "PerExample": "metrics",
+    "Plan": "planner",
     "RoundObjective": "trials",
     "SquaredError": "metrics",
     "pack": "packed",
+    "plan": "planner",
 }
 
 

@@ -11,20 +11,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
-from steelyard.holdout.transfer import gaussian_delta
 
 _ULP = 2.0**-52
-_NORMAL = NormalDist()
+_SIDE, _ZOOMS = 25, 6
+Floats = NDArray[np.float64]
+Range = tuple[float, float]
 Width = Callable[[int, int, float], float]
 
 
-def certified_nats(question: int, failures: int, spent: Fraction | float, beta: Fraction | float) -> float:
+def certified_nats(
+    question: int,
+    failures: int,
+    spent: Fraction | float,
+    beta: Fraction | float,
+    *,
+    horizon: int | None = None,
+) -> float:
     """The nats of the ``question``-th check (from 1) after ``failures`` paid answers whose grids took ``spent`` nats.
 
     ``spent`` is the sum of ``grid_nats`` over the paid answers. Test the answer at level exp(-nats), two-sided.
+    ``horizon``: the largest number of questions, if fixed before the first one; every question then costs ln(horizon).
 
     >>> round(certified_nats(1, 0, 0, 0.05), 4)
     4.382
@@ -35,8 +46,11 @@ def certified_nats(question: int, failures: int, spent: Fraction | float, beta: 
         raise InvalidTask(f"{failures} failures cannot precede question {question}.")
     if not 0 <= spent < math.inf:
         raise InvalidTask(f"spent nats are finite and at least 0; got {spent!r}.")
-    words = math.log(question * (question + 1)) + math.log((failures + 1) * (failures + 2))
-    return _up(_log_inverse(beta) + words + log_choose(question - 1, failures) + _up(float(spent)))
+    if horizon is not None and question > horizon:
+        raise InvalidTask(f"question {question} comes after the last one that was announced, {horizon}.")
+    number = question * (question + 1) if horizon is None else horizon
+    words = math.log(number) + math.log((failures + 1) * (failures + 2))
+    return _up(log_inverse(beta) + words + log_choose(question - 1, failures) + _up(float(spent)))
 
 
 def grid_nats(values: int) -> float:
@@ -71,7 +85,7 @@ def ladder_nats(
     events = 0.0 if final_only else math.log(submissions)
     length = 0.0 if fixed else math.log(submissions + 1) + (math.log(submissions) if final_only else 0.0)
     history = log_choose(submissions, records) + log_choose(levels, records)
-    return _up(_log_inverse(beta) + events + length + history + math.log((records + 1) * (records + 2)))
+    return _up(log_inverse(beta) + events + length + history + math.log((records + 1) * (records + 2)))
 
 
 def rounds_nats(sizes: Sequence[int], beta: Fraction | float, *, every_round: bool = False) -> float:
@@ -89,7 +103,7 @@ def rounds_nats(sizes: Sequence[int], beta: Fraction | float, *, every_round: bo
         _whole(size, "the size of a round", 1)
         histories *= size
         events += histories
-    return _up(_log_inverse(beta) + math.log(events if every_round else histories))
+    return _up(log_inverse(beta) + math.log(events if every_round else histories))
 
 
 def log_choose(n: int, k: int) -> float:
@@ -126,60 +140,80 @@ def _grids(n: int, questions: int) -> set[int]:
     return {max(1, round(steps * share / 32)) for share in range(16, 65)}
 
 
+def misses(n: int, questions: int, tolerance: float, beta: float, *, rough: bool = False) -> int:
+    """How many wrong guesses certified checks can afford among so many announced questions; -1 if not even a right one.
+
+    A guess is right when it lies within the tolerance less the half-width of the holdout's score. With ``rough``, every
+    guess within half the tolerance of the population counts as right, which leaves a quarter for the half-width.
+    """
+    if not _affordable(0, n, questions, tolerance, beta, rough):
+        return -1
+    low, high = 0, 1
+    while high <= questions and _affordable(high, n, questions, tolerance, beta, rough):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = middle <= questions and _affordable(middle, n, questions, tolerance, beta, rough)
+        low, high = (middle, high) if fits else (low, middle)
+    return low
+
+
+def _affordable(failures: int, n: int, questions: int, tolerance: float, beta: float, rough: bool) -> bool:
+    known = log_inverse(beta) + math.log(2 * questions) + math.log((failures + 1) * (failures + 2))
+    known += log_choose(questions, failures)
+    if rough:
+        steps = math.ceil(2 / (3 * tolerance))
+        return 4 * math.sqrt((known + failures * math.log(steps + 1)) / (2 * n)) <= tolerance
+    return any(
+        0.5 / steps + math.sqrt((known + failures * math.log(steps + 1)) / (2 * n)) <= tolerance
+        for steps in _grids(n, max(failures, 1))
+    )
+
+
 def bassily(n: int, questions: int, beta: float) -> float:
     """The half-width of Bassily, Nissim, Smith, Steinke, Stemmer and Ullman (2016) with Gaussian noise."""
     copies = math.floor(1 / beta)
     sure = -math.expm1(copies * math.log1p(-beta))
 
-    def width(log_delta: float, log_total: float) -> float:
-        delta, total = math.exp(log_delta), math.exp(log_total)
-        inside = max(math.log(math.pi * total) / 2 - log_delta, 0.0)
-        epsilon = min(total + 2 * math.sqrt(total * inside), 30.0)
-        noise = math.sqrt(math.log(4 * questions / delta) * questions / total) / n
-        return (math.expm1(epsilon) + 2 * copies * delta + noise) / sure
+    def width(log_delta: Floats, log_total: Floats) -> Floats:
+        total = np.exp(log_total)
+        inside = np.maximum(np.log(math.pi * total) / 2 - log_delta, 0.0)
+        epsilon = np.minimum(total + 2 * np.sqrt(total * inside), 30.0)
+        noise = np.sqrt((math.log(4 * questions) - log_delta) * questions / total) / n
+        return np.asarray((np.expm1(epsilon) + 2 * copies * np.exp(log_delta) + noise) / sure)
 
-    def at(log_delta: float) -> float:
-        return _least(lambda log_total: width(log_delta, log_total), -30.0, 1.0)
-
-    return _least(at, -25.0, -2.0)
+    return _least(width, (-25.0, -2.0), (-30.0, 1.0))
 
 
 def rogers(n: int, questions: int, beta: float) -> float:
     """The half-width of Rogers et al. (2020), Theorem 2.1, with Gaussian noise and its plain tail."""
 
-    def information(total: float) -> float:
-        # (a - ln(1 - x)) / x is least where x / (1 - x) + ln(1 - x) = a.
-        low, high = 0.0, 1 - 1e-12
-        for _ in range(60):
-            x = (low + high) / 2
-            low, high = (x, high) if x / (1 - x) + math.log1p(-x) < total else (low, x)
-        return (total - math.log1p(-high)) / high
+    def width(logit: Floats, log_total: Floats) -> Floats:
+        total, share = np.exp(log_total), 1 / (1 + np.exp(-logit))
+        information = (2 * total * n + np.log1p(np.exp(logit))) / share
+        noise = np.sqrt(math.log(4 * questions / beta) * questions / total) / n
+        return np.asarray(np.sqrt(information / (2 * n * beta)) + noise)
 
-    def width(log_rho: float) -> float:
-        rho = math.exp(log_rho)
-        bias = math.sqrt(information(2 * rho * questions * n) / (2 * n * beta))
-        return bias + math.sqrt(math.log(4 * questions / beta) / rho) / n
-
-    return _least(width, math.log(1e-12 / questions), math.log(10.0 / questions))
+    return _least(width, (-15.0, 15.0), (-30.0, 2.0))
 
 
 def jung(n: int, questions: int, beta: float) -> float:
     """The half-width of Jung, Ligett, Neel, Roth, Sharifi-Malvajerdi and Shenfeld (2020) with Gaussian noise."""
+    from scipy.special import erfc, ndtri
 
-    def width(share: float, log_sigma: float) -> float:
-        sigma = math.exp(log_sigma)
+    def width(log_share: Floats, log_sigma: Floats) -> Floats:
+        sigma, share = np.exp(log_sigma), beta * np.exp(log_share)
         mu = math.sqrt(questions) / (n * sigma)
         # Both inner minima have a closed form: set the derivatives in epsilon and in alpha to zero.
-        epsilon = max(0.0, mu * (_NORMAL.inv_cdf(1 - (beta - share) / 2) - mu / 2))
+        epsilon = np.clip(mu * (-ndtri((beta - share) / 2) - mu / 2), 0.0, 30.0)
         spread = 2 * questions / (share * sigma * math.sqrt(2 * math.pi))
-        alpha = sigma * math.sqrt(2 * math.log(spread)) if spread > 1 else 0.0
-        noise = alpha + questions * math.erfc(alpha / sigma / math.sqrt(2)) / share
-        return noise + math.expm1(min(epsilon, 30.0)) + 2 * gaussian_delta(epsilon, mu) / (beta - share)
+        alpha = sigma * np.sqrt(2 * np.log(np.maximum(spread, 1.0)))
+        noise = alpha + questions * erfc(alpha / sigma / math.sqrt(2)) / share
+        ends = (epsilon / mu - mu / 2) / math.sqrt(2), (epsilon / mu + mu / 2) / math.sqrt(2)
+        delta = (erfc(ends[0]) - np.exp(epsilon) * erfc(ends[1])) / 2
+        return np.asarray(noise + np.expm1(epsilon) + 2 * delta / (beta - share))
 
-    def at(share: float) -> float:
-        return _least(lambda log_sigma: width(share, log_sigma), math.log(1e-5), math.log(0.5))
-
-    return _least(at, 0.001 * beta, 0.5 * beta)
+    return _least(width, (-9.0, -0.7), (-12.0, -0.7))
 
 
 def capacity(width: Width, n: int, tolerance: float, beta: float, *, most: int = 10**9) -> int:
@@ -218,24 +252,25 @@ def _between(low: int, at_low: float, high: int, at_high: float) -> int:
     return min(max(round(guess), low + 1), high - 1)
 
 
-def _least(function: Callable[[float], float], low: float, high: float) -> float:
-    """The least value of a function with one valley, by golden section."""
-    golden = (math.sqrt(5) - 1) / 2
-    a, b = high - golden * (high - low), low + golden * (high - low)
-    at_a, at_b = function(a), function(b)
-    for _ in range(40):
-        if at_a <= at_b:
-            high, b, at_b = b, a, at_a
-            a = high - golden * (high - low)
-            at_a = function(a)
-        else:
-            low, a, at_a = a, b, at_b
-            b = low + golden * (high - low)
-            at_b = function(b)
-    return min(at_a, at_b)
+def _least(function: Callable[[Floats, Floats], Floats], first: Range, second: Range) -> float:
+    """The least value of a function with one valley in a box, on ever finer grids around the best point so far."""
+    best = math.inf
+    boxes = [first, second]
+    for _ in range(_ZOOMS):
+        x, y = (np.linspace(low, high, _SIDE) for low, high in boxes)
+        values = function(x[:, None], y[None, :])
+        i, j = (int(place) for place in np.unravel_index(int(np.argmin(values)), values.shape))
+        best = min(best, float(values[i, j]))
+        steps = [2 * (high - low) / (_SIDE - 1) for low, high in boxes]
+        boxes = [
+            (max(low, at - step), min(high, at + step))
+            for at, step, (low, high) in zip((float(x[i]), float(y[j])), steps, (first, second), strict=True)
+        ]
+    return best
 
 
-def _log_inverse(beta: Fraction | float) -> float:
+def log_inverse(beta: Fraction | float) -> float:
+    """ln(1 / beta) of a probability."""
     if not 0 < beta < 1:
         raise InvalidTask(f"beta is a probability between 0 and 1; got {beta!r}.")
     return -math.log(beta)

@@ -2,8 +2,9 @@
 
 If the answers are (epsilon, delta(epsilon))-private when a row is replaced, the average posterior marginal of a row is
 close to the population in total variation, for every question at once, also those asked afterwards:
-P[distance >= tanh(epsilon/2) + d] <= 2 delta(epsilon) / ((1 + e^epsilon) d) (docs/proofs/transfer.md). It sharpens the
-posterior argument of Jung et al. (2020).
+P[distance >= tanh(epsilon/2) + d] <= 2 delta(epsilon) / ((1 + e^epsilon) d), which sharpens the posterior argument of
+Jung et al. (2020). Comparing pairs of rows gives tanh(epsilon/4) and delta/d. Both are proved in docs/proofs/transfer.md;
+the second has no independent derivation yet, so nothing rests on it unless it is asked for by name.
 Law: rows are independent draws from one population; every value of a question lies in [0, 1].
 """
 
@@ -11,75 +12,108 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 from steelyard.errors import InvalidTask
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from steelyard.accounting.curves import Curve
+
+    Floats = NDArray[np.float64]
+
 _NORMAL = NormalDist()
 _SMALL = 2.0**-48
-Delta = Callable[[float], float]
+Transfer = Callable[[float, float, float], float]
 
 
 def distance_at(epsilon: float, delta: float, beta: float) -> float:
     """The distance that is exceeded with probability at most beta, from one point of the loss curve, rounded up."""
-    if not 0 < beta < 1 or epsilon < 0 or not 0 <= delta <= 1:
-        raise InvalidTask(f"needs epsilon >= 0, delta in [0, 1], beta in (0, 1); got {epsilon!r}, {delta!r}, {beta!r}.")
+    _check(epsilon, delta, beta)
     rest = 2 * delta / ((1 + math.exp(min(epsilon, 600.0))) * beta)
     return min(1.0, (math.tanh(epsilon / 2) + rest) * (1 + 1e-14))
 
 
-def failure_at(epsilon: float, delta: float, distance: float) -> float:
-    """The probability that the distance is exceeded, from one point of the loss curve, rounded up."""
-    beyond = distance - math.tanh(epsilon / 2)
-    if beyond <= 0:
-        return 1.0
-    return min(1.0, 2 * delta / ((1 + math.exp(min(epsilon, 600.0))) * beyond) * (1 + 1e-12))
+def pair_distance_at(epsilon: float, delta: float, beta: float) -> float:
+    """The same from the comparison of pairs of rows: about half as large, and not yet derived a second time."""
+    _check(epsilon, delta, beta)
+    return min(1.0, (math.tanh(epsilon / 4) + delta / beta) * (1 + 1e-14))
+
+
+def curve_distance(curve: Curve, beta: float, transfer: Transfer = distance_at) -> float:
+    """The least distance any point of a loss curve gives; every epsilon is valid, so the search may be coarse."""
+    import numpy as np
+
+    start = max(0, -curve.lowest)
+    epsilon = (max(0, curve.lowest) + np.arange(len(curve.masses) - start, dtype=np.float64)) * float(curve.step)
+    kept = curve.masses[start:]
+    mass, tilted = np.cumsum(kept[::-1])[::-1], np.cumsum((kept * np.exp(-epsilon))[::-1])[::-1]
+    delta = curve.infinite + mass - np.exp(epsilon) * tilted
+    found = int(np.argmin(_objective(epsilon, delta, beta, transfer)))
+    chosen = float(epsilon[found])
+    return transfer(chosen, curve.delta(chosen), beta)
+
+
+def _objective(epsilon: Floats, delta: Floats, beta: float, transfer: Transfer) -> Floats:
+    import numpy as np
+
+    if transfer is pair_distance_at:
+        return np.asarray(np.tanh(epsilon / 4) + delta / beta)
+    return np.asarray(np.tanh(epsilon / 2) + 2 * delta / ((1 + np.exp(epsilon)) * beta))
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
     """The delta of a mu-GDP step at this epsilon, rounded up by 1e-14."""
     first = math.erfc((epsilon / mu - mu / 2) / math.sqrt(2)) / 2
-    exponent = min(epsilon, 600.0)
-    second = math.exp(exponent) * math.erfc((epsilon / mu + mu / 2) / math.sqrt(2)) / 2
+    second = math.exp(min(epsilon, 600.0)) * math.erfc((epsilon / mu + mu / 2) / math.sqrt(2)) / 2
     return min(1.0, max(0.0, first - second) + 1e-14)
 
 
-def gaussian_distance(mu: float, beta: float) -> float:
-    """The distance after answers that are mu-GDP together: about 1.17 mu at beta = 0.05."""
-    if not mu < math.inf:
-        return 1.0
-    scale = mu * max(_NORMAL.inv_cdf(1 - beta / 2), 0.1)
-    points = (scale * (0.2 + 0.02 * i) for i in range(81))
-    return min(distance_at(epsilon, gaussian_delta(epsilon, mu), beta) for epsilon in points)
+def gaussian_distance(mu: float, beta: float, transfer: Transfer = distance_at) -> float:
+    """The distance after answers that are mu-GDP together.
 
-
-def largest_noise(sigma: float, questions: int, beta: float) -> float:
-    """A t such that an answer is further than t from its posterior mean with probability at most beta.
-
-    It is an upper bound on the mean of the worst beta part of max |Z|, over so many normal draws of scale sigma.
+    >>> round(gaussian_distance(0.01, 0.05) / 0.01, 3)
+    1.169
     """
-    spread = 2 * questions / (beta * math.sqrt(2 * math.pi))
-    base = math.sqrt(2 * math.log(spread)) if spread > 1 else 0.0
-    points = (base * (0.7 + 0.01 * i) + 1e-9 for i in range(41))
-    return sigma * min(s + 2 * questions * _mean_excess(s) / beta for s in points) * (1 + 1e-12)
+    if not mu < 100:
+        return 1.0
+    # For small mu the best epsilon / mu depends on beta alone: where the normal tail is beta/2, or beta/4 for pairs.
+    share = 4 if transfer is pair_distance_at else 2
+    epsilon = mu * max(0.0, -_NORMAL.inv_cdf(beta / share) - mu / 2)
+    return transfer(epsilon, gaussian_delta(epsilon, mu), beta)
 
 
-def gaussian_width(n: int, questions: int, beta: float) -> float:
+def largest_noise(questions: int, beta: float) -> float:
+    """A t, in deviations, that posterior means of so many normal noises all stay below, but for probability beta.
+
+    It is an upper bound on the mean of the worst beta part of the largest |Z|.
+    """
+    s = max(0.0, -_NORMAL.inv_cdf(max(min(beta / (2 * questions), 0.5), 1e-300)))
+    tail = math.erfc(s / math.sqrt(2)) / 2
+    excess = max(0.0, _NORMAL.pdf(s) - s * tail) + _SMALL * _NORMAL.pdf(s)
+    return (s + 2 * questions * excess / beta) * (1 + 1e-12)
+
+
+@lru_cache(maxsize=4096)
+def gaussian_width(n: int, questions: int, beta: float, transfer: Transfer = distance_at) -> float:
     """The half-width of rounded normal answers to so many questions; noise and split of beta chosen for the least."""
-    # With c the distance per mu, noise t sigma + c sqrt(k) / (n sigma) is least at sigma = sqrt(c sqrt(k) / (t n)).
     best = 1.0
-    for share in (0.005, 0.01, 0.02, 0.04, 0.08, 0.15):
-        noise = largest_noise(1.0, questions, share * beta)
+    for share in (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15):
+        noise = largest_noise(questions, share * beta)
         mu = 0.02
-        for _ in range(6):
-            rate = gaussian_distance(mu, (1 - share) * beta) / mu
+        # With c the distance per mu, noise sigma + c sqrt(k) / (n sigma) is least at sigma = sqrt(c sqrt(k) / (noise n)).
+        for _ in range(4):
+            rate = gaussian_distance(mu, (1 - share) * beta, transfer) / mu
             sigma = math.sqrt(rate * math.sqrt(questions) / (noise * n))
             mu = math.sqrt(questions) / (n * sigma)
-        best = min(best, noise * sigma + 0.5 / n + gaussian_distance(mu, (1 - share) * beta))
+        best = min(best, noise * sigma + 0.5 / n + gaussian_distance(mu, (1 - share) * beta, transfer))
     return best
 
 
-def _mean_excess(s: float) -> float:
-    """E (Z - s)_+ of a standard normal, rounded up."""
-    tail = math.erfc(s / math.sqrt(2)) / 2
-    return max(0.0, _NORMAL.pdf(s) - s * tail) + _SMALL * _NORMAL.pdf(s)
+def _check(epsilon: float, delta: float, beta: float) -> None:
+    if not 0 < beta < 1 or not epsilon >= 0 or not 0 <= delta <= 1:
+        raise InvalidTask(f"needs epsilon >= 0, delta in [0, 1], beta in (0, 1); got {epsilon!r}, {delta!r}, {beta!r}.")

@@ -1,0 +1,119 @@
+"""How far bounded noise carries: the radius that suits a number of questions, and the half-width it certifies.
+
+Noise never above a radius R and a distance D between posterior and population give answers within R + D, all at once
+(docs/proofs/bounded_noise.md, transfer.md). Both terms are about equal at the best radius, which a normal approximation
+finds; what is certified is then computed from the whole weights that would be drawn, once.
+Law: the approximation only chooses the noise; the half-width comes from the pessimistic loss curve.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+from steelyard.holdout.transfer import Transfer, curve_distance, distance_at, gaussian_distance
+from steelyard.mechanisms.bounded import BoundedNoise
+
+_POWERS = (2, 3)
+_FEW = 50
+_MOST = 1 << 22
+_MOST_PLANNED = 10**6
+_PLANNED_RADIUS = 60_000
+
+
+@dataclass(frozen=True)
+class Design:
+    """Bounded noise for so many questions, and the half-width its answers have with probability 1 - beta."""
+
+    noise: BoundedNoise
+    half_width: float
+
+
+@lru_cache(maxsize=1024)
+def design(n: int, questions: int, beta: float, transfer: Transfer = distance_at) -> Design | None:
+    """The best bounded noise for 0/1 losses on n rows; None when even that certifies nothing.
+
+    *Cost:* milliseconds up to a hundred thousand questions; remembered.
+    """
+    found = [
+        Design(noise, half_width(noise, beta, transfer))
+        for power in (_POWERS if questions <= _FEW else _POWERS[:1])
+        if (noise := _noise(n, questions, beta, power, transfer)) is not None
+    ]
+    return min(found, key=lambda one: one.half_width, default=None)
+
+
+def half_width(noise: BoundedNoise, beta: float, transfer: Transfer = distance_at) -> float:
+    """What every answer is within of the population, all at once, with probability 1 - beta."""
+    return min(1.0, float(noise.half_width) * (1 + 1e-15) + curve_distance(noise.curve, beta, transfer))
+
+
+def bounded_width(n: int, questions: int, beta: float, transfer: Transfer = distance_at) -> float:
+    """The half-width of the best bounded noise; 1 when it certifies nothing."""
+    found = design(n, questions, beta, transfer)
+    return 1.0 if found is None else found.half_width
+
+
+def _noise(n: int, questions: int, beta: float, power: int, transfer: Transfer) -> BoundedNoise | None:
+    """R + c mu(R) is least where both are equal; mu(R) = sqrt(k) pi p / (2 sqrt(p - 1) n R), from Fisher information."""
+    fisher = math.sqrt(questions) * math.pi / 2 * power / math.sqrt(power - 1) / n
+    rate = gaussian_distance(0.01, beta, transfer) / 0.01
+    radius = math.ceil(math.sqrt(rate * fisher) * n)
+    if not 2 <= radius < min(n, _MOST):
+        return None
+    return BoundedNoise(power, radius, n, questions)
+
+
+def planned_width(n: int, questions: int, beta: float) -> float:
+    """The half-width on at most as many rows as a plan has time for; more rows are left unused, which only widens it."""
+    if questions > _MOST_PLANNED:
+        return 1.0
+    return bounded_width(down(min(n, _rows_planned(questions, beta))), questions, beta)
+
+
+def planned_capacity(n: int, tolerance: float, beta: float) -> int:
+    """How many questions, in three significant digits, bounded noise answers within the tolerance; 0 when none.
+
+    The half-width grows like the fourth root of the questions, and like the square root where rows are left unused, so
+    a few looks are enough.
+    """
+    rate = gaussian_distance(0.01, beta) / 0.01 * math.pi
+    guess = min((tolerance / 2) ** 4 * (n / rate) ** 2, (tolerance / 2 * _PLANNED_RADIUS / rate) ** 2)
+    low, high = 0, _MOST_PLANNED + 1
+    while up(low + 1) < high:
+        questions = _inside(guess, low, high)
+        width = planned_width(n, questions, beta)
+        low, high = (questions, high) if width <= tolerance else (low, questions)
+        guess = questions * (tolerance / width) ** (4 if n <= _rows_planned(questions, beta) else 2)
+    return low
+
+
+def _rows_planned(questions: int, beta: float) -> int:
+    """The rows at which the best radius reaches the largest one a plan looks at."""
+    rate = gaussian_distance(0.01, beta) / 0.01 * math.pi
+    return max(1, int(_PLANNED_RADIUS**2 / (rate * math.sqrt(questions))))
+
+
+def _inside(guess: float, low: int, high: int) -> int:
+    """The guess in three digits if it lies between; just above the low end, or the middle, if it does not."""
+    if guess < up(low + 1):
+        return up(low + 1)
+    place = guess if guess < high else math.sqrt(max(low, 1) * high)
+    return min(max(down(int(place)), up(low + 1)), down(high - 1))
+
+
+def down(value: int) -> int:
+    """The largest whole number of three significant digits that is not above.
+
+    >>> down(123_456), up(123_456), up(999_001)
+    (123000, 124000, 1000000)
+    """
+    unit: int = 10 ** max(0, len(str(value)) - 3)
+    return value // unit * unit
+
+
+def up(value: int) -> int:
+    """The smallest whole number of three significant digits that is not below."""
+    unit: int = 10 ** max(0, len(str(value)) - 3)
+    return -(-value // unit) * unit

@@ -1,0 +1,239 @@
+"""Which holdout fits: how many questions n rows can answer within a tolerance, by every method, and the best of them.
+
+Nothing here reads data: a plan is arithmetic on n, the number of questions, the tolerance (tau) and the confidence
+(1 - beta). The best method is the one with the smallest certified half-width among those valid for what is known
+about the questions: any analyst at all, or one whose guesses are good.
+Law: a plan never promises more for fewer rows, more questions, a smaller tolerance or a higher confidence.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from steelyard.errors import InvalidTask
+from steelyard.holdout import bounds
+from steelyard.holdout.bounded import down, planned_capacity, planned_width, up
+from steelyard.holdout.transfer import gaussian_width
+from steelyard.privacy import exact
+
+if TYPE_CHECKING:
+    from steelyard.charts import Chart
+
+MOST = 10**9
+ADVERSARIAL, GUESSES, LEADERBOARD, ROUNDS = "any questions", "good guesses", "a leaderboard", "rounds of candidates"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one method certifies at these numbers; ``ours`` or ``published`` says whose argument it is."""
+
+    name: str
+    questions: int
+    half_width: float
+    valid_for: str
+    origin: str
+
+    @property
+    def best_at(self) -> str:
+        """The mode of a holdout that works like this; empty where it is here only for comparison."""
+        return _MODES.get(self.name, "")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The best method for a holdout, what it certifies, and what the others would; ``str()`` is the table.
+
+    ``possible`` says whether ``questions`` answers are certified within ``tolerance``; if not, ``half_width`` is the
+    tolerance that could be.
+    """
+
+    n: int
+    questions: int
+    tolerance: float
+    confidence: float
+    guess_error: float | None
+    rows: tuple[Row, ...]
+
+    @property
+    def best(self) -> Row:
+        """The method with the smallest certified half-width that is valid for these questions."""
+        return min(self._candidates, key=lambda row: row.half_width)
+
+    @property
+    def half_width(self) -> float:
+        """What every answer is certified within, all of them at once, by the best method."""
+        return self.best.half_width
+
+    @property
+    def possible(self) -> bool:
+        """Whether so many questions fit into the tolerance."""
+        return self.half_width <= self.tolerance
+
+    @property
+    def allowed(self) -> int:
+        """The largest number of questions any valid method certifies within the tolerance (at most a thousand million)."""
+        return max(row.questions for row in self._candidates)
+
+    @cached_property
+    def misses(self) -> int:
+        """How many wrong guesses certified checks can afford among these questions; -1 if not even a right one."""
+        return bounds.misses(self.n, self.questions, self.tolerance, _beta(self.confidence))
+
+    @property
+    def _candidates(self) -> list[Row]:
+        wanted = (ADVERSARIAL,) if self.guess_error is None else (ADVERSARIAL, GUESSES)
+        return [row for row in self.rows if row.valid_for in wanted]
+
+    def __str__(self) -> str:
+        best = self.best
+        ask = f"{self.questions:,} questions on {self.n:,} rows, {self.confidence:.12g} confident"
+        if self.possible:
+            head = f"{ask}: every answer within ±{best.half_width:.4f} by {best.name} (asked: ±{self.tolerance:g})."
+        else:
+            head = (
+                f"{ask}: ±{self.tolerance:g} cannot be certified. ±{best.half_width:.4f} can, by {best.name}; "
+                f"within ±{self.tolerance:g} at most {self.allowed:,} questions."
+            )
+        lines = [
+            f"  {row.name:<34} {_short(row.questions):>14}   {_width(row.half_width):>7}   {row.valid_for} ({row.origin})"
+            for row in self.rows
+        ]
+        title = f"  {'method':<34} {'questions':>14}   {'width':>7}   valid for"
+        return "\n".join([head, title, *lines])
+
+    def chart(self) -> Chart:
+        """Bars: how many questions each method allows within the tolerance, on a scale of powers of ten."""
+        from steelyard.charts import bars
+
+        shown = [row for row in self.rows if row.questions > 0]
+        return bars(
+            [f"{row.name} ({_short(row.questions)})" for row in shown],
+            [math.log10(row.questions) + 0.05 for row in shown],
+            title=f"Questions within ±{self.tolerance:g} on {self.n:,} rows",
+            subtitle=f"all answers at once, with confidence {self.confidence:.12g}",
+            caption="; ".join(f"{row.name}: {row.valid_for}" for row in shown if row.valid_for != ADVERSARIAL),
+            x_title="questions, as a power of ten",
+        )
+
+
+def plan(n: int, questions: int, tolerance: float, confidence: float = 0.95, guess_error: float | None = None) -> Plan:
+    """The best way to answer so many questions on a holdout of n rows, and what every way would allow.
+
+    ``tolerance`` is how far an answer may be from the population, ``confidence`` the chance that all answers are that
+    close. ``guess_error``: how far the guesses that come with the questions are from the holdout's scores, at most; left
+    out, certified checks are shown for exact guesses and not chosen.
+    *Privacy:* no row is read. *Cost:* about 50 milliseconds.
+
+    >>> print(plan(100_000, 200, 0.05).best.name)
+    bounded noise
+    >>> plan(10_000, 1_000_000, 0.05, guess_error=0.019).possible
+    True
+    """
+    _check(n, questions, tolerance, confidence, guess_error)
+    beta = _beta(confidence)
+    rows = [_row(name, width, n, questions, tolerance, beta, origin) for name, width, origin in _METHODS]
+    rows.append(_bounded(n, questions, tolerance, beta))
+    rows.append(_guesses(n, questions, tolerance, beta, guess_error or 0.0))
+    rows.append(_leaderboard(n, questions, tolerance, beta))
+    rows.append(_winners(n, questions, tolerance, beta))
+    return Plan(n, questions, tolerance, confidence, guess_error, tuple(rows))
+
+
+def _steady(width: bounds.Width) -> bounds.Width:
+    """The width at numbers of three digits on the safe side, so that a search's last digits cannot break the order."""
+
+    def at(n: int, questions: int, beta: float) -> float:
+        return min(1.0, width(down(n), up(questions), beta))
+
+    return at
+
+
+def _row(name: str, width: bounds.Width, n: int, questions: int, tolerance: float, beta: float, origin: str) -> Row:
+    allowed = bounds.capacity(width, n, tolerance, beta, most=MOST)
+    return Row(name, allowed, width(n, questions, beta), ADVERSARIAL, origin)
+
+
+def _bounded(n: int, questions: int, tolerance: float, beta: float) -> Row:
+    allowed, width = planned_capacity(down(n), tolerance, beta), planned_width(down(n), up(questions), beta)
+    return Row("bounded noise", allowed, width, ADVERSARIAL, "ours")
+
+
+def _guesses(n: int, questions: int, tolerance: float, beta: float, guess_error: float) -> Row:
+    def width(n: int, questions: int, beta: float) -> float:
+        nats = bounds.certified_nats(questions, 0, 0, beta, horizon=questions)
+        return min(1.0, guess_error + math.sqrt((nats + math.log(2)) / (2 * n)))
+
+    allowed = bounds.capacity(width, n, tolerance, beta, most=MOST)
+    return Row("certified checks", allowed, width(n, questions, beta), GUESSES, "ours")
+
+
+def _leaderboard(n: int, questions: int, tolerance: float, beta: float) -> Row:
+    """Ten records on a grid of 0.01 from an even start upwards; half a grid step is added."""
+
+    def width(n: int, questions: int, beta: float) -> float:
+        nats = bounds.ladder_nats(questions, min(10, questions), 50, beta)
+        return min(1.0, 0.005 + math.sqrt((nats + math.log(2)) / (2 * n)))
+
+    allowed = bounds.capacity(width, n, tolerance, beta, most=MOST)
+    return Row("ladder, ten records", allowed, width(n, questions, beta), LEADERBOARD, "published")
+
+
+def _winners(n: int, questions: int, tolerance: float, beta: float) -> Row:
+    """Rounds of a hundred candidates, of which only the winner is named; the last winner is certified."""
+
+    def width(n: int, questions: int, beta: float) -> float:
+        rounds = -(-questions // 100)
+        nats = bounds.log_inverse(beta) + rounds * math.log(min(questions, 100))
+        return min(1.0, math.sqrt((nats + math.log(2)) / (2 * n)))
+
+    allowed = bounds.capacity(width, n, tolerance, beta, most=MOST)
+    return Row("rounds of a hundred", allowed, width(n, questions, beta), ROUNDS, "published")
+
+
+def _beta(confidence: float) -> float:
+    """1 - confidence, rounded down to three digits so that searches see few different numbers."""
+    beta = Fraction(1) - exact(confidence, "confidence")
+    scale = 10 ** (2 - math.floor(math.log10(beta)))
+    return float(Fraction(math.floor(beta * scale), scale))
+
+
+def _check(n: int, questions: int, tolerance: float, confidence: float, guess_error: float | None) -> None:
+    for name, count in (("n", n), ("questions", questions)):
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 10**12:
+            raise InvalidTask(f"{name} must be a whole number between 1 and 10^12; got {count!r}.")
+    for name, share in (("tolerance", tolerance), ("confidence", confidence)):
+        if isinstance(share, bool) or not 0 < share < 1:
+            raise InvalidTask(f"{name} must lie between 0 and 1, both excluded; got {share!r}.")
+    if guess_error is not None and not 0 <= guess_error < 1:
+        raise InvalidTask(f"guess_error must be at least 0 and below 1; got {guess_error!r}.")
+    if 1 - confidence < 1e-12:
+        raise InvalidTask(f"confidence must leave at least 1e-12 for error; got {confidence!r}.")
+
+
+def _short(count: int) -> str:
+    return f"{MOST:,}+" if count >= MOST else f"{count:,}"
+
+
+def _width(half: float) -> str:
+    return f"±{half:.4f}" if half < 1 else "none"
+
+
+_METHODS: tuple[tuple[str, bounds.Width, str], ...] = (
+    ("rows of its own for each question", _steady(bounds.splitting), "published"),
+    ("rounded answers", _steady(bounds.rounding), "published"),
+    ("Bassily et al. 2016, normal", _steady(bounds.bassily), "published"),
+    ("Rogers et al. 2020, normal", _steady(bounds.rogers), "published"),
+    ("Jung et al. 2020, normal", _steady(bounds.jung), "published"),
+    ("normal noise", _steady(gaussian_width), "ours"),
+)
+_MODES = {
+    "bounded noise": "private",
+    "normal noise": "private",
+    "certified checks": "certified",
+    "ladder, ten records": "ladder",
+    "rounds of a hundred": "rounds",
+}
