@@ -1,0 +1,137 @@
+"""Plans: the known capacities, order in every argument, plain words, and refusals."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steelyard import holdout
+from steelyard.errors import InvalidTask
+from steelyard.holdout.planner import Plan, plan
+
+ROWS = st.integers(10, 3_000_000)
+QUESTIONS = st.integers(1, 20_000)
+TOLERANCES = st.floats(0.005, 0.5)
+CONFIDENCES = st.sampled_from([0.5, 0.9, 0.95, 0.97, 0.99, 0.999])
+
+
+def by_name(found: Plan) -> dict[str, int]:
+    return {row.name: row.questions for row in found.rows}
+
+
+def test_adversarial_questions_reach_the_promised_capacity() -> None:
+    assert by_name(plan(100_000, 270, 0.05))["bounded noise"] >= 270
+    assert plan(100_000, 270, 0.05).possible
+    assert by_name(plan(1_000_000, 28_000, 0.05))["bounded noise"] >= 28_000
+    assert plan(1_000_000, 28_000, 0.05).best.name == "bounded noise"
+
+
+def test_a_million_questions_fit_on_ten_thousand_rows_when_guesses_are_good() -> None:
+    found = plan(10_000, 1_000_000, 0.05, guess_error=0.019)
+    assert found.possible
+    assert found.best.name == "certified checks"
+    assert found.misses == 1
+    assert not plan(10_000, 1_000_000, 0.05).possible
+
+
+def no_worse(better: Plan, worse: Plan) -> bool:
+    rows = zip(better.rows, worse.rows, strict=True)
+    each = all(a.questions >= b.questions and a.half_width <= b.half_width for a, b in rows)
+    return each and better.half_width <= worse.half_width and better.allowed >= worse.allowed
+
+
+@settings(max_examples=8)
+@given(ROWS, QUESTIONS, TOLERANCES, CONFIDENCES, st.integers(1, 500_000))
+def test_more_rows_never_promise_less(n: int, k: int, tolerance: float, confidence: float, more: int) -> None:
+    assert no_worse(plan(n + more, k, tolerance, confidence), plan(n, k, tolerance, confidence))
+
+
+@settings(max_examples=8)
+@given(ROWS, QUESTIONS, TOLERANCES, CONFIDENCES, st.integers(1, 5_000))
+def test_more_questions_never_promise_more(n: int, k: int, tolerance: float, confidence: float, more: int) -> None:
+    assert no_worse(plan(n, k, tolerance, confidence), plan(n, k + more, tolerance, confidence))
+
+
+@settings(max_examples=8)
+@given(ROWS, QUESTIONS, TOLERANCES, CONFIDENCES, st.floats(0, 0.3))
+def test_a_larger_tolerance_never_allows_less(n: int, k: int, tolerance: float, confidence: float, more: float) -> None:
+    assert no_worse(plan(n, k, tolerance + more, confidence), plan(n, k, tolerance, confidence))
+
+
+@settings(max_examples=8)
+@given(ROWS, QUESTIONS, TOLERANCES, st.floats(0.5, 0.99), st.floats(0, 0.009))
+def test_more_confidence_never_promises_more(n: int, k: int, tolerance: float, confidence: float, more: float) -> None:
+    assert no_worse(plan(n, k, tolerance, confidence), plan(n, k, tolerance, confidence + more))
+
+
+@settings(max_examples=8)
+@given(ROWS, QUESTIONS, TOLERANCES, st.floats(0, 0.2), st.floats(0, 0.2))
+def test_better_guesses_never_promise_less(n: int, k: int, tolerance: float, error: float, more: float) -> None:
+    better, worse = (plan(n, k, tolerance, guess_error=e) for e in (error, error + more))
+    assert no_worse(better, worse)
+
+
+@settings(max_examples=8)
+@given(ROWS, QUESTIONS, TOLERANCES, CONFIDENCES)
+def test_what_is_possible_is_what_is_allowed(n: int, k: int, tolerance: float, confidence: float) -> None:
+    found = plan(n, k, tolerance, confidence)
+    rounded_up = found.allowed >= k
+    # Questions are counted in three digits on the safe side, so only the borderline may differ.
+    assert found.possible == rounded_up or k / found.allowed == pytest.approx(1, abs=0.02)
+
+
+def test_a_plan_that_cannot_be_says_what_could() -> None:
+    found = plan(10_000, 500, 0.02)
+    text = str(found)
+    assert not found.possible
+    assert "±0.02 cannot be certified" in text
+    assert f"±{found.half_width:.4f} can" in text
+    assert plan(10_000, 500, found.half_width * (1 + 1e-9)).possible
+    assert all(row.name in text for row in found.rows)
+
+
+def test_a_plan_draws_itself() -> None:
+    drawn = plan(100_000, 100, 0.05).chart()
+    assert "bounded noise" in drawn.svg()
+
+
+def test_the_name_of_the_package_leads_to_the_function() -> None:
+    assert holdout.plan(1000, 3, 0.2).best.half_width <= 0.2
+    assert holdout.Plan is Plan
+
+
+def test_a_plan_takes_a_tenth_of_a_second() -> None:
+    plan(1_000, 3, 0.1)
+    started = time.process_time()
+    plan(123_000, 321, 0.0456, 0.93)
+    assert time.process_time() - started < 0.3  # a busy machine counts more than a quiet one; there it is 0.05
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"n": 0},
+        {"n": True},
+        {"n": 1.5},
+        {"questions": 0},
+        {"questions": -3},
+        {"tolerance": 0.0},
+        {"tolerance": 1.0},
+        {"tolerance": math.nan},
+        {"confidence": 0.0},
+        {"confidence": 1.0},
+        {"confidence": math.nan},
+        {"confidence": 1 - 1e-15},
+        {"guess_error": -0.1},
+        {"guess_error": math.nan},
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    given_numbers: dict[str, Any] = {"n": 1000, "questions": 3, "tolerance": 0.1, "confidence": 0.95}
+    with pytest.raises(InvalidTask, match=next(iter(wrong))):
+        plan(**{**given_numbers, **wrong})
