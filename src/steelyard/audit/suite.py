@@ -35,6 +35,8 @@ from steelyard.mechanisms import (
     LaplacePath,
     Staircase,
 )
+from steelyard.models.columns import Categorical, Column, Numeric
+from steelyard.models.linear import FitLinear
 from steelyard.privacy import ATTO, Loss, Neighbours, Terms, Unit, rows, users
 
 SAMPLES = 400_000
@@ -126,6 +128,8 @@ def tasks() -> dict[str, Item]:
     placed = {**amounts, "land": texts(*keys)}
     cents = {"who": texts("a", "b"), "amount": decimals()}
     grouped: dict[str, Any] = {"by": "land", "keys": keys}
+    features: list[Column] = [Numeric("amount", -9, 10), Categorical("land", ["FR", "DE"])]
+    table = {"amount": floats(10.0, -9.0, 0.5), "land": texts(*keys), "label": floats(-2.0, 3.0, 0.5)}
     return {
         "sum": Item(Sum("amount", epsilon="1", cap=10), pure(who), amounts),
         "sum-uneven": Item(Sum("amount", epsilon="0.5", cap=10, lower=-300), pure(who), amounts),
@@ -166,6 +170,19 @@ def tasks() -> dict[str, Item]:
         ),
         "value-histogram-keys": Item(
             ValueHistogram("amount", epsilon="1", edges=[-1, 0, 10], cap=3, **grouped), gaussian(who), placed
+        ),
+        "fit-linear": Item(FitLinear(features, "label", -2, 3, epsilon="1"), gaussian(each), table),
+        "fit-linear-pure": Item(FitLinear(features, "label", -2, 3, epsilon="1"), pure(each), table),
+        "fit-linear-replace": Item(
+            FitLinear(["amount", "label"], "more", -1, 1, mu="0.5", x_bound=5, intercept=False),
+            gaussian(swapped),
+            {**table, "more": floats(1.0, -1.0)},
+        ),
+        "fit-linear-scale": Item(
+            FitLinear(["amount"], "label", 0, "1e-9", epsilon="2", x_bound="0.1", norm="scale"), pure(swapped), table
+        ),
+        "fit-linear-users": Item(
+            FitLinear(features, "label", -2, 3, epsilon="1"), gaussian(who), {**table, "who": texts()}
         ),
         "count": Item(Count(epsilon="1", cap=5), pure(who), whole),
         "count-rows": Item(Count(epsilon="1"), pure(each), amounts),
