@@ -12,23 +12,38 @@ from steelyard.audit.suite import gaussian
 from steelyard.errors import InvalidTask
 from steelyard.models import user_linear, user_sums
 from steelyard.models.rows import Rows
-from steelyard.models.user_linear import UserStatistics, solved, statistics
+from steelyard.models.user_linear import Centred, UserSquares, UserStatistics, solved, statistics
 from steelyard.models.user_sums import SENSITIVITY
 from steelyard.noise import TestNoise
 from steelyard.privacy import users
 from unit.models.user_replay import furthest, joined, made_up, newcomers, reordered, rows_of, trace
 
 METHOD = UserStatistics(500_000)
+METHODS: dict[str, Any] = {"statistics": METHOD, "descents": UserSquares(2_000_000), "declared": UserSquares(2_000_000, 900)}
 
 
-def test_one_user_moves_the_statistics_by_at_most_their_sensitivity() -> None:
-    worst = furthest(METHOD, made_up(), newcomers())
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_one_user_moves_no_release_by_more_than_its_sensitivity(method: Any) -> None:
+    worst = furthest(method, made_up(), newcomers())
     assert 0.9 < worst <= 1
 
 
 def test_a_table_of_nobody_is_a_neighbour_too() -> None:
     nobody = Rows(np.empty((0, 3)), np.empty(0), np.empty(0, dtype=np.int64))
     assert furthest(METHOD, nobody, newcomers()) <= 1
+
+
+def first_users_gradient_for_all(self: Centred, theta: Any) -> Any:
+    found = HONEST(self, theta)
+    return found + found[:1] / 50
+
+
+HONEST = Centred.gradients
+
+
+def test_gradients_that_borrow_from_another_user_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Centred, "gradients", first_users_gradient_for_all)
+    assert furthest(METHODS["descents"], made_up(300), newcomers()) > 1
 
 
 def unclipped(vectors: Any, clip: float, weights: Any = None) -> Any:
@@ -79,6 +94,15 @@ def test_each_users_statistics_are_sums_of_products() -> None:
     assert weights[2] == 1 / np.sqrt(mine.sum())
 
 
+def test_gradients_are_those_of_half_the_squared_error() -> None:
+    rows, theta = made_up(9), np.array([0.5, -1.0, 0.3])
+    x, y = rows.x / 2.0**18, rows.y / 2.0**18
+    assert rows.users is not None
+    slopes = (x @ theta - y)[:, None] * x
+    wanted = np.stack([slopes[rows.users == user].sum(axis=0) for user in np.unique(rows.users)])
+    assert np.abs(Centred.of(rows).gradients(theta) - wanted).max() < 1e-3
+
+
 def test_without_noise_to_speak_of_the_solution_is_least_squares() -> None:
     source = np.random.default_rng(4)
     x = source.normal(size=(500, 3))
@@ -99,5 +123,6 @@ def test_many_alike_users_give_their_model() -> None:
     x = source.normal(size=(30_000, 3)) / 3
     y = x @ [0.5, -0.25, 0.0] + 0.1 * source.normal(size=30_000)
     rows = rows_of(x, y, owners)
-    found = UserStatistics(500_000).fit(rows, TestNoise(1)).coefficients
-    assert np.abs(found - [0.5, -0.25, 0.0]).max() < 0.12
+    for method in (UserStatistics(500_000), UserSquares(500_000), UserSquares(500_000, 30_000)):
+        found = method.fit(rows, TestNoise(1)).coefficients
+        assert np.abs(found - [0.5, -0.25, 0.0]).max() < 0.12

@@ -14,7 +14,7 @@ import pytest
 from steelyard.accounting.prices import price
 from steelyard.audit.suite import gaussian
 from steelyard.errors import InvalidTask
-from steelyard.models import user_logistic, user_sums
+from steelyard.models import user_descents, user_sums
 from steelyard.models.columns import Features, Numeric
 from steelyard.models.rows import Rows
 from steelyard.models.user_logistic import Signed, UserDescent
@@ -57,8 +57,8 @@ def clip_by_row_count(vectors: Any, clip: float, weights: Any = None) -> Any:
 
 
 TWINS = {
-    "weights from the table's n": (user_logistic, "root_weights", weights_from_the_table),
-    "weights from another user's rows": (user_logistic, "root_weights", weights_of_another_user),
+    "weights from the table's n": (user_descents, "root_weights", weights_from_the_table),
+    "weights from another user's rows": (user_descents, "root_weights", weights_of_another_user),
     "clip after summing": (UserSum, "release", clip_after_summing),
     "clip by row count only": (user_sums, "whole", clip_by_row_count),
 }
