@@ -33,7 +33,7 @@ class Certified:
     the scores that are to be answered within the tolerance; others get a wider interval, which is just as valid.
     """
 
-    kinds = KINDS
+    kinds: tuple[str, ...] = KINDS
 
     def __init__(
         self,
@@ -140,7 +140,11 @@ def read_steps(steps: int | None, frame: Frame) -> int:
     """The grid: 1/g as a whole number, fixed before any score is seen."""
     if steps is None:
         return max(1, min(frame.rows, math.ceil(10 / frame.tolerance)))
-    return min(read_whole(steps, "steps"), frame.whole)
+    if Fraction(1, 2 * read_whole(steps, "steps")) >= frame.tolerance:
+        raise InvalidTask(
+            f"a grid of {steps} steps rounds by more than the tolerance: use {math.ceil(10 / frame.tolerance)} or so."
+        )
+    return min(steps, frame.whole)
 
 
 def read_whole(value: int, name: str) -> int:

@@ -116,10 +116,9 @@ class Counter:
 
     def _follow(self) -> None:
         """Learn what others did; if they did anything, the block is no longer the newest."""
-        if self._record.current():
-            return
-        self._record.refresh()
-        self._settle()
+        if not self._record.current():
+            self._record.refresh()
+            self._settle()
         if self._read < len(self._record.entries):
             self._yield_block()
         while self._read < len(self._record.entries):

@@ -26,7 +26,7 @@ class Ladder:
     """The best so far. ``start``: the score shown before any record (default: the worst one); ``steps``, ``between`` and
     ``questions`` (submissions) as for certified checks."""
 
-    kinds = KINDS
+    kinds: tuple[str, ...] = KINDS
 
     def __init__(
         self,

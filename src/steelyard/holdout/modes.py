@@ -56,8 +56,8 @@ class Frame:
 
     def answer(self, value: Fraction | float, low: Fraction | float, high: Fraction | float, kind: str) -> Answer:
         """An answer in the metric's own unit; the interval is cut at the ends of the range."""
-        upper = float(self.upper)
-        return Answer(float(value) * upper, max(0.0, float(low)) * upper, min(1.0, float(high)) * upper, kind)
+        ends = (Fraction(value), max(Fraction(0), Fraction(low)), min(Fraction(1), Fraction(high)))
+        return Answer(*(float(end * self.upper) for end in ends), kind)
 
 
 @dataclass(frozen=True)

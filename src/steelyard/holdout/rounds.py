@@ -27,7 +27,7 @@ ROUND, FINISH = "round", "finish"
 class Rounds:
     """Winners of batches. ``between``: the scores whose final answer is to be within the tolerance."""
 
-    kinds = (ROUND, FINISH)
+    kinds: tuple[str, ...] = (ROUND, FINISH)
 
     def __init__(self, frame: Frame, between: tuple[Number, Number] = (0, 1)) -> None:
         self._frame = frame
