@@ -1,0 +1,59 @@
+"""Bounded noise as a holdout: what it certifies, and that its answers really stay there."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from steelyard.holdout.bounded import bounded_width, design, down, half_width, planned_capacity, up
+from steelyard.holdout.transfer import distance_at, pair_distance_at
+from steelyard.noise import ExactNoise
+
+
+@pytest.mark.parametrize(("n", "questions"), [(100_000, 272), (1_000_000, 28_500)])
+def test_the_promised_questions_fit(n: int, questions: int) -> None:
+    assert bounded_width(n, questions, 0.05) <= 0.05
+    assert bounded_width(n, round(questions * 1.05), 0.05) > 0.05
+
+
+def test_the_chosen_radius_is_close_to_the_best() -> None:
+    found = design(30_000, 20, 0.05)
+    assert found is not None
+    for radius in (found.noise.radius * 8 // 10, found.noise.radius * 12 // 10):
+        other = type(found.noise)(found.noise.power, radius, 30_000, 20)
+        assert half_width(other, 0.05) >= found.half_width * 0.995
+
+
+def test_pairs_of_rows_certify_more_but_only_when_asked() -> None:
+    assert bounded_width(100_000, 272, 0.05, pair_distance_at) < bounded_width(100_000, 272, 0.05) * 0.8
+    assert bounded_width(100_000, 272, 0.05) == bounded_width(100_000, 272, 0.05, distance_at)
+
+
+def test_an_attacker_who_adds_up_noisy_answers_stays_within_the_certificate() -> None:
+    """Random questions, then the one that goes with every answer's sign: the boosting attack on coin flips."""
+    n, questions = 20_000, 60
+    found = design(n, questions, 0.05)
+    assert found is not None
+    generator, noise = np.random.default_rng(3), ExactNoise()
+    labels = generator.integers(0, 2, n)
+    votes = np.zeros(n)
+    for _ in range(questions - 1):
+        guess = generator.integers(0, 2, n)
+        answer = (int((guess == labels).sum()) + found.noise.draw(noise)) / n
+        assert abs(answer - 0.5) <= found.half_width
+        votes += np.where(guess == 1, 1, -1) * (1 if answer > 0.5 else -1)
+    final = (int(((votes > 0) == labels).sum()) + found.noise.draw(noise)) / n
+    assert abs(final - 0.5) <= found.half_width
+
+
+def test_numbers_of_three_digits_lie_on_the_safe_side() -> None:
+    for value in (1, 9, 99, 100, 999, 1000, 1001, 123_456, 999_999, 10**12 - 1):
+        assert down(value) <= value <= up(value)
+        assert up(value) - down(value) <= 0.01 * value
+
+
+def test_a_tolerance_nothing_reaches_allows_nothing() -> None:
+    assert planned_capacity(500, 0.01, 0.05) == 0
+    assert design(3, 1, 0.05) is None or math.isfinite(bounded_width(3, 1, 0.05))
