@@ -11,6 +11,8 @@
 "use strict";
 
 const FORMAT = "steelyard label randomizer 1";
+const PACKED = "steelyard label randomizer 2";
+const GROUPED = "steelyard grouped label randomizer 1";
 const WIDTH = 64n;
 
 /** The nearest integer, ties to even, as IEEE 754 rounds; exact for 0 <= x < 2^52. */
@@ -37,24 +39,87 @@ function alias(weights, columns) {
   return BigUint64Array.from(entries);
 }
 
+/** The bytes of a base64 text. */
+function bytes(text) {
+  return Uint8Array.from(globalThis.atob(text), (letter) => letter.charCodeAt(0));
+}
+
+/** Whole numbers from groups of seven bits, the least first; the eighth bit says that more follow. */
+function wholes(text) {
+  const values = [];
+  let [value, shift] = [0n, 0n];
+  for (const byte of bytes(text)) {
+    value |= BigInt(byte & 127) << shift;
+    shift += 7n;
+    if (byte < 128) {
+      values.push(value);
+      [value, shift] = [0n, 0n];
+    }
+  }
+  return values;
+}
+
+/** The columns of a packed document: where runs of labels start and their weights. */
+function columnsOf(packed) {
+  const [starts, picks] = [wholes(packed.starts).map(Number), wholes(packed.picks).map(Number)];
+  const [shared, ratios] = [wholes(packed.shared), wholes(packed.ratios)];
+  let place = 0;
+  return wholes(packed.runs).map((runs, j) => {
+    const column = { starts: [], weights: [] };
+    let start = 0;
+    for (const end = place + Number(runs); place < end; place += 1) {
+      start += starts[place];
+      column.starts.push(start);
+      column.weights.push(shared[j] * ratios[picks[place]]);
+    }
+    return column;
+  });
+}
+
+/** The float nearest to n/d, d > 0: 66 leading bits of the quotient, the last one set if anything follows. */
+function ratio(n, d) {
+  const size = n < 0n ? -n : n;
+  const shift = BigInt(Math.max(0, 66 + d.toString(2).length - size.toString(2).length));
+  const whole = (size << shift) / d;
+  const near = Number((size << shift) % d ? whole | 1n : whole) * 2 ** -Number(shift);
+  return n < 0n ? -near : near;
+}
+
+/** The outputs of a packed document: shift + number / (shared * unit), each as the nearest float. */
+function outputsOf(packed) {
+  const [top, bottom] = [...packed.shift.split("/"), "1"].map(BigInt);
+  const [unit, shared] = [BigInt(packed.unit), wholes(packed.shared)];
+  return wholes(packed.outputs).map((code, j) => {
+    const number = code & 1n ? -((code + 1n) >> 1n) : code >> 1n;
+    const under = shared[j] * unit;
+    return ratio(top * under + number * bottom, bottom * under);
+  });
+}
+
 class LabelRandomizer {
   constructor(data) {
-    if (data.format !== FORMAT) throw new Error(`not a saved label randomizer: its format is ${data.format}`);
+    const packed = data.format === PACKED;
+    if (!packed && data.format !== FORMAT) {
+      throw new Error(`not a saved label randomizer that draws from a table: its format is ${data.format}`);
+    }
     this.nodes = data.nodes;
     this.even = data.even;
     this.scale = data.scale;
     this.coin = data.coin;
     this.missing = data.missing === null ? data.nodes[0] : data.missing;
-    this.values = data.values;
+    this.values = packed ? outputsOf(data.mechanism.columns) : data.values;
     this.shift = WIDTH - BigInt(data.mechanism.bits);
-    this.table = data.mechanism.columns.map(([, starts, weights]) => ({ starts, weights: weights.map(BigInt) }));
+    this.table = packed
+      ? columnsOf(data.mechanism.columns)
+      : data.mechanism.columns.map(([, starts, weights]) => ({ starts, weights: weights.map(BigInt) }));
     this.columns = BigInt(Math.max(1, 32 - Math.clz32(this.values.length - 1)));
     this.entries = new Map();
   }
 
-  /** Read the text of a saved randomizer. */
+  /** Read the text of a saved randomizer; one with groups becomes a GroupedRandomizer. */
   static parse(text) {
-    return new LabelRandomizer(JSON.parse(text));
+    const data = JSON.parse(text);
+    return data.format === GROUPED ? new GroupedRandomizer(data) : new LabelRandomizer(data);
   }
 
   /** The node number a label is rounded to by a 32-bit coin; total: anything that is no number counts as missing. */
@@ -112,5 +177,29 @@ class LabelRandomizer {
   }
 }
 
-if (typeof module !== "undefined") module.exports = { LabelRandomizer };
-else globalThis.LabelRandomizer = LabelRandomizer;
+/** One randomizer for each public group of records; a group must owe nothing to the label. */
+class GroupedRandomizer {
+  constructor(data) {
+    this.parts = new Map(Object.entries(data.groups).map(([name, part]) => [name, new LabelRandomizer(part)]));
+  }
+
+  /** The randomizer of one group. */
+  group(name) {
+    const part = this.parts.get(String(name));
+    if (part === undefined) throw new Error(`there is no group ${name}`);
+    return part;
+  }
+
+  /** The noisy label that a label of a group, a coin and a word give. */
+  apply(label, coin, word, group) {
+    return this.group(group).apply(label, coin, word);
+  }
+
+  /** One noisy label from fresh entropy, by the group's own mechanism. Draw once for each label. */
+  randomize(label, group) {
+    return this.group(group).randomize(label);
+  }
+}
+
+if (typeof module !== "undefined") module.exports = { LabelRandomizer, GroupedRandomizer };
+else Object.assign(globalThis, { LabelRandomizer, GroupedRandomizer });

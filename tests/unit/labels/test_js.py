@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from steelyard.labels.groups import Grouped
+from steelyard.labels.packing import PACKED
 from steelyard.labels.randomizer import LabelRandomizer
 from steelyard.noise import TestNoise
 
@@ -26,14 +28,18 @@ const fs = require("fs");
 const job = JSON.parse(fs.readFileSync(0, "utf8"));
 const randomizer = LabelRandomizer.parse(fs.readFileSync(job.saved, "utf8"));
 const number = (text) => (text === "nan" ? NaN : text === "inf" ? Infinity : text === "-inf" ? -Infinity : Number(text));
-const out = job.labels.map((label, i) => randomizer.apply(number(label), job.coins[i], BigInt(job.words[i])));
-const fresh = Array.from({ length: 50 }, () => randomizer.randomize(1));
+const out = job.labels.map((label, i) =>
+  randomizer.apply(number(label), job.coins[i], BigInt(job.words[i]), job.groups[i]));
+const fresh = Array.from({ length: 50 }, () => randomizer.randomize(1, job.groups[0]));
 process.stdout.write(JSON.stringify({ out: out, fresh: fresh }));
 """
 
 
-def in_node(node: str, saved: Path, y: Any, coins: Any, words: Any, client: Path = CLIENT) -> dict[str, Any]:
+def in_node(
+    node: str, saved: Path, y: Any, coins: Any, words: Any, client: Path = CLIENT, groups: Any = ()
+) -> dict[str, Any]:
     job = {
+        "groups": list(groups),
         "saved": str(saved), "labels": [repr(float(v)) for v in y],
         "coins": coins.tolist(), "words": [str(w) for w in words.tolist()],
     }  # fmt: skip
@@ -64,6 +70,7 @@ CASES: dict[str, dict[str, Any]] = {
     "bins": {"upper": 1, "nodes": 33, "method": "rr_on_bins", "epsilon": 2},
     "piecewise": {"upper": 40, "method": "piecewise", "epsilon": 2},
     "hybrid": {"upper": "2.5", "nodes": 11, "method": "hybrid", "epsilon": 3, "missing": 1},
+    "packed": {"upper": 200, "prior": [90] + [1] * 200, "epsilon": 4},
     "thirds": {"upper": "1/3", "nodes": 7, "method": "debiased", "missing": "0.2"},
 }
 
@@ -83,6 +90,28 @@ def test_the_same_words_give_the_same_labels(case: str, node: str, tmp_path: Pat
     assert here.tolist() == there["out"]
     assert set(there["fresh"]) <= set(made.applied_.values.tolist())
     assert len(set(there["fresh"])) > 1
+
+
+def test_a_packed_file_is_what_the_case_of_that_name_reads(tmp_path: Path) -> None:
+    LabelRandomizer(lower=0, **CASES["packed"]).fit().save(tmp_path / "m.json")
+    assert json.loads((tmp_path / "m.json").read_text())["format"] == PACKED
+
+
+def test_records_of_groups_get_what_python_gives_them(node: str, tmp_path: Path) -> None:
+    prior = {"tools": [90, 5, 3, 2], "7": [1, 1, 4, 94]}
+    made = LabelRandomizer(4, 0, 3, prior=prior).fit(groups=prior)
+    made.save(tmp_path / "m.json")
+    assert isinstance(made._applied, Grouped)
+    noise, names = TestNoise("groups"), ["tools", "7"] * 200
+    y = np.random.default_rng(2).uniform(0, 3, 400)
+    words, coins = noise.bits(400), noise.bits(400).astype(np.uint32)
+    here = np.empty(400)
+    for number, name in enumerate(made._applied.names):
+        chosen, part = np.array(names) == name, made._applied.parts[number]
+        here[chosen] = part.values[part.pick(y[chosen], coins[chosen], words[chosen])]
+    assert in_node(node, tmp_path / "m.json", y, coins, words, groups=names)["out"] == here.tolist()
+    twin = names[1:] + names[:1]
+    assert in_node(node, tmp_path / "m.json", y, coins, words, groups=twin)["out"] != here.tolist()
 
 
 def test_a_client_that_rounds_ties_the_other_way_is_caught(node: str, tmp_path: Path) -> None:

@@ -1,0 +1,144 @@
+"""A saved randomizer in a third of the space, for files that travel to devices; unpacked it is the same document.
+
+The long lists of a document become base64 texts: whole numbers as little-endian groups of seven bits (the eighth says
+that more follow; signed ones are doubled, odd when negative). A column's weights are one number times a few shared ones,
+its output a whole number over that number and one shared unit, plus a shift; prices are a mantissa and a power of two.
+The outputs as floats are left out: they are the nearest ones. The law: unpacking gives back every claim, to the bit, and only what was unpacked is judged.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+PLAIN = "steelyard label randomizer 1"
+PACKED = "steelyard label randomizer 2"
+ROOM = 1 << 15  # bytes of JSON from which a document is packed
+
+
+def pack(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The packed form of a plain document."""
+    table, prior = document["mechanism"], document["prior"]
+    packed = {**document, "format": PACKED, "values": None}
+    packed["mechanism"] = {**table, "columns": _pack_columns(table["columns"])}
+    certificate = table["certificate"]
+    if certificate is not None:
+        same = certificate["prior"] == prior["weights"]
+        prices = {name: _pack_prices(certificate[name]) for name in ("u", "slope")}
+        packed["mechanism"]["certificate"] = {
+            **certificate, "prior": None if same else certificate["prior"], **prices
+        }  # fmt: skip
+    return packed
+
+
+def unpack(packed: Mapping[str, Any]) -> dict[str, Any]:
+    """The plain document of a packed one; what cannot be unpacked raises ValueError, KeyError, TypeError or IndexError."""
+    table = packed["mechanism"]
+    columns = _read_columns(table["columns"])
+    plain = {**packed, "format": PLAIN, "values": [float(Fraction(column[0])) for column in columns]}
+    plain["mechanism"] = {**table, "columns": columns}
+    certificate = table["certificate"]
+    if certificate is not None:
+        weights = packed["prior"]["weights"] if certificate["prior"] is None else certificate["prior"]
+        prices = {name: _read_prices(certificate[name]) for name in ("u", "slope")}
+        plain["mechanism"]["certificate"] = {**certificate, "prior": weights, **prices}
+    return plain
+
+
+def _pack_columns(columns: Sequence[Any]) -> dict[str, Any]:
+    """Columns of [output, starts, weights] as lists of all columns' parts."""
+    runs = [[int(w) for w in weights] for _, _, weights in columns]
+    shared = [math.gcd(*weights) for weights in runs]
+    ratios = list(dict.fromkeys(w // g for weights, g in zip(runs, shared, strict=True) for w in weights))
+    number = {ratio: n for n, ratio in enumerate(ratios)}
+    outputs = [Fraction(z) for z, _, _ in columns]
+    shift, unit, whole = min(
+        (_over(outputs, shared, z) for z in (Fraction(0), outputs[-1])), key=lambda found: found[1]
+    )
+    steps = [[b - a for a, b in zip([0, *starts], starts, strict=False)] for _, starts, _ in columns]
+    return {
+        "shift": str(shift),
+        "unit": str(unit),
+        "outputs": _wholes(_signed(x) for x in whole),
+        "shared": _wholes(shared),
+        "ratios": _wholes(ratios),
+        "runs": _wholes(len(weights) for weights in runs),
+        "starts": _wholes(step for part in steps for step in part),
+        "picks": _wholes(number[w // g] for weights, g in zip(runs, shared, strict=True) for w in weights),
+    }
+
+
+def _over(outputs: list[Fraction], shared: list[int], shift: Fraction) -> tuple[Fraction, int, list[int]]:
+    """The outputs as shift + whole / (shared unit), with the least unit that serves all of them."""
+    scaled = [(z - shift) * g for z, g in zip(outputs, shared, strict=True)]
+    unit = math.lcm(*(x.denominator for x in scaled))
+    return shift, unit, [int(x * unit) for x in scaled]
+
+
+def _read_columns(packed: Mapping[str, Any]) -> list[list[Any]]:
+    shift, unit = Fraction(packed["shift"]), int(packed["unit"])
+    parts = {name: _read_wholes(packed[name]) for name in ("outputs", "shared", "ratios", "runs", "starts", "picks")}
+    columns, place = [], 0
+    for output, shared, runs in zip(parts["outputs"], parts["shared"], parts["runs"], strict=True):
+        starts, start = [], 0
+        for step in parts["starts"][place : place + runs]:
+            start += step
+            starts.append(start)
+        weights = [str(shared * parts["ratios"][n]) for n in parts["picks"][place : place + runs]]
+        columns.append([str(shift + Fraction(_unsigned(output), shared * unit)), starts, weights])
+        place += runs
+    if place != len(parts["starts"]) or place != len(parts["picks"]):
+        raise ValueError("the columns do not use up their starts and weights")
+    return columns
+
+
+def _pack_prices(prices: Sequence[str]) -> dict[str, str]:
+    """Fractions as one shared odd fraction times whole mantissas times powers of two."""
+    values = [Fraction(x) for x in prices]
+    top, bottom = math.gcd(*(x.numerator for x in values)) or 1, math.lcm(*(x.denominator for x in values))
+    whole = [int(x / top * bottom) for x in values]
+    powers = [(x & -x).bit_length() - 1 if x else 0 for x in whole]
+    mantissas = (_signed(x >> power) for x, power in zip(whole, powers, strict=True))
+    return {"unit": str(Fraction(top, bottom)), "mantissas": _wholes(mantissas), "powers": _wholes(powers)}
+
+
+def _read_prices(packed: Mapping[str, str]) -> list[str]:
+    unit, powers = Fraction(packed["unit"]), _read_wholes(packed["powers"])
+    if max(powers, default=0) > 1 << 12:
+        raise ValueError("a price has a power of two beyond any price")
+    mantissas = _read_wholes(packed["mantissas"])
+    return [str(unit * (_unsigned(x) << power)) for x, power in zip(mantissas, powers, strict=True)]
+
+
+def _signed(value: int) -> int:
+    return 2 * value if value >= 0 else -2 * value - 1
+
+
+def _unsigned(value: int) -> int:
+    return value // 2 if value % 2 == 0 else -(value + 1) // 2
+
+
+def _wholes(values: Iterable[int]) -> str:
+    out = bytearray()
+    for value in values:
+        while value > 127:
+            out.append(value & 127 | 128)
+            value >>= 7
+        out.append(value)
+    return base64.b64encode(out).decode("ascii")
+
+
+def _read_wholes(text: str) -> list[int]:
+    values, value, shift = [], 0, 0
+    for byte in base64.b64decode(text, validate=True):
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            values.append(value)
+            value = shift = 0
+    if shift:
+        raise ValueError("a list of whole numbers ends in the middle of one")
+    return values
