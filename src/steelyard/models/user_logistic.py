@@ -51,11 +51,11 @@ class Signed:
 
     @classmethod
     def of(cls, rows: Rows) -> Signed:
-        """Sort and sign the rows; a label above zero is the positive class."""
+        """Sort and sign the rows; a label above zero is the positive class, a label of zero counts for nothing."""
         if rows.users is None:
             raise InvalidTask("a fit per user needs to know whose row each one is.")
         by = ByUser(rows.users)
-        signed = rows.x[by.order] * np.where(rows.y[by.order] > 0, 1.0, -1.0)[:, None]
+        signed = rows.x[by.order] * np.sign(rows.y[by.order])[:, None]
         return cls(by, signed.astype(np.int64), signed)
 
     def gradients(self, theta: Floats) -> Floats:

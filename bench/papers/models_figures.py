@@ -1,0 +1,122 @@
+"""The learning figures of "Bounding User Contributions" (ICML 2019): what a cap on rows per user trades, and its cost.
+
+Users take part with probability proportional to 1/j^(1 + alpha). Table 1: the measured log-loss of a private model over caps,
+its minimum, the bound of Theorem 1 over the same caps and the users each cuts; the bound explains the curve's shape but its own
+minimum lies elsewhere. Table 2: the bound's least bias plus noise as rows grow a thousandfold: it does not vanish, because
+the heaviest users bring a constant share of all rows. The papers leave the constants open; they are 1 here.
+
+    python bench/papers/models_figures.py [--out folder]
+
+With ``--out`` the figures are drawn too (SVG).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.charts import Line, lines
+from steelyard.models.theorem import theorem_terms
+
+Floats = NDArray[np.float64]
+CAPS = tuple(2.0**k for k in range(13))
+EPSILON, MU = 1.0, 0.2367
+
+
+def counts_of(alpha: float, rows: int, seed: int) -> Floats:
+    """Rows per user."""
+    shares = 1 / np.arange(1.0, 100_001) ** (1 + alpha)
+    found = np.random.default_rng([seed, int(10 * alpha)]).multinomial(rows, shares / shares.sum())
+    return found[found > 0].astype(float)
+
+
+def measured(alpha: float, rows: int, h: float, seed: int, draws: int) -> Floats:
+    """Mean log-loss over fresh rows of a private logistic model, cap by cap (objective perturbation, width 5)."""
+    source, width = np.random.default_rng([seed, int(10 * alpha), 1]), 5
+    counts = counts_of(alpha, rows, seed).astype(int)
+    users = np.repeat(np.arange(counts.size), counts)
+    own = (np.log1p(counts) / math.log1p(counts.max()))[:, None] ** 2 * source.normal(size=(counts.size, width))
+    theta = 4 * np.eye(width)[0] + 2 * h * own
+    x = source.normal(size=(2, rows, width))
+    x /= np.maximum(1, np.linalg.norm(x, axis=2))[:, :, None]
+    chance = 1 / (1 + np.exp(-np.einsum("tij,ij->ti", x, theta[users])))
+    y = np.where(source.random((2, rows)) < chance, 1.0, -1.0)
+    rank = np.arange(rows) - np.searchsorted(users, users)
+    losses = np.zeros(len(CAPS))
+    for place, cap in enumerate(CAPS):
+        keep = rank < cap
+        for _ in range(draws):
+            tilt = source.normal(0.0, cap / MU, (width,))
+            found = _minimised(x[0, keep], y[0, keep], cap / MU, np.asarray(tilt))
+            losses[place] += float(np.logaddexp(0, -y[1] * (x[1] @ found)).mean()) / draws
+    return losses
+
+
+def _minimised(x: Floats, y: Floats, ridge: float, tilt: Floats) -> Floats:
+    """Damped Newton steps on the summed log-loss plus ridge and tilt."""
+    theta = np.zeros(x.shape[1])
+    for _ in range(25):
+        p = 1 / (1 + np.exp(np.clip(y * (x @ theta), -40, 40)))
+        slope = -(x * (y * p)[:, None]).sum(axis=0) + ridge * theta + tilt
+        step = np.linalg.solve((x * (p * (1 - p))[:, None]).T @ x + ridge * np.eye(theta.size), slope)
+        theta = theta - step * min(1.0, 2 / max(float(np.linalg.norm(step)), 1e-9))
+    return theta
+
+
+def trades(rows: int, draws: int, out: Path | None) -> None:
+    print(f"Table 1: {rows} rows, epsilon {EPSILON:g}. Measured loss and bound, least over caps, and users cut there")
+    print("alpha  users   least loss  at cap  users cut   loss at the bound's cap  bound  at cap  users cut")
+    for alpha in (0.2, 0.5, 1.0):
+        losses = measured(alpha, rows, 1.0, 1, draws)
+        counts = counts_of(alpha, rows, 1)
+        terms = theorem_terms(counts, EPSILON, 5, caps=CAPS)
+        best, bound = int(losses.argmin()), int(np.argmin(terms.total))
+        print(f"{alpha:<5g}  {counts.size:<6} {losses[best]:<10.4f}  {CAPS[best]:<6g}  {terms.capped_users[best]:<10g}  "
+              f"{losses[bound]:<23.4f}  {terms.total[bound]:<5.3g}  {CAPS[bound]:<6g}  {terms.capped_users[bound]:g}"
+              )  # fmt: skip
+        if out is not None:
+            terms.chart(f"Users with p ~ 1/j^{1 + alpha:g}, {rows} rows, epsilon 1").save(out / f"terms_{alpha:g}.svg")
+            words = {"x_title": "cap, rows per user", "y_title": "log-loss", "subtitle": f"alpha {alpha:g}, epsilon 1"}
+            curve = [Line("private model", CAPS, losses.tolist())]
+            title = "Loss of a private model over caps"
+            chart = lines(curve, title=title, log_x=True, log_y=False, **words)
+            chart.save(out / f"loss_{alpha:g}.svg")
+
+
+def cost(out: Path | None) -> None:
+    print("\nTable 2: the bound's least bias + noise over caps, as rows grow (epsilon 1), and users cut there")
+    sizes = (10_000, 100_000, 1_000_000, 10_000_000)
+    print("alpha  " + "  ".join(f"n = {rows:<12}" for rows in sizes))
+    curves: list[Line] = []
+    for alpha in (0.2, 0.5, 1.0):
+        found = []
+        for rows in sizes:
+            counts = counts_of(alpha, rows, 2)
+            terms = theorem_terms(counts, EPSILON, 1)
+            both = np.array(terms.bias) + np.array(terms.privacy)
+            found.append((float(both.min()), int(terms.capped_users[int(both.argmin())])))
+        print(f"{alpha:<5g}  " + "  ".join(f"{value:.3f} ({cut} cut)".ljust(16) for value, cut in found))
+        curves.append(Line(f"alpha {alpha:g}", sizes, [value for value, _ in found]))
+    if out is not None:
+        title, about = "The cost that more rows do not remove", "Least bias plus noise over caps, epsilon 1"
+        lines(curves, title=title, subtitle=about, x_title="rows", y_title="bound", log_x=True).save(out / "cost.svg")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--rows", type=int, default=30_000)
+    parser.add_argument("--draws", type=int, default=5, help="noise draws per cap")
+    parser.add_argument("--out", type=Path, help="draw the figures into this folder")
+    options = parser.parse_args()
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+    trades(options.rows, options.draws, options.out)
+    cost(options.out)
+
+
+if __name__ == "__main__":
+    main()
