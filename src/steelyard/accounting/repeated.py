@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Complexes = NDArray[np.complex128]
 
 _ROUND = 2.0**-53
 _HEAD, _FALL, _FOOT = 12.0, 2.0, 8.0
@@ -71,12 +72,22 @@ def _power(law: Floats, size: int, times: int) -> tuple[Floats, float]:
     A transform of length 2^m is off by at most 16 m 2^-53 times its length in the Euclidean norm (Higham 2002, Theorem 24.2).
     """
     transform = np.fft.rfft(law, size)
-    answer = np.fft.irfft(transform**times, size)
+    answer = np.fft.irfft(_raised(transform, times), size)
     growth = float(law.sum()) ** times
     relative, root = 16 * math.log2(size) * _ROUND, math.sqrt(size)
     norm = float(np.linalg.norm(law))
     error = root * (relative * (1.1 * times * norm + 1.1) + 32 * _ROUND * times)
     return np.maximum(answer, 0.0), error * growth
+
+
+def _raised(values: Complexes, times: int) -> Complexes:
+    """Powers by repeated squaring: each product errs by less than 3 units, so all by less than 8 units a time."""
+    answer = values.copy()
+    for digit in bin(times)[3:]:
+        answer *= answer
+        if digit == "1":
+            answer *= values
+    return answer
 
 
 def _beyond(losses: Floats, law: Floats, times: int, total: float) -> float:

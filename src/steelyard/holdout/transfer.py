@@ -53,7 +53,8 @@ def curve_distance(curve: Curve, beta: float, transfer: Transfer = distance_at) 
     kept = curve.masses[start:]
     mass, tilted = np.cumsum(kept[::-1])[::-1], np.cumsum((kept * np.exp(-epsilon))[::-1])[::-1]
     delta = curve.infinite + mass - np.exp(epsilon) * tilted
-    found = int(np.argmin(_objective(epsilon, delta, beta, transfer)))
+    part = slice(0, 1 + len(delta) // 2)  # the best epsilon is a few deviations, well inside the window
+    found = int(np.argmin(_objective(epsilon[part], delta[part], beta, transfer)))
     chosen = float(epsilon[found])
     return transfer(chosen, curve.delta(chosen), beta)
 
