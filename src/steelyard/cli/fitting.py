@@ -1,0 +1,200 @@
+"""``steelyard fit`` and ``steelyard predict``: a private model of a table, and what it says about another."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from steelyard.cli.answer import Answer, columns, waiting
+from steelyard.errors import InvalidTask, TableError
+
+
+def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
+    """Register the commands of this file."""
+    fit = commands.add_parser("fit", parents=[shared], help="a private linear or logistic model of one column")
+    fit.add_argument("data", help="a Parquet or CSV file, a glob of them, or a database URL")
+    fit.add_argument("--label", required=True, help="the column to be predicted")
+    fit.add_argument(
+        "--features",
+        required=True,
+        nargs="+",
+        metavar="FEATURE",
+        help="age:0:100 (a number and its public bounds), land=FR,DE (public values), or a bare name (with --x-bound)",
+    )
+    fit.add_argument("--model", choices=["linear", "logistic"], default="linear", help="what to fit (default linear)")
+    fit.add_argument("--lower", help="linear: the public lower bound of the label")
+    fit.add_argument("--upper", help="linear: the public upper bound of the label")
+    fit.add_argument("--positive", help="logistic: the label's value whose probability is predicted")
+    fit.add_argument("--x-bound", help="the public largest length of a row of features; needed for bare names")
+    fit.add_argument("--epsilon", required=True, help="how much this model may spend")
+    fit.add_argument(
+        "--delta", default="1e-6", help="without a ledger: the delta of the guarantee (0: pure; default 1e-6)"
+    )
+    fit.add_argument("--user", help="without a ledger: hide all rows of one value of this column (default: one row)")
+    fit.add_argument("--ledger", help="the ledger that holds the account (without one nothing adds fits up)")
+    fit.add_argument("--account", help="the account that pays")
+    fit.add_argument("--key", help="a name for this request, so that a retry is free")
+    fit.add_argument("--chart", metavar="FILE", help="draw the coefficients: .svg, .png or .html")
+    fit.add_argument("--out", required=True, help="save the model here, as JSON")
+    fit.set_defaults(run=_fit)
+    tell = commands.add_parser(
+        "predict", parents=[shared], help="what a saved model says about a table; spends nothing"
+    )
+    tell.add_argument("model", help="a model saved by steelyard fit")
+    tell.add_argument("data", help="a Parquet file with the model's columns")
+    tell.add_argument("--out", required=True, help="write the predictions here, as Parquet, in the order of the rows")
+    tell.set_defaults(run=_predict)
+
+
+def _fit(args: argparse.Namespace) -> Answer:
+    from steelyard.session import Session
+    from steelyard.tables import read
+
+    _check_folder(args.out)
+    if args.chart:
+        from steelyard.charts import check_target
+
+        check_target(args.chart)
+    task = _task(args)
+    account, note = _account(args)
+    with waiting("opening the table"):
+        session = Session(read(args.data), account)
+    if args.plan:
+        return _plan(session, task)
+    with waiting("charging, reading and noising"):
+        release = session.release(task, key=args.key)
+    release.value.save(args.out)
+    if args.chart:
+        _draw(release, args.label).save(args.chart)
+    receipt = release.receipt
+    lines = [
+        _coefficients(release.value),
+        *_accuracy(release),
+        str(release.guarantee),
+        note or f"receipt: entry {receipt.sequence} of account {receipt.account}, head {receipt.head[:16]}…",
+        f"saved to {args.out}; predict with: steelyard predict {args.out} DATA --out FILE",
+    ]
+    return Answer("\n".join(lines), json.loads(release.to_json()))
+
+
+def _task(args: argparse.Namespace) -> Any:
+    features = [_feature(text) for text in args.features]
+    common = {"epsilon": args.epsilon, "x_bound": args.x_bound}
+    if args.model == "logistic":
+        from steelyard.models import FitLogistic
+
+        return FitLogistic(features, args.label, positive=args.positive, **common)
+    from steelyard.models import FitLinear
+
+    if args.lower is None or args.upper is None:
+        raise InvalidTask("a linear model needs --lower and --upper, the public bounds of its label.")
+    return FitLinear(features, args.label, args.lower, args.upper, **common)
+
+
+def _feature(text: str) -> Any:
+    """A feature as typed: ``name:lower:upper``, ``name=value,value`` or ``name``."""
+    from steelyard.models import Categorical, Numeric, Plain
+
+    name, equals, values = text.partition("=")
+    if equals:
+        return Categorical(name, values.split(","))
+    if text.count(":") >= 2:
+        name, lower, upper = text.rsplit(":", 2)
+        return Numeric(name, lower, upper)
+    return Plain(text)
+
+
+def _account(args: argparse.Namespace) -> tuple[Any, str]:
+    from steelyard.ledger import Ledger, open_account
+    from steelyard.privacy import rows, users
+
+    if (args.ledger is None) != (args.account is None):
+        raise InvalidTask("give both --ledger and --account, or neither.")
+    if args.ledger is not None:
+        if args.user is not None:
+            raise InvalidTask("the account already says who is hidden; leave --user out.")
+        return Ledger(args.ledger).account(args.account), ""
+    delta = {} if args.delta == "0" else {"delta": args.delta}
+    unit = rows() if args.user is None else users(args.user)
+    account = open_account(":memory:", "fit", unit=unit, epsilon=args.epsilon, **delta)
+    return account, "charged to an account of this command alone: nothing adds up several fits; --ledger would"
+
+
+def _plan(session: Any, task: Any) -> Answer:
+    cost, left = session.quote(task), session.account.remaining
+    enough = cost <= left
+    lines = [
+        ("would spend", str(cost)),
+        ("left now", str(left)),
+        ("enough", "yes" if enough else "no: it would be refused"),
+        ("hides", str(session.account.terms.unit)),
+        ("features", str(task.features.width)),
+    ]
+    return Answer(columns(lines), {"cost": cost.to_json(), "enough": enough, "features": task.features.names()})
+
+
+def _coefficients(model: Any) -> str:
+    return columns([(name, f"{value:,.6g}") for name, value in model.coefficients.items()])
+
+
+def _accuracy(release: Any) -> list[str]:
+    excess = release.point.get("expected_excess")
+    return [] if excess is None else [f"the noise adds about {excess:.3g} to the mean squared error"]
+
+
+def _draw(release: Any, label: str) -> Any:
+    from steelyard.charts import bars
+
+    names, values = zip(*release.value.coefficients.items(), strict=True)
+    return bars(
+        list(names), list(values), [0.0] * len(names), title=f"Coefficients for {label}", caption=str(release.guarantee)
+    )  # fmt: skip
+
+
+def _predict(args: argparse.Namespace) -> Answer:
+    from steelyard.models import Model
+
+    model = Model.load(args.model)
+    _check_folder(args.out)
+    if args.plan:
+        return Answer(
+            f"would read {', '.join(model.features.source)}; spends nothing", {"columns": model.features.source}
+        )
+    with waiting("predicting"):
+        count = _write(model, args.data, args.out)
+    return Answer(f"{count:,} predictions of {model.label!r} in {args.out}", {"rows": count, "out": args.out})
+
+
+def _write(model: Any, data: str, out: str) -> int:
+    """Stream predictions in the order of the rows; the result appears whole or not at all."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from steelyard.errors import ColumnMissing
+
+    try:
+        source = pq.ParquetFile(data)
+    except (OSError, pa.ArrowInvalid):
+        raise TableError(f"no Parquet file can be read at {data!r}.") from None
+    names, wanted = source.schema_arrow.names, model.features.source
+    for name in wanted:
+        if name not in names:
+            raise ColumnMissing(name, names)
+    field = pa.field("prediction" if model.kind == "linear" else "probability", pa.float64())
+    part, count = f"{out}.part", 0
+    with pq.ParquetWriter(part, pa.schema([field])) as writer:
+        for batch in source.iter_batches(65_536, columns=wanted):
+            told = model.predict_batch(batch.select(wanted))
+            writer.write_batch(pa.record_batch([pa.array(told)], schema=pa.schema([field])))
+            count += len(told)
+    os.replace(part, out)
+    return count
+
+
+def _check_folder(path: str) -> None:
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
+        raise InvalidTask(f"there is no folder {folder} to write to.")

@@ -1,0 +1,110 @@
+"""``steelyard fit`` and ``predict``: plan, spend, save, predict in order."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from steelyard.cli import fitting
+from steelyard.cli.answer import Answer
+from steelyard.errors import BudgetExceeded, ColumnMissing, InvalidTask, TableError
+from steelyard.ledger import open_account
+from steelyard.privacy import rows
+
+
+def command(*words: Any) -> Answer:
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--plan", action="store_true")
+    root = argparse.ArgumentParser()
+    fitting.add_commands(root.add_subparsers(), shared)
+    args = root.parse_args([str(word) for word in words])
+    answer: Answer = args.run(args)
+    return answer
+
+
+@pytest.fixture
+def spend(tmp_path: Path) -> Path:
+    random = np.random.default_rng(0)
+    n = 20_000
+    age, land = random.uniform(0, 100, n), random.choice(["FR", "DE", "IT"], n)
+    label = 50 + 2 * age + 30 * (land == "FR") + random.normal(size=n) * 10
+    path = tmp_path / "spend.parquet"
+    pd.DataFrame({"age": age, "land": land, "spend": label, "who": np.arange(n) // 2}).to_parquet(path)
+    return path
+
+
+FEATURES = ("--features", "age:0:100", "land=FR,DE", "--label", "spend", "--lower", 0, "--upper", 400)
+
+
+def test_a_model_is_fitted_saved_and_predicts_in_the_order_of_the_rows(spend: Path, tmp_path: Path) -> None:
+    out, told, chart = tmp_path / "model.json", tmp_path / "told.parquet", tmp_path / "c.svg"
+    answer = command("fit", spend, *FEATURES, "--epsilon", 1, "--out", out, "--chart", chart)
+    assert "intercept" in answer.text
+    assert "differential privacy" in answer.text
+    assert "nothing adds up" in answer.text
+    assert chart.read_text().startswith("<svg")
+    assert json.loads(out.read_text())["format"] == "steelyard model 1"
+    assert json.dumps(answer.data)
+    assert command("predict", out, spend, "--out", told).data["rows"] == 20_000
+    found = pq.read_table(told).column("prediction").to_numpy()
+    truth = pd.read_parquet(spend)["spend"].to_numpy()
+    assert 1 - np.mean((found - truth) ** 2) / np.var(truth) > 0.9
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_users_are_hidden_where_named(spend: Path, tmp_path: Path) -> None:
+    answer = command("fit", spend, *FEATURES, "--epsilon", 4, "--user", "who", "--out", tmp_path / "m.json")
+    assert "all rows of one value of 'who'" in answer.text
+
+
+def test_an_account_pays_and_a_plan_does_not(spend: Path, tmp_path: Path) -> None:
+    ledger, out = tmp_path / "l.db", tmp_path / "m.json"
+    account = open_account(str(ledger), "models", unit=rows(), epsilon=1, delta="1e-6")
+    paid = ("fit", spend, *FEATURES, "--epsilon", 1, "--ledger", ledger, "--account", "models", "--out", out)
+    plan = command(*paid, "--plan")
+    assert plan.data["enough"] is True
+    assert not out.exists()
+    assert account.spent.amount == 0
+    first = command(*paid, "--key", "k")
+    assert "receipt: entry" in first.text
+    again = out.read_text()
+    command(*paid, "--key", "k")
+    assert out.read_text() == again
+    with pytest.raises(BudgetExceeded):
+        command(*paid)
+
+
+def test_what_makes_no_sense_is_refused(spend: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m.json"
+    with pytest.raises(InvalidTask, match="--lower"):
+        command("fit", spend, "--features", "age:0:9", "--label", "spend", "--epsilon", 1, "--out", out)
+    with pytest.raises(InvalidTask, match="x_bound"):
+        command("fit", spend, "--features", "age", *FEATURES[3:], "--epsilon", 1, "--out", out)
+    with pytest.raises(InvalidTask, match="both"):
+        command("fit", spend, *FEATURES, "--epsilon", 1, "--out", out, "--ledger", "l.db")
+    with pytest.raises(InvalidTask, match="no folder"):
+        command("fit", spend, *FEATURES, "--epsilon", 1, "--out", tmp_path / "nowhere" / "m.json")
+    with pytest.raises(InvalidTask, match="no model"):
+        command("predict", out, spend, "--out", tmp_path / "p.parquet")
+    assert not out.exists()
+
+
+def test_predicting_needs_the_columns_and_a_file(spend: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m.json"
+    command(
+        "fit", spend, "--features", "age", "--x-bound", 100, *FEATURES[3:], "--epsilon", 1, "--delta", 0, "--out", out
+    )
+    assert "spends nothing" in command("predict", out, spend, "--out", tmp_path / "p.parquet", "--plan").text
+    pq.write_table(pa.table({"other": [1.0]}), tmp_path / "o.parquet")
+    with pytest.raises(ColumnMissing):
+        command("predict", out, tmp_path / "o.parquet", "--out", tmp_path / "p.parquet")
+    with pytest.raises(TableError):
+        command("predict", out, tmp_path / "none.parquet", "--out", tmp_path / "p.parquet")
