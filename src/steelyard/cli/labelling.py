@@ -24,6 +24,9 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     apply.add_argument("out", help="the Parquet file to write; it must not exist")
     apply.add_argument("--column", help="the label column (default: the one it was fitted for)")
     apply.add_argument("--ids", metavar="COLUMN", help="record ids: each record is drawn once, whatever the file")
+    apply.add_argument(
+        "--groups", metavar="COLUMN", help="the column of public groups, where it was fitted with groups"
+    )
     apply.add_argument("--key", help="with --ids: the name of the collection of records, one charge for all of it")
     _paid(apply, required=True)
     apply.set_defaults(run=_apply)
@@ -36,6 +39,7 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     chart = verbs.add_parser("chart", parents=[shared], help="draw a saved randomizer")
     chart.add_argument("randomizer")
     chart.add_argument("out", help=".svg, .png or .html")
+    chart.add_argument("--group", help="which group's mechanism to draw, where there are groups")
     chart.add_argument("--errors", action="store_true", help="bias and deviation by label instead of probabilities")
     chart.set_defaults(run=_chart)
 
@@ -52,6 +56,9 @@ def _add_fit(verbs: Any, shared: argparse.ArgumentParser) -> None:
     fit.add_argument("--method", default="auto", help="auto (default), unbiased, two_point, rr_on_bins, …")
     fit.add_argument("--loss", default="squared", help="the loss rr_on_bins is made for (default squared)")
     fit.add_argument("--prior", default="none", help="none (default), private, or a JSON file of public weights")
+    fit.add_argument(
+        "--groups", metavar="COLUMN", help="public groups, each with a mechanism of its own, for one epsilon"
+    )
     fit.add_argument("--key", help="a name for the purchase of the prior, so that a retry is free")
     fit.add_argument("--out", required=True, metavar="FILE", help="where to save the randomizer")
     _paid(fit, required=False)
@@ -75,7 +82,7 @@ def _fit(args: argparse.Namespace) -> Answer:
     from steelyard.labels.randomizer import LabelRandomizer
     from steelyard.labels.streams import LabelFile
 
-    account, file = _account(args), LabelFile(args.data, args.column)
+    account, file = _account(args), LabelFile(args.data, args.column, groups=args.groups)
     if args.prior == "private" and account is None:
         raise InvalidTask("a private prior is paid for: give --ledger and --account.")
     missing = args.lower if args.missing is None else args.missing
@@ -83,7 +90,8 @@ def _fit(args: argparse.Namespace) -> Answer:
         args.epsilon, args.lower, args.upper, args.method, _prior(args.prior), args.loss, account,
         nodes=args.nodes, missing=missing, column=args.column,
     )  # fmt: skip
-    planned = made.plan(file.rows)
+    known = file.known_groups()
+    planned = made.plan(file.rows, max(1, len(known)))
     spends = {name: loss.to_json() for name, loss in planned.items()}
     told = [("prior", str(planned["prior"])), ("labels", f"{planned['labels']}, when they are randomized")]
     if args.plan:
@@ -92,7 +100,7 @@ def _fit(args: argparse.Namespace) -> Answer:
         raise InvalidTask(f"{args.out} exists; choose another name for the randomizer.")
     with waiting("making the mechanism"):
         nodes, missing_value = made.grid()
-        made.fit_counts(lambda: file.counts(nodes, missing_value), file.rows, key=args.key)
+        made.fit_counts(lambda: file.counts(nodes, missing_value, known), file.rows, key=args.key, groups=known)
     made.save(args.out)
     return _described(made, told, {"spends": spends, "saved": args.out})
 
@@ -107,16 +115,22 @@ def _prior(text: str) -> Any:
 
 
 def _described(made: Any, told: list[tuple[str, str]], data: dict[str, Any]) -> Answer:
-    mechanism = made.mechanism_
-    bias = max(abs(b) for b in mechanism.bias())
-    worst = float(max(mechanism.errors())) ** 0.5
+    parts = [made] if made.groups_ is None else list(made.groups_.values())
+    tables = [made.mechanism_] if made.groups_ is None else [part.mechanism for part in parts]
+    methods = [made.method_] if made.groups_ is None else sorted({part.method for part in parts})
+    bias = max(abs(b) for table in tables for b in table.bias())
+    worst = max(float(max(table.errors())) for table in tables) ** 0.5
     lines = [
-        ("method", made.method_),
-        ("labels", f"{len(mechanism.inputs)} in, {_out(mechanism)} out"),
+        *([("groups", str(len(made.groups_)))] if made.groups_ is not None else []),
+        ("method", ", ".join(methods)),
+        ("labels", f"{len(tables[0].inputs)} in, {', '.join(sorted({_out(table) for table in tables}))} out"),
         ("bias", "none, exactly" if bias == 0 else f"up to {float(bias):.4g}"),
         ("worst error", f"{worst:.6g} for one label (root mean square)"),
     ]
-    facts = {"method": made.method_, "bias": float(bias), "worst_error": worst, "prior": made.prior_.source}
+    source = made.prior_.source if made.groups_ is None else parts[0].prior.source
+    facts = {"method": ", ".join(methods), "bias": float(bias), "worst_error": worst, "prior": source}
+    if made.groups_ is not None:
+        facts["groups"] = list(made.groups_)
     return Answer(columns([*lines, *((f"{name} spends", text) for name, text in told)]), {**facts, **data})
 
 
@@ -127,21 +141,22 @@ def _out(mechanism: Any) -> str:
 
 def _apply(args: argparse.Namespace) -> Answer:
     from steelyard.labels.randomizer import LabelRandomizer
-    from steelyard.labels.saved import read
+    from steelyard.labels.saved import column_of, read
     from steelyard.labels.streams import randomize_parquet
 
-    account, column = _account(args), args.column or read(args.randomizer).get("column")
-    if account.terms.unit.column != column:
-        raise UnitMismatch(f"the account hides {account.terms.unit}; the labels to randomize are {column!r}.")
+    account = _account(args)
     with waiting("checking the randomizer"):
         made = LabelRandomizer.load(args.randomizer, account=account)
+    column = args.column or column_of(read(args.randomizer))
+    if account.terms.unit.column != column:
+        raise UnitMismatch(f"the account hides {account.terms.unit}; the labels to randomize are {column!r}.")
     cost = made.price()
     if args.plan:
         enough = cost <= account.remaining
         text = columns([("would spend", str(cost)), ("left now", str(account.remaining)), ("enough", str(enough))])
         return Answer(text, {"cost": cost.to_json(), "enough": enough})
     with waiting("randomizing"):
-        rows = randomize_parquet(made, args.data, args.out, column, ids=args.ids, key=args.key)
+        rows = randomize_parquet(made, args.data, args.out, column, ids=args.ids, groups=args.groups, key=args.key)
     data = {"rows": rows, "out": args.out, "guarantee": made.guarantee_.to_json()}
     return Answer(f"{rows:,} labels randomized into {args.out}\n{made.guarantee_}", data)
 
@@ -179,13 +194,16 @@ def _text(bias: Fraction | None) -> str | None:
 def _chart(args: argparse.Namespace) -> Answer:
     from steelyard.labels.mechanism import FiniteMechanism
     from steelyard.labels.picture import draw_errors, draw_mechanism
-    from steelyard.labels.saved import read, restore
+    from steelyard.labels.saved import read, restore_all
 
-    data = read(args.randomizer)
-    mechanism = restore(data)[0].mechanism
+    named = restore_all(read(args.randomizer))
+    wanted = args.group if args.group is not None else ""
+    if wanted not in named:
+        raise InvalidTask(f"--group is one of {', '.join(named)}; got {args.group!r}.")
+    mechanism, method = named[wanted].mechanism, named[wanted].method
     if not isinstance(mechanism, FiniteMechanism):
-        raise InvalidTask(f"method {data['method']!r} has no table to draw: its noise has no end.")
-    drawn = (draw_errors if args.errors else draw_mechanism)(mechanism, data["method"])
+        raise InvalidTask(f"method {method!r} has no table to draw: its noise has no end.")
+    drawn = (draw_errors if args.errors else draw_mechanism)(mechanism, method)
     if not args.plan:
         drawn.save(args.out)
     return Answer(f"{'would draw' if args.plan else 'drawn'}: {args.out}", {"out": args.out})

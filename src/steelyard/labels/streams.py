@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from steelyard.errors import ColumnMissing, InvalidTask, TableError
 
 from .continuous import Nodes, read_labels
+from .groups import beside, count_cells, read_groups
 from .memo import digests
 from .prior import count
 from .randomizer import LabelRandomizer
@@ -33,7 +34,9 @@ FAILED = (
 class LabelFile:
     """A Parquet file with a column of labels; opening it reads its public schema and number of rows only."""
 
-    def __init__(self, source: str | os.PathLike[str], column: str, ids: str | None = None) -> None:
+    def __init__(
+        self, source: str | os.PathLike[str], column: str, ids: str | None = None, groups: str | None = None
+    ) -> None:
         import pyarrow
         import pyarrow.parquet
 
@@ -41,10 +44,12 @@ class LabelFile:
             self._file = pyarrow.parquet.ParquetFile(source, pre_buffer=False)  # a buffer would hold the whole file
         except (OSError, pyarrow.ArrowException):
             raise TableError(f"{os.fspath(source)} cannot be opened as a Parquet file.") from None
-        self.column, self.ids, self.schema = column, ids, self._file.schema_arrow
-        for name in (column, *([] if ids is None else [ids])):
+        self.column, self.ids, self.group_column, self.schema = column, ids, groups, self._file.schema_arrow
+        for name in (column, *(other for other in (ids, groups) if other is not None)):
             if name not in self.schema.names:
                 raise ColumnMissing(name, self.schema.names)
+        if column in (ids, groups):
+            raise InvalidTask("the label column cannot name records or groups: labels are what is hidden.")
         kind = self.schema.field(column).type
         types = pyarrow.types
         if not any(test(kind) for test in (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)):
@@ -61,13 +66,37 @@ class LabelFile:
 
         return read_labels(batch.column(self.column).cast(pyarrow.float64(), safe=False))
 
-    def counts(self, nodes: Nodes, missing: float | None) -> NDArray[np.int64]:
-        """How many labels are nearest to each node: private, fit for buying a prior alone."""
+    def known_groups(self) -> tuple[str, ...]:
+        """The public groups that occur, in order; reads the group column and nothing else."""
+        if self.group_column is None:
+            return ()
+        import pyarrow
+
+        found: set[str] = set()
+        try:
+            for batch in self._file.iter_batches(BATCH, columns=[self.group_column]):
+                found.update(read_groups(batch.column(0).unique()))
+        except (OSError, pyarrow.ArrowException):
+            raise TableError(
+                f"the column of groups {self.group_column!r} cannot be read; nothing was charged."
+            ) from None
+        return tuple(sorted(found))
+
+    def columns(self, batch: Any, known: tuple[str, ...]) -> NDArray[np.float64]:
+        """The labels of a batch; with groups, beside the numbers of theirs."""
+        values = self.labels(batch)
+        if self.group_column is None:
+            return values
+        return beside(values, read_groups(batch.column(self.group_column)) if len(values) else [], known)
+
+    def counts(self, nodes: Nodes, missing: float | None, known: tuple[str, ...] = ()) -> NDArray[np.int64]:
+        """How many labels (of each group) are nearest to each node: private, fit for buying a prior alone."""
         with suppress(Exception):  # law 4: a damaged file must not say which label it broke at
-            return sum(
-                (count(nodes, self.labels(batch), missing) for batch in self.batches()),
-                np.zeros(len(nodes.labels), dtype=np.int64),
-            )
+            total = np.zeros(len(nodes.labels) * max(1, len(known)), dtype=np.int64)
+            for batch in self.batches():
+                part = self.columns(batch, known)
+                total += count_cells(nodes, part, len(known), missing) if known else count(nodes, part, missing)
+            return total
         raise TableError(FAILED)
 
 
@@ -78,17 +107,22 @@ def randomize_parquet(
     column: str,
     *,
     ids: str | None = None,
+    groups: str | None = None,
     key: str | None = None,
 ) -> int:
     """Copy a Parquet file with its labels made private; returns the number of rows.
 
+    ``groups`` names the column of public groups where the randomizer was fitted with groups.
     *Privacy:* one charge for the file; with ``ids`` one charge for all files of the collection ``key``, and each record
     is drawn once. *Cost:* flat memory without ids; twenty bytes per record with them.
     """
-    file = LabelFile(source, column, ids)
-    if randomizer.groups_ is not None:
-        raise InvalidTask("files are randomized without groups; read the groups and labels and use transform.")
-    if randomizer.applied_.missing is None:
+    file = LabelFile(source, column, ids, groups)
+    if (groups is None) != (randomizer.groups_ is None):
+        raise InvalidTask("a randomizer fitted with groups needs the file's column of groups, and no other does.")
+    known = tuple(randomizer.groups_ or ())
+    found = file.known_groups()
+    beside(np.zeros(len(found)), list(found), known)  # a group that has no mechanism is told before anything is charged
+    if randomizer._applied.missing is None:
         raise InvalidTask("a file may hold missing labels: fit the randomizer with missing= (a public value).")
     if ids is None and key is not None:
         raise InvalidTask("a key names a collection of records, which needs ids.")
@@ -98,7 +132,7 @@ def randomize_parquet(
     part = Path(f"{os.fspath(target)}.part")
     try:
         with suppress(Exception):  # law 4: what goes wrong from here on may depend on a label
-            _copy(file, paid, part)
+            _copy(file, paid, part, known)
             os.replace(part, target)
             return file.rows
     finally:
@@ -106,7 +140,7 @@ def randomize_parquet(
     raise TableError(FAILED)
 
 
-def _copy(file: LabelFile, paid: Any, part: Path) -> None:
+def _copy(file: LabelFile, paid: Any, part: Path, known: tuple[str, ...]) -> None:
     import pyarrow
     import pyarrow.parquet
 
@@ -116,6 +150,6 @@ def _copy(file: LabelFile, paid: Any, part: Path) -> None:
     with pyarrow.parquet.ParquetWriter(part, schema) as writer:
         for batch in file.batches():
             keys = None if file.ids is None else digests(batch.column(file.ids))
-            noisy = pyarrow.array(paid.noisy(file.labels(batch), keys))
+            noisy = pyarrow.array(paid.noisy(file.columns(batch, known), keys))
             columns = [noisy if i == place else batch.column(i) for i in range(batch.num_columns)]
             writer.write_batch(pyarrow.record_batch(columns, schema=schema))

@@ -129,3 +129,65 @@ def test_a_public_prior_is_read_from_a_file(data: Path, tmp_path: Path) -> None:
     (tmp_path / "prior.json").write_text(json.dumps([9] + [1] * 20))
     fitted = run("fit", data, "spend", *BOUNDS, "--prior", tmp_path / "prior.json", "--out", tmp_path / "m.json")
     assert fitted.data["prior"] == "public"
+
+
+@pytest.fixture
+def shops(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(2)
+    toys = np.arange(40_000) % 2 == 0
+    spend = np.where(toys, rng.integers(15, 21, 40_000), rng.integers(0, 4, 40_000))
+    table = {"id": np.arange(40_000), "shop": np.where(toys, "toys", "tools"), "spend": spend}
+    pq.write_table(pa.table(table), tmp_path / "shops.parquet", row_group_size=7_000)
+    return tmp_path / "shops.parquet"
+
+
+def test_every_group_of_a_file_gets_its_own_mechanism_for_one_epsilon(
+    shops: Path, budget: Account, tmp_path: Path
+) -> None:
+    saved, out = tmp_path / "m.json", tmp_path / "out.parquet"
+    fit = ("fit", shops, "spend", *BOUNDS, "--prior", "private", "--groups", "shop", "--out", saved, *pays(budget))
+    assert run(*fit, "--plan").data["plan"]["prior"]["amount"] > 0
+    fitted = run(*fit)
+    assert fitted.data["groups"] == ["tools", "toys"]
+    assert fitted.data["bias"] == 0
+    assert run("verify", saved, "--ledger", budget.location).exit_code == 0
+    run("chart", saved, tmp_path / "toys.svg", "--group", "toys")
+    with pytest.raises(InvalidTask, match="--group"):
+        run("chart", saved, tmp_path / "none.svg")
+    with pytest.raises(InvalidTask, match="column of groups"):
+        run("apply", saved, shops, out, "--ids", "id", *pays(budget))
+    run("apply", saved, shops, out, "--ids", "id", "--groups", "shop", *pays(budget))
+    assert "epsilon 4" in str(budget.spent)
+    noisy, true = pq.read_table(out), pq.read_table(shops)
+    toys = true["shop"].to_numpy(zero_copy_only=False) == "toys"
+    assert noisy["shop"].equals(true["shop"])
+    for here in (toys, ~toys):
+        apart = noisy["spend"].to_numpy()[here] - true["spend"].to_numpy()[here]
+        assert abs(apart.mean()) < 6 * apart.std() / np.sqrt(len(apart))
+
+
+def test_groups_that_are_unknown_missing_or_the_label_itself_are_refused_before_a_charge(
+    shops: Path, budget: Account, tmp_path: Path
+) -> None:
+    saved = tmp_path / "m.json"
+    prior = {"tools": [9] + [1] * 20, "toys": [1] * 20 + [9]}
+    (tmp_path / "prior.json").write_text(json.dumps(prior))
+    run("fit", shops, "spend", *BOUNDS, "--groups", "shop", "--prior", tmp_path / "prior.json", "--out", saved)
+    with pytest.raises(InvalidTask, match="label column"):
+        run("fit", shops, "spend", *BOUNDS, "--groups", "spend", "--out", tmp_path / "n.json")
+    for name, values in (("other", ["toys", "games"]), ("holes", ["toys", None])):
+        table = pa.table({"id": [1, 2], "shop": values, "spend": [1, 2]})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+        with pytest.raises(InvalidTask, match="group"):
+            run("apply", saved, tmp_path / f"{name}.parquet", tmp_path / "o.parquet", "--groups", "shop", *pays(budget))
+    assert budget.spent.amount == 0
+
+
+def test_methods_without_a_table_are_fitted_and_verified_but_not_drawn(data: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "m.json"
+    fitted = run("fit", data, "spend", *BOUNDS, "--method", "staircase", "--out", saved)
+    assert fitted.data["bias"] == 0
+    assert "endlessly many" in fitted.text
+    assert run("verify", saved).exit_code == 0
+    with pytest.raises(InvalidTask, match="no table"):
+        run("chart", saved, tmp_path / "m.svg")

@@ -144,6 +144,6 @@ def test_bad_groups_are_refused_before_anything_is_spent(tmp_path: Path) -> None
     import pyarrow.parquet
 
     pyarrow.parquet.write_table(pyarrow.table({"y": [0.0]}), tmp_path / "y.parquet")
-    with pytest.raises(InvalidTask, match="without groups"):
+    with pytest.raises(InvalidTask, match="column of groups"):
         randomize_parquet(made(account=budget, missing=0), tmp_path / "y.parquet", tmp_path / "z.parquet", "y")
     assert budget.spent.amount == 0
