@@ -24,6 +24,7 @@ _HOMES: dict[str, str] = {
     "LogLoss": "metrics",
     "Packed": "packed",
     "PerExample": "metrics",
+    "Question": "question",
     "Plan": "planner",
     "RoundObjective": "trials",
     "SquaredError": "metrics",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
 
 from steelyard.errors import UnitMismatch
@@ -49,4 +50,21 @@ def normal_width(sigma: float, questions: int, beta: float, distance: Callable[[
     return min(
         1.0,
         min(sigma * largest_noise(questions, share * beta) + distance((1 - share) * beta) for share in _SHARES),
+    )
+
+
+def laplace_width(
+    scale: Fraction, whole: int, questions: int, beta: float, distance: Callable[[float], float]
+) -> float:
+    """The half-width of so many answers with discrete Laplace noise on totals of at most ``whole``.
+
+    P[|X| > u] <= c e^(-u/scale), c = 2/(1 + e^(-1/scale)); the mean of the worst beta part of the largest of k is then
+    at most scale (ln(k c / beta) + 1).
+    """
+    b = float(scale)
+    tail = 2 * questions / (1 + math.exp(-1 / b))
+    return min(
+        1.0,
+        min(b * (math.log(tail / (share * beta)) + 1) / whole + distance((1 - share) * beta) for share in _SHARES)
+        * (1 + 1e-12),
     )

@@ -1,0 +1,169 @@
+"""``Question``: the mean of one bounded expression over private rows, with privacy and validity from one charge.
+
+Each row gives a number between 0 and 1: whether a column has a given value, or where a numeric column lies between two
+public bounds. The rows' whole numbers are added by the engine and noised once. On an account of n replaced rows the
+charge that keeps rows private also bounds how far any mean can be from the population's, whatever was asked before
+(docs/proofs/transfer.md), so the answer has an interval for the population and not only for these rows.
+Law: bounds, value, grid and n are public; rows without a usable value count as 0. Proof: docs/proofs/question.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from steelyard.accounting.gaussian import mu_request
+from steelyard.bounding.amounts import noise_error
+from steelyard.bounding.grouping import check_list
+from steelyard.bounding.spread import check_range, keep_exact
+from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
+from steelyard.holdout.answer import PAID, Answer
+from steelyard.holdout.widths import account_distance, laplace_width, normal_width
+from steelyard.mechanisms import Gaussian, Laplace
+from steelyard.noise import Noise
+from steelyard.privacy import MICRO, Currency, Event, Neighbours, Number, Terms, exact, positive
+from steelyard.release import Error, Outcome
+from steelyard.tables import LIMIT, Capped, Quantity, Table
+
+_STEPS = 2**20  # grid steps between the bounds: a row is rounded by less than a millionth
+
+
+@dataclass(frozen=True)
+class Question:
+    """The share of rows where ``column`` equals a value, or the mean of a numeric column between public bounds.
+
+    *Privacy:* one replaced row moves the total by at most one row's worth; exactly ``epsilon`` is charged. *Accuracy:*
+    the population's mean lies between ``low`` and ``high`` with probability ``confidence``, also when the question was
+    chosen after other answers of the same account; ``questions``: for that many such answers at once. The interval
+    widens with all the account may ever spend, so an account of small epsilon gives the narrower one.
+    """
+
+    column: str
+    epsilon: Number | None = None
+    equals: Any = None
+    lower: Number | None = None
+    upper: Number | None = None
+    confidence: Number = "0.95"
+    questions: int = 1
+    mu: Number | None = None
+
+    def __post_init__(self) -> None:
+        if (self.equals is None) == (self.lower is None) or (self.lower is None) != (self.upper is None):
+            raise InvalidTask("say what a row counts: equals=value, or lower= and upper= of a numeric column.")
+        if self.equals is not None:
+            check_list([self.equals])
+        else:
+            assert self.lower is not None
+            assert self.upper is not None
+            low, high = check_range(self.lower, self.upper)
+            if max(abs(low), abs(high)) * _STEPS > (high - low) * (LIMIT // 2):
+                raise InvalidTask(
+                    "lower and upper lie too close together for their size; subtract a public number first."
+                )
+        if not 0 < exact(self.confidence, "confidence") < 1:
+            raise InvalidTask(f"confidence must be between 0 and 1, such as 0.95; got {self.confidence!r}.")
+        if isinstance(self.questions, bool) or not isinstance(self.questions, int) or self.questions < 1:
+            raise InvalidTask(f"questions must be a whole number of at least 1; got {self.questions!r}.")
+        keep_exact(
+            self,
+            epsilon=self.epsilon,
+            mu=self.mu,
+            lower=self.lower,
+            upper=self.upper,
+            confidence=self.confidence,
+        )
+
+    def check(self, table: Table, terms: Terms) -> None:
+        """Refuse what the schema or the account rule out."""
+        if terms.unit.kind != "rows" or terms.unit.neighbours is not Neighbours.REPLACE:
+            raise UnitMismatch(
+                "a question has an interval for the population where the number of rows is public: open the account "
+                f"with rows(neighbours='replace', n=...). This one hides {terms.unit}; use Mean or Count there."
+            )
+        if self.equals is not None:
+            table.require_keys(self.column, [self.equals])
+        else:
+            table.require_numeric(self.column)
+        self.mechanism(terms)
+
+    def event(self, table: Table, terms: Terms) -> Event:
+        """One noisy total."""
+        return self.mechanism(terms).event
+
+    def predict(self, terms: Terms) -> Error:
+        """The error that the noise brings, before anything is spent."""
+        return noise_error(self.mechanism(terms), self._span / (self._rows(terms) * self._steps))
+
+    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
+        """Add up, noise, divide."""
+        whole = self._rows(terms) * self._steps
+        noised = self.mechanism(terms).release([self._total(table, terms)], noise)[0]
+        lower, span, width = float(Fraction(self.lower or 0)), float(self._span), self.width(terms)
+        share = min(max(noised, 0), whole) / whole
+        low, high = max(0.0, share - width), min(1.0, share + width)
+        answer = Answer(lower + share * span, lower + low * span, lower + high * span, PAID)
+        point = {"confidence": float(Fraction(self.confidence)), "half_width": width * span, "rows": terms.unit.n}
+        return Outcome(answer.to_json(), self.predict(terms), point)
+
+    def present(self, value: Any) -> Answer:
+        """A value with its interval."""
+        return Answer.from_json(value)
+
+    def width(self, terms: Terms) -> float:
+        """The half-width of the interval as a part of the range; known before anything is spent."""
+        mechanism, beta = self.mechanism(terms), 1 - float(Fraction(self.confidence))
+        whole = self._rows(terms) * self._steps
+        rounding = 0.0 if self._steps == 1 else 2 / self._steps
+
+        def distance(rest: float) -> float:
+            return account_distance(terms, rest)
+
+        if isinstance(mechanism, Gaussian):
+            width = normal_width(float(mechanism.sigma) / whole, self.questions, beta, distance) + 0.5 / whole
+        else:
+            width = laplace_width(mechanism.scale, whole, self.questions, beta, distance)
+        return min(1.0, width + rounding)
+
+    def mechanism(self, terms: Terms) -> Gaussian | Laplace:
+        """Noise that costs exactly what was asked, derived for replaced rows."""
+        if terms.currency is Currency.NATS:
+            raise CurrencyMismatch("this account counts validity in nats; a private question needs epsilon.")
+        if terms.currency is Currency.PURE:
+            if self.mu is not None or self.epsilon is None:
+                raise CurrencyMismatch("this account is pure; give epsilon (and not mu).")
+            return Laplace(self._steps, Fraction(self._steps * MICRO, self._micro(self.epsilon)), Neighbours.REPLACE)
+        if (self.mu is None) == (self.epsilon is None):
+            raise InvalidTask("give epsilon or mu: how much this question may spend.")
+        micro = mu_request(Fraction(self.epsilon), terms.filter_delta) if self.mu is None else self._micro(self.mu)  # type: ignore[arg-type]
+        return Gaussian(self._steps, Fraction(self._steps * MICRO, micro), Neighbours.REPLACE)
+
+    @staticmethod
+    def _micro(amount: Number) -> int:
+        micro = math.floor(positive(amount, "what a question may spend") * MICRO)
+        if micro < 1:
+            raise InvalidTask("what a question may spend is below one millionth, the ledger's smallest step.")
+        return micro
+
+    @property
+    def _steps(self) -> int:
+        return 1 if self.equals is not None else _STEPS
+
+    @property
+    def _span(self) -> Fraction:
+        return Fraction(1) if self.upper is None else Fraction(self.upper) - Fraction(self.lower or 0)
+
+    @staticmethod
+    def _rows(terms: Terms) -> int:
+        assert terms.unit.n is not None
+        return terms.unit.n
+
+    def _total(self, table: Table, terms: Terms) -> int:
+        """The rows' whole numbers, added up; each lies in 0.._steps."""
+        if self.equals is not None:
+            return table.sums_by_key(terms.unit, [Capped(Quantity(None), 1)], self.column, [self.equals])[0][0]
+        step = self._span / _STEPS
+        low = math.floor(Fraction(self.lower or 0) / step)
+        above, _ = table.sums_by_side(terms.unit, Quantity(self.column, step), low, low + _STEPS, _STEPS)
+        return above
