@@ -56,8 +56,9 @@ class Frame:
 
     def answer(self, value: Fraction | float, low: Fraction | float, high: Fraction | float, kind: str) -> Answer:
         """An answer in the metric's own unit; the interval is cut at the ends of the range."""
-        ends = (Fraction(value), max(Fraction(0), Fraction(low)), min(Fraction(1), Fraction(high)))
-        return Answer(*(float(end * self.upper) for end in ends), kind)
+        least, most = max(Fraction(0), Fraction(low)), min(Fraction(1), Fraction(high))
+        mean = Fraction(value) * self.upper
+        return Answer(float(mean), float(least * self.upper), float(most * self.upper), kind)
 
 
 @dataclass(frozen=True)

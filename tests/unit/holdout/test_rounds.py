@@ -81,7 +81,10 @@ def test_finishing_closes_the_holdout(tmp_path: Path, labels: Any) -> None:
 
 def test_rounds_stop_when_the_nats_are_gone(labels: Any) -> None:
     holdout = Holdout(labels, mode="rounds")
-    play = lambda turn: holdout.best_of([right(labels, 0.5, 10 * turn + k) for k in range(8)])  # noqa: E731
+
+    def play(turn: int) -> int:
+        return holdout.best_of([right(labels, 0.5, 10 * turn + k) for k in range(8)])
+
     with pytest.raises(BudgetExceeded, match="nats") as refused:
         [play(turn) for turn in range(40)]
     assert refused.value.wanted is not None

@@ -1,0 +1,138 @@
+"""Processes that ask one holdout and are killed at random, run as a script.
+
+    python -m faults.storm_of_checks LEDGER FOLDER --kind good|early --workers 2 --kills 50
+
+Workers write every answer they got to files of their own, one line in one write. ``early`` is a twin that hands a
+surprise out before it is charged. Prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import steelyard.holdout.certified as certified
+from steelyard.holdout.counter import Counter
+from steelyard.holdout.holdout import Holdout
+
+N = 20_000
+NAME = "storm"
+QUESTIONS = 4000
+
+
+def labels() -> Any:
+    return np.random.default_rng(0).integers(0, 2, N).astype(bool)
+
+
+def question(number: int) -> tuple[Any, float]:
+    """Question ``number``: every process asks from the same list; some guesses are wrong."""
+    guess = 0.9 if number % 7 == 0 else 0.5
+    return np.random.default_rng(number).integers(0, 2, N).astype(bool), guess
+
+
+class Early(Counter):
+    """The twin: hands a surprise out first and charges for it afterwards."""
+
+    log = -1
+
+    def pay(self, name: str, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        shown = content["answer"]
+        os.write(self.log, f"{Early.asking} {shown['kind']} {shown['value']} {shown['low']} {shown['high']}\n".encode())
+        time.sleep(0.05)
+        return super().pay(name, content)
+
+    asking = 0
+
+
+def work(ledger: str, folder: Path, worker: int, kind: str) -> None:
+    log = os.open(folder / f"{worker}.answers", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    if kind == "early":
+        Early.log = log
+        vars(certified)["Counter"] = Early
+    holdout, dice = Holdout(labels(), ledger=ledger, name=NAME), random.Random()
+    while True:
+        number = dice.randrange(QUESTIONS)
+        predictions, guess = question(number)
+        Early.asking = number
+        answer = holdout.check(predictions, guess=guess)
+        if answer.kind == "refused":
+            time.sleep(0.005)
+        os.write(log, f"{number} {answer.kind} {answer.value} {answer.low} {answer.high}\n".encode())
+
+
+def fork(ledger: str, folder: Path, worker: int, kind: str) -> int:
+    child = os.fork()
+    if child == 0:
+        try:
+            work(ledger, folder, worker, kind)
+        finally:
+            traceback.print_exc()
+            os._exit(3)
+    return child
+
+
+def storm(ledger: str, folder: Path, kind: str, workers: int, kills: int) -> dict[str, Any]:
+    """Kill until enough were killed, then compare what was delivered with what is on the ledger."""
+    children = [fork(ledger, folder, worker, kind) for worker in range(workers)]
+    for kill in range(kills):
+        time.sleep(random.uniform(0.02, 0.12))
+        victim = random.randrange(workers)
+        os.kill(children[victim], signal.SIGKILL)
+        _, status = os.waitpid(children[victim], 0)
+        if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
+            raise SystemExit(f"a worker ended by itself with status {status}")
+        children[victim] = fork(ledger, folder, workers + kill, kind)
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    return judge(ledger, folder)
+
+
+def judge(ledger: str, folder: Path) -> dict[str, Any]:
+    holdout = Holdout(labels(), ledger=ledger, name=NAME)
+    mode: Any = holdout._mode
+    counter = mode._count(holdout._record)
+    lines = [line.split() for path in sorted(folder.glob("*.answers")) for line in path.read_text().splitlines()]
+    kept = {(h["answer"]["value"], h["answer"]["low"], h["answer"]["high"]) for h in counter.answers.values()}
+    found: list[str] = []
+    paid: dict[str, set[tuple[str, ...]]] = {}
+    for number, kind, *shown in lines:
+        if kind == "paid":
+            paid.setdefault(number, set()).add(tuple(shown))
+            if tuple(float(text) for text in shown) not in kept:
+                found.append(f"question {number} was answered and is not on the ledger")
+    found += [f"question {number} has two answers" for number, answers in paid.items() if len(answers) > 1]
+    asked = {(number, kind) for number, kind, *_ in lines if kind != "refused"}
+    if len(asked) > counter.asked:
+        found.append(f"{len(asked)} questions were answered on {counter.asked} numbers")
+    if len(paid) > counter.paid:
+        found.append(f"{len(paid)} surprises were answered and {counter.paid} charged")
+    refused = sum(kind == "refused" for _, kind, *_ in lines)
+    facts = {"lines": len(lines), "paid": len(paid), "refused": refused, "numbers": counter.asked}
+    return {**facts, "violations": found, "closed": counter.closed}
+
+
+def main() -> None:
+    """Run one storm and print its report."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("ledger")
+    parser.add_argument("folder")
+    parser.add_argument("--kind", choices=["good", "early"], default="good")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--kills", type=int, default=50)
+    given = parser.parse_args()
+    print(json.dumps(storm(given.ledger, Path(given.folder), given.kind, given.workers, given.kills)))
+
+
+if __name__ == "__main__":
+    main()
