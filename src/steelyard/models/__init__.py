@@ -9,14 +9,21 @@ from importlib import import_module
 from typing import Any
 
 _HOMES: dict[str, str] = {
+    "Capped": "capped",
     "Categorical": "columns",
     "Features": "columns",
     "FitLinear": "linear",
+    "FitLogistic": "logistic",
     "LinearRegression": "linear_regression",
+    "LogisticRegression": "logistic_regression",
     "Model": "saved",
     "Numeric": "columns",
     "Plain": "columns",
     "PrivateScaler": "scaler",
+    "UserDescent": "user_logistic",
+    "UserSquares": "user_linear",
+    "UserStatistics": "user_linear",
+    "theorem_terms": "theorem",
 }
 
 
