@@ -213,6 +213,19 @@ def _finite(given: _Whole) -> Claim:
     return Pure(log_above(Fraction(given["ratio_numerator"], given["ratio_denominator"])))
 
 
+def _objective(given: _Whole) -> Claim:
+    if given["mu_micro"] < given["shift_micro"]:
+        raise ValueError("objective perturbation costs no less than its own Gaussian noise")
+    return Mu(Fraction(given["mu_micro"] ** 2 + given["output_micro"] ** 2, MICRO**2))
+
+
+def _objective_pure(given: _Whole) -> Claim:
+    scale = Fraction(given["scale_numerator"], given["scale_denominator"])
+    if Fraction(given["ridge_numerator"], given["ridge_denominator"]) < scale:
+        raise ValueError("the ridge is below the scale")
+    return Pure(1 / scale + Fraction(given["extra_micro"] + given["output_micro"], MICRO))
+
+
 def log_above(ratio: Fraction) -> Fraction:
     """The natural logarithm of a ratio of at least one, rounded up to a micro.
 
@@ -239,5 +252,7 @@ _CLAIMS: dict[str, Callable[[_Whole], Claim]] = {
     "bounded_noise": _exponential,
     "staircase": _exponential,
     "finite": _finite,
+    "objective": _objective,
+    "objective_pure": _objective_pure,
     "thresholdout": _thresholdout,
 }

@@ -20,6 +20,7 @@ from steelyard.audit.sampling import ALPHA, Sampler, certify
 from steelyard.audit.steering import SteeredNoise
 from steelyard.audit.verdict import Check
 from steelyard.errors import InvalidTask
+from steelyard.holdout.thresholdout import Thresholdout
 from steelyard.mechanisms import (
     AboveThreshold,
     BoundedNoise,
@@ -31,9 +32,12 @@ from steelyard.mechanisms import (
     KeyThreshold,
     Laplace,
     LaplacePath,
+    Objective,
+    PureObjective,
     Staircase,
     observing,
 )
+from steelyard.mechanisms.objective import GRID
 from steelyard.noise import ExactNoise, Noise
 
 if TYPE_CHECKING:
@@ -200,6 +204,27 @@ def _answers(mechanism: AboveThreshold, values: Sequence[int], noise: Noise) -> 
     return tuple(given)
 
 
+def _thresholdout(mechanism: Thresholdout, effort: Effort, noise: Noise) -> Iterator[Check]:
+    """Guesses that a moved row contradicts before it confirms them; free answers are marked by a negative number."""
+    claim, step, middle = claim_of(mechanism.event), mechanism.steps, mechanism.n * mechanism.steps // 2
+    rise, fall = [middle] * 3, [middle + step] * 3
+    tail = [middle] * mechanism.budget, [middle - step] * mechanism.budget
+    sides = (*rise, *tail[0]), (*fall, *tail[1])
+    samplers = [_rows(partial(_shown_answers, mechanism, totals, noise), len(totals)) for totals in sides]
+    yield _sampled("rise before fall", samplers, claim, effort.singles, effort)
+
+
+def _shown_answers(mechanism: Thresholdout, totals: Sequence[int], noise: Noise) -> list[int]:
+    running, guess = mechanism.start(noise), mechanism.n * mechanism.steps // 2 - mechanism.level
+    shown: list[int] = []
+    for total in totals:
+        if running.left == 0:
+            break
+        value, paid = running.answer(total, guess)
+        shown.append(value if paid else -2)
+    return shown
+
+
 def _rows(run: Callable[[], Sequence[int]], width: int) -> Sampler:
     """Runs of at most ``width`` answers as rows of one length, the end marked."""
 
@@ -288,6 +313,28 @@ def _drawn(randomizer: Any, label: float, noise: Noise, size: int) -> NDArray[An
     return drawn
 
 
+def _objective(mechanism: Objective | PureObjective, effort: Effort, noise: Noise) -> Iterator[Check]:
+    """Rows of one feature, all ones: the released coefficient with one row more or less."""
+    claim = claim_of(mechanism.event)
+    for rows in (0, 3):
+        sides = [partial(_perturbed, mechanism, count, noise) for count in (rows, rows + 1)]
+        yield _sampled(f"{rows} rows and one more", sides, claim, effort.singles, effort)
+
+
+def _perturbed(mechanism: Objective | PureObjective, rows: int, noise: Noise, size: int) -> NDArray[Any]:
+    import numpy as np
+
+    linear = np.array([float(mechanism.perturbation(noise)[0]) for _ in range(size)]) / 2.0**GRID
+    ridge = float(mechanism.ridge)
+    low, high = (-linear - 1) / ridge, (rows - linear + 1) / ridge
+    for _ in range(80):
+        middle = (low + high) / 2
+        rising = ridge * middle + linear - rows / (1 + np.exp(np.minimum(middle, 700))) > 0
+        low, high = np.where(rising, low, middle), np.where(rising, middle, high)
+    steps = np.rint(low / float(mechanism.step)).tolist()
+    return np.array([mechanism.release([int(step)], noise)[0] for step in steps])
+
+
 _PROBES: tuple[tuple[type, Callable[[Any, Effort, Noise], Iterator[Check]]], ...] = (
     (Laplace, _additive),
     (Gaussian, _additive),
@@ -296,8 +343,11 @@ _PROBES: tuple[tuple[type, Callable[[Any, Effort, Noise], Iterator[Check]]], ...
     (Finite, _finite),
     (Exponential, _exponential),
     (AboveThreshold, _above_threshold),
+    (Thresholdout, _thresholdout),
     (KeyThreshold, _key_threshold),
     (BoundedNoise, _bounded_noise),
     (LaplacePath, _laplace_path),
     (GaussianPath, _gaussian_path),
+    (Objective, _objective),
+    (PureObjective, _objective),
 )

@@ -16,7 +16,7 @@ from typing import Any
 
 from steelyard.accounting.prices import price
 from steelyard.audit.corpus import Corpus, Neighbour
-from steelyard.audit.distances import STEERABLE, Distance, declared_scale, distance
+from steelyard.audit.distances import INWARD, STEERABLE, Distance, declared_scale, distance
 from steelyard.audit.steering import Draw, SameSecret, SteeredNoise
 from steelyard.audit.verdict import Check
 from steelyard.errors import SteelyardError
@@ -178,7 +178,7 @@ class Replay:
 def _noise_findings(trace: Trace) -> Iterator[Finding]:
     for draw in trace.draws:
         if draw.release is None:
-            if not any(seen.event.name == "above_threshold" for seen in trace.seen):
+            if not any(seen.event.name in INWARD for seen in trace.seen):
                 yield "noise", f"{draw.law} noise was drawn outside a mechanism"
             continue
         event = trace.seen[draw.release].event

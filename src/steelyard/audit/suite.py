@@ -22,6 +22,8 @@ from steelyard.audit.verdict import Verdict
 from steelyard.bounding import Count, CountUsers, Mean, Profile, Quantile, Sum, Together
 from steelyard.bounding import Histogram as ValueHistogram
 from steelyard.errors import InvalidTask
+from steelyard.holdout.question import Question
+from steelyard.holdout.thresholdout import Thresholdout
 from steelyard.mechanisms import (
     AboveThreshold,
     BoundedNoise,
@@ -33,10 +35,13 @@ from steelyard.mechanisms import (
     KeyThreshold,
     Laplace,
     LaplacePath,
+    Objective,
+    PureObjective,
     Staircase,
 )
 from steelyard.models.columns import Categorical, Column, Numeric
 from steelyard.models.linear import FitLinear
+from steelyard.models.logistic import FitLogistic
 from steelyard.privacy import ATTO, Loss, Neighbours, Terms, Unit, rows, users
 
 SAMPLES = 400_000
@@ -98,7 +103,10 @@ def mechanisms() -> dict[str, Item]:
         "bounded-noise": BoundedNoise(2, 12, 100, 3, failure=Fraction(1, 20)),
         "bounded-noise-steps": BoundedNoise(3, 60, 100, 8, sensitivity=4, failure=Fraction(1, 100)),
         "key-threshold": KeyThreshold(2, Fraction(4), Fraction(1, 1000)),
+        "thresholdout": Thresholdout(40, budget=2, threshold="0.05", sigma="0.1"),
         "laplace-path": LaplacePath(1, (Fraction(3), Fraction(1))),
+        "objective": Objective(1, 1_000_000, Fraction(2, 5), 200_000),
+        "objective-pure": PureObjective(1, Fraction(1), Fraction(1), 100_000),
         "gaussian-path": GaussianPath(5, (Fraction(20), Fraction(10), Fraction(5))),
     }
     return {name: Item(mechanism) for name, mechanism in {**shipped, **randomizers()}.items()}
@@ -184,6 +192,23 @@ def tasks() -> dict[str, Item]:
         "fit-linear-users": Item(
             FitLinear(features, "label", -2, 3, epsilon="1"), gaussian(who), {**table, "who": texts()}
         ),
+        "fit-logistic": Item(FitLogistic(features, "label", [0, 1], epsilon="1"), gaussian(each), table),
+        "fit-logistic-pure": Item(FitLogistic(features, "label", [0, 1], epsilon="1"), pure(each), table),
+        "fit-logistic-replace": Item(
+            FitLogistic(["amount"], "label", [0, 1, 2], mu="0.5", x_bound=5, norm="clip"), gaussian(swapped), table
+        ),
+        "fit-logistic-output": Item(
+            FitLogistic(["amount"], "label", [0, 1], epsilon="1", x_bound=5, method="output"), gaussian(each), table
+        ),
+        "fit-logistic-descent": Item(
+            FitLogistic(["amount"], "label", [0, 1], epsilon="1", x_bound=5, method="descent"), gaussian(each), table
+        ),
+        "fit-logistic-users": Item(
+            FitLogistic(features, "label", [0, 1], epsilon="1"), gaussian(who), {**table, "who": texts()}
+        ),
+        "question": Item(Question("land", epsilon="0.5", equals="FR"), pure(swapped), placed),
+        "question-gaussian": Item(Question("amount", mu="0.5", lower=-50, upper=10), gaussian(swapped), amounts),
+        "question-integers": Item(Question("amount", epsilon="1", equals=100), gaussian(swapped), whole),
         "count": Item(Count(epsilon="1", cap=5), pure(who), whole),
         "count-rows": Item(Count(epsilon="1"), pure(each), amounts),
         "count-keys": Item(Count(epsilon="1", cap=7, **grouped), pure(who), placed),

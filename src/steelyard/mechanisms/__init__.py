@@ -9,7 +9,9 @@ from steelyard.mechanisms.gradual import GaussianPath, LaplacePath, combined
 from steelyard.mechanisms.histogram import Histogram
 from steelyard.mechanisms.key_threshold import KeyThreshold
 from steelyard.mechanisms.laplace import Laplace
+from steelyard.mechanisms.objective import Objective, PureObjective
 from steelyard.mechanisms.observe import Seen, observing
+from steelyard.mechanisms.spherical import spherical
 from steelyard.mechanisms.staircase import Staircase
 
 __all__ = [
@@ -23,9 +25,12 @@ __all__ = [
     "KeyThreshold",
     "Laplace",
     "LaplacePath",
+    "Objective",
+    "PureObjective",
     "Questions",
     "Seen",
     "Staircase",
     "combined",
     "observing",
+    "spherical",
 ]

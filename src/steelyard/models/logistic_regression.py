@@ -1,0 +1,134 @@
+"""LogisticRegression: a scikit-learn classifier over ``FitLogistic``.
+
+The constructor only stores; ``fit`` makes a private table of X, y and users, pays, and keeps what was released. Classes
+should be declared: which labels occur is data, and without a declaration they are read off y, with a warning.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.errors import EngineMissing
+from steelyard.ledger import Account
+from steelyard.models.columns import SIZE
+from steelyard.models.estimator import Payment, features_of, honest, labels_of
+from steelyard.models.logistic import FitLogistic
+from steelyard.models.saved import Model
+from steelyard.noise import Noise
+from steelyard.privacy import Number
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted
+except ImportError:
+    raise EngineMissing("scikit-learn is not installed.", install="pip install 'steelyard[sklearn]'") from None
+
+OBSERVED = (
+    "classes= was left out, so the labels that occur in y are taken as public knowledge; that is not private if a class "
+    "may be rare. Declare classes=[...] to be safe."
+)
+
+
+class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Private logistic regression on arrays or data frames.
+
+    ``x_bound`` is the public typical Euclidean length of a row of X: with ``norm="scale"`` (x / x_bound, 1) is brought to
+    length one, with "clip" only longer rows are shortened. *Privacy:* (epsilon, delta) for one row, or for all rows of
+    one user with ``users=``; ``delta=None`` is pure. Each fit is charged anew, to ``account`` or to one in memory of
+    exactly epsilon and delta (``note_`` says which; a grid search of K fits spends K times). Labels outside ``classes``
+    count for nothing; NaN and the infinities in X count as 0. *Accuracy:* ``expected_excess_`` bounds what the noise adds
+    to the expected sum of losses (divide by your number of rows), whatever the data.
+
+    >>> X, y = [[-1.0], [1.0]] * 2000, [0, 1] * 2000
+    >>> model = LogisticRegression(epsilon=1, delta=1e-6, classes=[0, 1]).fit(X, y)
+    >>> model.predict([[-1.0], [1.0]]).tolist()
+    [0, 1]
+    """
+
+    def __init__(
+        self,
+        epsilon: Number = 1.0,
+        delta: Number | None = 1e-6,
+        classes: Sequence[Any] | None = None,
+        x_bound: Number | None = 1.0,
+        method: str = "auto",
+        account: Account | None = None,
+        *,
+        ridge: Number | None = None,
+        norm: str = "scale",
+        fit_intercept: bool = True,
+        noise: Noise | None = None,
+    ) -> None:
+        self.epsilon, self.delta, self.classes, self.x_bound = epsilon, delta, classes, x_bound
+        self.method, self.account, self.ridge, self.norm = method, account, ridge, norm
+        self.fit_intercept, self.noise = fit_intercept, noise
+
+    def fit(self, X: Any, y: Any, users: Any = None) -> LogisticRegression:
+        """Release a model of y; ``users`` says whose row each one is."""
+        values = features_of(self, X, reset=True)
+        labels = labels_of(self, y)
+        classes, codes = self._coded(labels)
+        payment = Payment.read(self.account, self.epsilon, self.delta, users)
+        features = payment.features(values.shape[1], self.x_bound, self.norm, self.fit_intercept)
+        task = FitLogistic(
+            features, payment.label, range(len(classes)), epsilon=self.epsilon, method=self.method, ridge=self.ridge
+        )
+        release = payment.session(payment.table(values, codes, users), self.noise).release(task)
+        self.classes_, self.account_, self.note_ = classes, payment.account, payment.note
+        self.release_, self.guarantee_ = release, release.guarantee
+        self.expected_excess_ = release.point.get("expected_excess_sum")
+        models = (release.value,) if isinstance(release.value, Model) else release.value.models
+        self.models_: tuple[Model, ...] = models
+        lines = [list(model.coefficients.values()) for model in models]
+        self.coef_, self.intercept_ = np.array(lines)[:, :-1], np.array(lines)[:, -1]
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """The score of the second class, or of each of more than two."""
+        check_is_fitted(self, "models_")
+        values = features_of(self, X, reset=False)
+        import pyarrow as pa
+
+        source = self.models_[0].features.source
+        batch = pa.RecordBatch.from_pydict(dict(zip(source, np.ascontiguousarray(values.T), strict=True)))
+        scaled = self.models_[0].features.scaled(batch)
+        scores = np.column_stack([scaled.T @ (np.array(model.theta) / SIZE) for model in self.models_])
+        return np.asarray(scores[:, 0] if len(self.models_) == 1 else scores)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """One column for each class; each row adds up to one."""
+        chance = 0.5 * (1 + np.tanh(self.decision_function(X) / 2))
+        if chance.ndim == 1:
+            return np.column_stack([1 - chance, chance])
+        held = np.maximum(chance, 1e-300)
+        return np.asarray(held / held.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each row."""
+        scores = self.decision_function(X)
+        places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[places])
+
+    def _coded(self, labels: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The classes, and each label's place among them; -1 for a label that is none of them."""
+        if self.classes is not None:
+            classes = np.asarray(self.classes)
+        else:
+            check_classification_targets(labels)
+            warnings.warn(OBSERVED, UserWarning, stacklevel=3)
+            classes = np.unique(labels)
+        if classes.ndim != 1 or len(np.unique(classes)) != len(classes) or len(classes) < 2:
+            raise ValueError(f"a classifier needs at least two classes, each once; got {len(classes)} class.")
+        codes = np.full(len(labels), -1, dtype=np.int64)
+        for place, value in enumerate(classes):
+            codes[np.asarray(labels == value, dtype=bool)] = place
+        return classes, codes
+
+    def __sklearn_tags__(self) -> Any:
+        return honest(super().__sklearn_tags__())

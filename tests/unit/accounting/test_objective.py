@@ -1,0 +1,117 @@
+"""The price of objective perturbation: never below what an adversary attains, and close to one Gaussian release."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.special import expit, ndtr
+
+from steelyard.accounting.objective import curvature, near_one, objective_mu
+from steelyard.errors import InvalidTask
+from steelyard.privacy import MICRO
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    return float(ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon) * ndtr(-epsilon / mu - mu / 2))
+
+
+def attained(slope: float, shift: float, epsilon: float, step: float = 0.02) -> float:
+    """The delta of the best weight function that switches on a grid: a lower bound, since each one is admissible."""
+    w = np.arange(-slope - shift - 3, slope + 4, step)
+    c = expit(np.arange(-9, 9, slope * step))
+    value = np.zeros(len(c))
+    for left, right in zip(w[-2::-1], w[:0:-1], strict=True):
+        start = ndtr(left + shift * c) - np.exp(epsilon) * ndtr(left)
+        end = ndtr(right + shift * c) - np.exp(epsilon) * ndtr(right)
+        rise, risen = np.append(end[1:], end[-1]), np.append(value[1:], value[-1])
+        value = np.maximum.reduce([value, risen, end - start + value, rise - start + risen])
+    return float(value.max())
+
+
+def excess(mu: float, slope: float, shift: float) -> float:
+    """The largest attained delta over what mu allows, over a range of epsilons."""
+    ratios = (Fraction(k, 4) for k in range(int(4 * slope) + 2))
+    return max(
+        attained(slope, shift, float(r) * shift) / gaussian_delta(float(r) * shift, mu)
+        for r in ratios
+        if gaussian_delta(float(r) * shift, mu) > 1e-12
+    )
+
+
+@pytest.mark.parametrize(("slope", "shift"), [("2.5", 236_700), ("4", 1_000_000)])
+def test_no_adversary_on_a_grid_exceeds_the_price(slope: str, shift: int) -> None:
+    mu = objective_mu(Fraction(slope), shift) / MICRO
+    assert excess(mu, float(slope), shift / MICRO) <= 1.0
+
+
+@pytest.mark.parametrize("shift", [0.1, 0.3])
+def test_charging_one_gaussian_release_for_a_small_ridge_is_caught(shift: float) -> None:
+    assert excess(shift, 10.0, shift) > 1.02
+
+
+@pytest.mark.parametrize(("slope", "room", "shift"), [("2", 1.001, 27_500), ("2.5", 1.012, 236_700)])
+def test_with_a_ridge_of_the_default_rule_the_price_is_within_a_hundredth_of_one_release(
+    slope: str, room: float, shift: int
+) -> None:
+    assert shift < objective_mu(Fraction(slope), shift) <= shift * room
+
+
+def test_a_larger_slope_never_costs_less() -> None:
+    assert objective_mu(Fraction(5, 2), 236_700) <= objective_mu(Fraction(7, 2), 236_700)
+
+
+def test_settings_without_a_proved_price_are_refused() -> None:
+    for slope, shift in ((Fraction(5), 100_000), (Fraction(0), 100_000), (Fraction(2), 10), (Fraction(2), 10**8)):
+        with pytest.raises(InvalidTask):
+            objective_mu(slope, shift)
+
+
+def second_derivative(shift: float, points: list[tuple[float, float]], move: float) -> float:
+    """Of the sum of +-Phi(w + s c) over alternating switch points, as all logits move together."""
+    h = 1e-3
+    total = 0.0
+    for k, (w, q) in enumerate(points):
+        values: NDArray[np.float64] = ndtr(w + shift * expit(q + move + h * np.array([-1.0, 0.0, 1.0])))
+        total += (-1.0) ** (k + 1) * float(values[0] - 2 * values[1] + values[2]) / h**2
+    return total
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.floats(0.05, 3),
+    st.lists(st.tuples(st.floats(0.001, 2), st.floats(0, 2)), min_size=1, max_size=12),
+    st.floats(-3, 1),
+)
+def test_no_row_of_switches_bends_down_faster_than_the_bound(
+    shift: float, moves: list[tuple[float, float]], first: float
+) -> None:
+    w, q, points = -3.0, first, []
+    for dw, dq in moves:
+        w, q = w + dw, q + dq
+        points.append((w, q))
+    if len(points) % 2:
+        points.append((w + 30, q))
+    bound = float(curvature(shift, np.inf, np.array([expit(points[0][1])]))[0])
+    assert second_derivative(shift, points, 0.0) >= -bound - 1e-5
+
+
+@pytest.mark.parametrize(("slope", "shift"), [(2.0, 0.1), (3.3, 0.5), (4.0, 2.0)])
+def test_near_weight_one_leaving_early_never_pays(slope: float, shift: float) -> None:
+    """Lemma 3 of the note, on a grid of epsilons and weights: what is won later is less than what was given up."""
+    x0 = near_one(slope, shift)
+    for x in np.linspace(x0 / 20, x0, 8):
+        c = 1 - x
+        for epsilon in np.linspace(0, slope * shift + shift**2 / 2, 9):
+            b = -epsilon / (shift * c) - shift * c / 2
+            w = np.linspace(b, b + 2 * slope * x0 + 1, 4000)
+            ts = np.linspace(0, x, 30)[:, None]
+            log = np.log1p(shift * slope * ts * (1 - ts)) - shift * w * (1 - ts) - (shift * (1 - ts)) ** 2 / 2
+            density = np.exp(-w * w / 2) / np.sqrt(2 * np.pi)
+            later = np.trapezoid(density * np.maximum(np.exp(log.max(axis=0)) - np.exp(epsilon), 0), w)
+            total = ndtr(b + shift * c) - np.exp(epsilon) * ndtr(b) + later
+            assert total <= gaussian_delta(epsilon, shift) + 1e-9
