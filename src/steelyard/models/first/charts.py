@@ -1,0 +1,49 @@
+"""A picture of a path: what was certified after each step, against what had been paid by then."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from steelyard.charts import Chart, Line, lines
+from steelyard.models.first.outcome import Stop
+
+
+def path_chart(path: Sequence[Stop], target: float, *, scale: float = 1.0) -> Chart:
+    """Certified bounds and looks along a path; ``scale`` turns bounds into the units of the target."""
+    spent, looks = [], []
+    certified: list[tuple[float, float]] = []
+    for stop in path:
+        if stop.passed is not None or stop.step == "label":
+            if stop.passed is not None:
+                looks.append((math.sqrt(_total(path, stop)), target if stop.passed else None))
+            continue
+        spent.append(math.sqrt(stop.mu2))
+        if stop.bound is not None:
+            certified.append((math.sqrt(stop.mu2), stop.bound * scale))
+    reached = [x for x, _ in (*certified, *((x, 0.0) for x, _ in looks))] or spent or [1.0]
+    series = [Line("certified for free", [x for x, _ in certified], [y for _, y in certified])] if certified else []
+    series += [Line("passed a paid look", [x for x, y in looks], [y for _, y in looks])] if looks else []
+    series += [Line("target", [min(spent or reached), max(reached)], [target, target])]
+    return lines(
+        series,
+        title="What was certain, and what it had cost by then",
+        x_title="mu spent on the path",
+        y_title="bound on the loss",
+        log_x=min(spent or reached) > 0,
+        log_y=True,
+        caption=f"{len(spent)} measurements, {len(looks)} paid looks.",
+    )
+
+
+def _total(path: Sequence[Stop], until: Stop) -> float:
+    """What everything up to a look had cost: the last level (levels replace each other), the label and all looks."""
+    total, level = 0.0, 0.0
+    for stop in path:
+        if stop.passed is None and stop.step != "label":
+            level = stop.mu2
+        else:
+            total += stop.mu2
+        if stop is until:
+            break
+    return total + level

@@ -1,0 +1,218 @@
+"""AccuracyFirst: name the accuracy, get the most private model (or total) that certainly has it.
+
+Two questions about a model, never confused: ``target_loss``, a loss on these rows that is good enough, and
+``excess_loss``, how far above the best possible loss one may be. Sums and counts take ``relative_error``. The cap
+``epsilon`` is a limit, not a price: what a fit spends is found out on the way and read from ``epsilon_``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.bounding import Count, Sum
+from steelyard.errors import EngineMissing, InvalidTask
+from steelyard.ledger import Account, open_account
+from steelyard.models.estimator import Payment, features_of, honest, numbers_of
+from steelyard.models.first.charts import path_chart
+from steelyard.models.first.reach import Progress, Reached, epsilons, reach_linear
+from steelyard.models.first.totals import TotalSearch
+from steelyard.models.first.wanted import Certificate, Wanted
+from steelyard.models.linear import FitLinear
+from steelyard.models.linear_regression import LinearRegression
+from steelyard.models.rows import Target
+from steelyard.noise import Noise, TestNoise
+from steelyard.privacy import Number, rows
+from steelyard.release import Release
+from steelyard.session import Session, named
+
+try:
+    from sklearn.base import BaseEstimator, MetaEstimatorMixin
+    from sklearn.utils import get_tags
+    from sklearn.utils.validation import check_is_fitted
+except ImportError:
+    raise EngineMissing("scikit-learn is not installed.", install="pip install 'steelyard[sklearn]'") from None
+
+NOTE = "charged to an account in memory, of this estimator's epsilon and delta, made by this fit; n is public in it"
+
+
+class AccuracyFirst(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """The most private fit of ``estimator`` that is accurate enough, with the price it turned out to have.
+
+    ``penalty`` is the lambda of the mean loss whose best model ``excess_loss`` is measured from. *Privacy:* neighbours
+    replace one row and n is public; the account never spends more than (epsilon, delta). *Accuracy:* ``certificate_``
+    says what holds, with ``confidence``; ``stopped_reason_`` is "target_met", "null_model_ok", "cap_reached" or
+    "target_impossible", and nothing is promised under the last two. *Cost:* ``epsilon_``, ex post, for everything released.
+
+    >>> from steelyard.models.linear_regression import LinearRegression
+    >>> X = np.linspace(-1, 1, 20_000)[:, None]
+    >>> first = AccuracyFirst(LinearRegression(x_bound=1), target_loss=0.05, epsilon=5).fit(X, X[:, 0])
+    >>> first.stopped_reason_, first.epsilon_ < 0.5
+    ('target_met', True)
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        target_loss: Number | None = None,
+        excess_loss: Number | None = None,
+        relative_error: Number | None = None,
+        confidence: Number = 0.9,
+        epsilon: Number = 1.0,
+        delta: Number | None = 1e-6,
+        check: str = "auto",
+        account: Account | None = None,
+        *,
+        penalty: Number = 0.001,
+        key: str | None = None,
+        noise: Noise | None = None,
+    ) -> None:
+        self.estimator, self.target_loss, self.excess_loss = estimator, target_loss, excess_loss
+        self.relative_error, self.confidence, self.epsilon, self.delta = relative_error, confidence, epsilon, delta
+        self.check, self.account, self.penalty, self.key, self.noise = check, account, penalty, key, noise
+
+    def fit(self, X: Any, y: Any, progress: Progress | None = None) -> AccuracyFirst:
+        """Walk the path until the model is accurate enough; ``progress`` is told each step as it is released."""
+        wanted = self._wanted()
+        key = named(self.key)
+        return self._keep(self._reach(X, y, wanted, key, self._account(y), progress), wanted, key)
+
+    def resume(
+        self, X: Any, y: Any, *, target_loss: Number | None = None, excess_loss: Number | None = None
+    ) -> AccuracyFirst:
+        """Go on along the same path to a tighter target; X and y must be the rows of ``fit``.
+
+        *Cost:* the path costs what its last level costs, exactly, as if the tighter target had been asked for at once;
+        looks made before stay paid for.
+        """
+        check_is_fitted(self, "key_")
+        wanted = Wanted.read(target_loss, excess_loss, None, self.confidence, self.check)
+        return self._keep(self._reach(X, y, wanted, self.key_, self.account_, None), wanted, self.key_)
+
+    def plan(self, X: Any, y: Any, *, n: int | None = None, runs: int = 3) -> dict[str, Any]:
+        """What a fit would probably cost, tried on rows that are public or made up; spends nothing.
+
+        ``n`` is the number of private rows: the public ones are repeated, or cut, to as many.
+        """
+        size = len(y) if n is None else n
+        public, labels = np.resize(np.asarray(X, float), (size, np.shape(X)[1])), np.resize(np.asarray(y, float), size)
+        tried = []
+        for run in range(runs):
+            trial = AccuracyFirst(
+                **{**self.get_params(deep=False), "account": None, "noise": TestNoise(run), "key": None}
+            )
+            tried.append(trial.fit(public, labels))
+        middle = sorted(tried, key=lambda fit: fit.epsilon_)[len(tried) // 2]
+        return {
+            "epsilon": middle.epsilon_,
+            "epsilon_filter": middle.epsilon_filter_,
+            "mu2": middle.mu2_spent_,
+            "stopped_reason": middle.stopped_reason_,
+            "steps": len(middle.path_),
+        }
+
+    def release(
+        self, session: Session, *, key: str | None = None, progress: Progress | None = None
+    ) -> Release | Reached:
+        """The same for a task on an open session: a ``Sum`` or ``Count`` to a relative error, a ``FitLinear`` to a loss."""
+        wanted = self._wanted()
+        if isinstance(self.estimator, Sum | Count):
+            return self._total(session, wanted, key, progress)
+        if isinstance(self.estimator, FitLinear):
+            task, whole = self.estimator, wanted
+            found = reach_linear(
+                session, task.features, task.target, whole, penalty=self.penalty, key=key, progress=progress
+            )
+            self._keep(found, wanted, key or "")
+            return found
+        raise self._no_path()
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """What the model predicts."""
+        check_is_fitted(self, "model_")
+        values = features_of(self, X, reset=False)
+        return np.asarray(
+            self.model_.predict(dict(zip(self.model_.features.source, np.ascontiguousarray(values.T), strict=True)))
+        )
+
+    def chart(self) -> Any:
+        """A picture of the path."""
+        check_is_fitted(self, "path_")
+        return path_chart(self.path_, self.wanted_.amount, scale=self.scale_)
+
+    def _wanted(self) -> Wanted:
+        wanted = Wanted.read(self.target_loss, self.excess_loss, self.relative_error, self.confidence, self.check)
+        if (wanted.kind == "relative") != isinstance(self.estimator, Sum | Count):
+            raise InvalidTask(
+                "relative_error is for a Sum or a Count; a model takes target_loss or excess_loss."
+                if wanted.kind == "relative"
+                else "a Sum or a Count takes relative_error."
+            )
+        return wanted
+
+    def _account(self, y: Any) -> Account:
+        if self.account is not None:
+            return self.account
+        if self.delta is None:
+            raise InvalidTask("a path of Gaussian steps needs a delta, such as 1e-6.")
+        unit = rows(neighbours="replace", n=max(len(y), 1))
+        return open_account(":memory:", "model", unit=unit, epsilon=self.epsilon, delta=self.delta)
+
+    def _reach(self, X: Any, y: Any, wanted: Wanted, key: str, account: Account, progress: Progress | None) -> Reached:
+        if not isinstance(self.estimator, LinearRegression):
+            raise self._no_path()
+        note = NOTE if self.account is None else f"charged to account {account.name!r}"
+        payment, model = Payment(account, note), self.estimator
+        values, labels = features_of(self, X, reset=True), numbers_of(self, y)
+        features = payment.features(values.shape[1], model.x_bound, model.norm, model.fit_intercept)
+        label = Target(payment.label, *model.y_bounds)
+        session = payment.session(payment.table(values, labels, None), self.noise)
+        self.account_, self.note_, self.scale_ = account, note, label.half**2
+        return reach_linear(session, features, label, wanted, penalty=self.penalty, key=key, progress=progress)
+
+    def _keep(self, found: Reached, wanted: Wanted, key: str) -> AccuracyFirst:
+        self.key_, self.wanted_, self.path_ = key, wanted, found.path
+        self.certificate_: Certificate = found.certificate
+        self.stopped_reason_, self.spent_ = found.reason, found.spent
+        self.mu2_spent_ = found.spent / 10**12
+        self.epsilon_, self.epsilon_filter_ = found.epsilon, found.epsilon_filter
+        if found.model is not None:
+            self.model_ = found.model
+            *weights, self.intercept_ = found.model.coefficients.values()
+            self.coef_ = np.array(weights)
+        return self
+
+    def _total(self, session: Session, wanted: Wanted, key: str | None, progress: Progress | None) -> Release:
+        walk = session.open(TotalSearch(self.estimator), key=key)
+        total = walk.reach(wanted.amount, wanted.confidence, progress=progress)
+        self.path_, self.stopped_reason_, self.spent_ = total.path, total.reason, total.spent
+        self.mu2_spent_, self.wanted_, self.scale_ = total.spent / 10**12, wanted, 1.0
+        self.epsilon_, self.epsilon_filter_ = epsilons(session.account.terms, total.spent)
+        met = total.reason == "target_met"
+        self.certificate_ = Certificate(
+            "the noise, relative to the capped total,",
+            wanted.amount if met else float("inf"),
+            wanted.confidence,
+            "the last interval is that narrow; what the cap cuts off comes on top"
+            if met
+            else "the account's cap was reached first",
+        )
+        if total.release is None:
+            raise InvalidTask("the account has too little left for even the first step of this path.")
+        return total.release
+
+    def _no_path(self) -> InvalidTask:
+        return InvalidTask(
+            f"{type(self.estimator).__name__} has no path to sharpen; give a LinearRegression, a FitLinear task, "
+            "a Sum or a Count."
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.estimator is not None and not isinstance(self.estimator, Sum | Count | FitLinear):
+            tags.input_tags = get_tags(self.estimator).input_tags
+            tags.estimator_type = get_tags(self.estimator).estimator_type
+            tags.regressor_tags = get_tags(self.estimator).regressor_tags
+        return honest(tags)

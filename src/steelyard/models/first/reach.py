@@ -1,0 +1,105 @@
+"""Reach an accuracy on an account: the one function under the estimator, the tasks and the command line.
+
+It opens the path that fits the model, walks it, and reports what was found with the ex-post epsilon of everything that
+was released on the way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from steelyard.accounting.gaussian import epsilon_of
+from steelyard.accounting.odometers import MixtureOdometer
+from steelyard.models.columns import Features
+from steelyard.models.first.outcome import Found, Stop
+from steelyard.models.first.ridge_search import RidgeSearch
+from steelyard.models.first.wanted import Certificate, Wanted
+from steelyard.models.rows import Target
+from steelyard.models.saved import Model
+from steelyard.privacy import MICRO, Currency, Number, Terms, positive
+from steelyard.session import Session
+
+Progress = Callable[[Stop], None]
+_TUNED = 1024
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A model that answers the question, or the best guess where nothing is certified.
+
+    ``epsilon`` is ex post and speaks of everything this path has released; ``epsilon_filter`` is what the same
+    spending means on the account's own scale; ``spent`` is in the ledger's smallest units.
+    """
+
+    model: Model | None
+    certificate: Certificate
+    reason: str
+    path: tuple[Stop, ...]
+    spent: int
+    epsilon: float
+    epsilon_filter: float
+
+
+def reach_linear(
+    session: Session,
+    features: Features,
+    label: Target,
+    wanted: Wanted,
+    *,
+    penalty: Number,
+    key: str | None = None,
+    progress: Progress | None = None,
+) -> Reached:
+    """The most private ridge model that is accurate enough; losses are in the label's own units, squared.
+
+    *Privacy:* every step is charged to the session's account before it is drawn. *Cost:* known only at the end, and
+    never above the account's cap.
+    """
+    search = RidgeSearch(features, label, positive(penalty, "penalty"))
+    walk = session.open(search, key=key)
+    scale = label.half**2
+    if wanted.kind == "excess":
+        looks = 0 if wanted.check == "certificate" else 2
+        found = walk.reach_excess(wanted.amount / scale, wanted.confidence, looks=looks, progress=progress)
+        question = "the penalized half mean squared error above the best possible"
+    else:
+        every = wanted.check == "every"
+        found = walk.reach_loss(wanted.amount / scale, wanted.confidence, every=every, progress=progress)
+        question = "the mean squared error on these rows, predictions held within the label's bounds,"
+    theta = None if found.model is None else found.model.tolist()
+    model = None if theta is None else Model("linear", features, label.column, theta, label.lower, label.upper)
+    certificate = Certificate(question, found.bound * scale, wanted.confidence, _how(found))
+    return Reached(
+        model, certificate, found.reason, found.path, found.spent, *epsilons(session.account.terms, found.spent)
+    )
+
+
+def _how(found: Found) -> str:
+    if found.reason == "target_impossible":
+        return "every level of the path was tried and none could be shown to be good enough"
+    if found.reason == "cap_reached":
+        return "the account's cap was reached first"
+    if found.reason == "null_model_ok":
+        return "predicting the middle of the label's bounds is already good enough"
+    looked = found.path and found.path[-1].passed
+    return "one look at the rows said so" if looked else "the released statistics alone say so"
+
+
+def epsilons(terms: Terms, spent: int) -> tuple[float, float]:
+    """The ex-post epsilon (an odometer tuned by the account's terms, so before any step) and the filter's."""
+    if terms.currency is Currency.PURE:
+        return spent / MICRO, spent / MICRO
+    delta, squared = float(terms.filter_delta), Fraction(spent, MICRO**2)
+    if not spent or not delta:
+        return (0.0, 0.0) if not spent else (math.inf, math.inf)
+    odometer = MixtureOdometer(delta, tuned_at=float(terms.cap.value) / _TUNED)
+    return odometer.epsilon(squared), epsilon_of(math.sqrt(float(squared)) * (1 + 1e-12), delta)
+
+
+def told(path: tuple[Stop, ...]) -> list[dict[str, Any]]:
+    """The path as plain rows."""
+    return [stop.to_json() for stop in path]

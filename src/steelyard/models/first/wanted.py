@@ -1,0 +1,80 @@
+"""What was asked for, read once: which of the three accuracies, how sure, and how it is checked.
+
+Exactly one of a target loss, an excess loss and a relative error is asked for; they are different questions and are
+never turned into each other. Whatever makes no sense is refused here, before anything is charged.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from steelyard.errors import InvalidTask
+from steelyard.privacy import Number, exact
+
+CHECKS = ("auto", "every", "screened", "certificate")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One question: ``kind`` is "loss", "excess" or "relative"."""
+
+    kind: str
+    amount: float
+    confidence: float
+    check: str = "auto"
+
+    @classmethod
+    def read(
+        cls,
+        target_loss: Number | None,
+        excess_loss: Number | None,
+        relative_error: Number | None,
+        confidence: Number,
+        check: str = "auto",
+    ) -> Wanted:
+        """Refuse anything but one positive, finite amount and a confidence between one half and one."""
+        given = {"loss": target_loss, "excess": excess_loss, "relative": relative_error}
+        asked = {kind: amount for kind, amount in given.items() if amount is not None}
+        if len(asked) != 1:
+            raise InvalidTask(
+                "give exactly one of target_loss (a loss that is good enough), excess_loss (how far above the best "
+                f"possible loss), or relative_error (for sums and counts); got {len(asked)}."
+            )
+        (kind, amount) = next(iter(asked.items()))
+        name = {"loss": "target_loss", "excess": "excess_loss", "relative": "relative_error"}[kind]
+        number = exact(amount, name)
+        if number <= 0:
+            raise InvalidTask(f"{name} must be above zero; got {amount!r}.")
+        if kind == "relative" and number >= 1:
+            raise InvalidTask(f"relative_error must be below 1; got {amount!r}.")
+        sure = exact(confidence, "confidence")
+        if not 0.5 <= sure <= 1 - 1e-9:
+            raise InvalidTask(f"confidence must lie between 0.5 and 1, such as 0.9; got {confidence!r}.")
+        if check not in CHECKS:
+            raise InvalidTask(f"check must be one of {', '.join(CHECKS)}; got {check!r}.")
+        if check == "certificate" and kind != "excess":
+            raise InvalidTask("check='certificate' answers excess_loss only: a target loss must be looked at.")
+        if check == "every" and kind == "excess":
+            raise InvalidTask("check='every' is for target_loss; an excess is looked at twice at most.")
+        return cls(kind, float(number), float(sure), check)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What may be said of a model: the question, the bound, and how sure it is; ``str()`` is the sentence."""
+
+    question: str
+    bound: float
+    confidence: float
+    how: str
+
+    @property
+    def met(self) -> bool:
+        """Whether anything is promised."""
+        return math.isfinite(self.bound)
+
+    def __str__(self) -> str:
+        if not self.met:
+            return f"Nothing is certified: {self.how}."
+        return f"{self.question} is at most {self.bound:.4g}, with confidence {self.confidence:g}: {self.how}."
