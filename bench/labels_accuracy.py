@@ -127,13 +127,14 @@ def noisy(method: str, epsilon: float, y: Floats, seed: int) -> Floats:
     if method == "laplace":
         return y + np.random.default_rng(seed).laplace(scale=WIDTH / epsilon, size=len(y))
     bought = None if method == "two_point" else "private"
-    labels: Floats = LabelRandomizer(epsilon, 0, WIDTH, method, bought, nodes=101).fit_transform(y)
+    name, free = ("auto", True) if method == "auto_biased" else (method, False)
+    labels: Floats = LabelRandomizer(epsilon, 0, WIDTH, name, bought, nodes=101, unbiased=not free).fit_transform(y)
     return labels
 
 
 def downstream(epsilons: tuple[float, ...], seeds: int, size: int, models: dict[str, Callable[..., Floats]]) -> None:
     """Print the second table: mean clean test error and its standard error."""
-    methods = ("clean", "laplace", "two_point", "rr_on_bins", "unbiased", "auto")
+    methods = ("clean", "laplace", "two_point", "rr_on_bins", "unbiased", "auto", "auto_biased")
     for name, model in models.items():
         print(f"\nclean test error of {name}, {size:,} records, {seeds} seeds (mean ± standard error)")
         for epsilon in epsilons:
@@ -159,9 +160,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="all epsilons, 20 seeds, boosted trees too")
     parser.add_argument("--seeds", type=int, help="how many seeds; every epsilon is run then")
+    parser.add_argument("--epsilons", type=float, nargs="+", choices=EPSILONS, help="only these")
     args = parser.parse_args()
     full = args.full
-    epsilons = EPSILONS if full or args.seeds else FEW
+    epsilons = tuple(args.epsilons) if args.epsilons else EPSILONS if full or args.seeds else FEW
     agreed = errors(epsilons)
     models: dict[str, Callable[..., Floats]] = {"least squares": least_squares}
     if full:

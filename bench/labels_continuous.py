@@ -1,7 +1,7 @@
 """How few nodes serve 10,000 labels: certified gap, nodes and CPU seconds of the sandwich, for four priors.
 
-    python bench/labels_continuous.py              epsilon 0.3 to 8, tolerance 1e-4, at most 600 nodes: about a minute
-    python bench/labels_continuous.py --labels 1001 --most 300
+python bench/labels_continuous.py              epsilon 0.3 to 8, tolerance 1e-4, at most 600 nodes: about a minute
+python bench/labels_continuous.py --labels 1001 --most 300
 """
 
 from __future__ import annotations

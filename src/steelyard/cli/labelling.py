@@ -54,6 +54,11 @@ def _add_fit(verbs: Any, shared: argparse.ArgumentParser) -> None:
     fit.add_argument("--missing", help="the public value that labels which are no number count as (default: lower)")
     fit.add_argument("--nodes", type=int, help="how many labels to tell apart (default: integers, else 257)")
     fit.add_argument("--method", default="auto", help="auto (default), unbiased, two_point, rr_on_bins, …")
+    fit.add_argument(
+        "--allow-bias",
+        action="store_true",
+        help="let auto trade bias for variance under the prior, by the number of rows",
+    )
     fit.add_argument("--loss", default="squared", help="the loss rr_on_bins is made for (default squared)")
     fit.add_argument("--prior", default="none", help="none (default), private, or a JSON file of public weights")
     fit.add_argument(
@@ -88,7 +93,7 @@ def _fit(args: argparse.Namespace) -> Answer:
     missing = args.lower if args.missing is None else args.missing
     made = LabelRandomizer(
         args.epsilon, args.lower, args.upper, args.method, _prior(args.prior), args.loss, account,
-        nodes=args.nodes, missing=missing, column=args.column,
+        nodes=args.nodes, missing=missing, column=args.column, unbiased=not args.allow_bias,
     )  # fmt: skip
     known = file.known_groups()
     planned = made.plan(file.rows, max(1, len(known)))

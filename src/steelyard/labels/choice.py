@@ -7,6 +7,7 @@ two-point at the full epsilon for a zero-heavy and for an even reference prior, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
@@ -20,11 +21,13 @@ from .added import KINDS, AddedNoise
 from .bins import response_on_bins
 from .classic import debiased_response, randomized_response, response_with_prior, two_point
 from .continuous import Nodes
+from .frontier import solve_compromise
 from .mechanism import FiniteMechanism
 from .prior import Prior
 from .solver import solve_unbiased
 from .windows import hybrid, piecewise
 
+WIDEST = 513  # nodes up to which bias is weighed against variance
 LEAST, MOST = 100, 10  # a prior takes from a hundredth to a tenth of epsilon
 RECORDS = 50  # epsilon times records per node that make a histogram worth having
 _REFERENCE = 33
@@ -118,11 +121,31 @@ def check_method(method: str, loss: str) -> None:
         raise InvalidTask("rr_on_bins knows the losses squared, absolute and poisson.")
 
 
+def weight_of(records: int) -> int:
+    """How much a squared bias weighs against a variance: the square root of the number of records.
+
+    A model of d parameters that explains a share R of the labels' variance loses about d/n times the variance and R times the
+    squared bias, so R n/d would be best. Neither is known before training; the root is as far from all bias as from none.
+    """
+    return max(2, math.isqrt(records))
+
+
+def check_bias(method: str, loss: str, prior: object, records: int, nodes: int) -> None:
+    """Refuse to trade bias for variance where there is nothing to weigh them by."""
+    if method != "auto" or loss != "squared":
+        raise InvalidTask("unbiased=False lets method='auto' weigh bias against variance, for the squared loss only.")
+    if prior is None or not records:
+        raise InvalidTask("unbiased=False needs a prior (public weights or 'private') and the labels: fit(y).")
+    if nodes > WIDEST:
+        raise InvalidTask(f"unbiased=False takes up to {WIDEST} nodes; got {nodes}: give nodes= a smaller number.")
+
+
 def build(
-    method: str, nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str
+    method: str, nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str, records: int | None = None
 ) -> tuple[str, FiniteMechanism | AddedNoise]:
     """The method that is used in the end, and its mechanism; a function of public and released facts.
 
+    ``records`` is their public number where bias is allowed, None where it is not.
     ``prior`` is what ``balanced`` gave for the method of that name.
     """
     if method in KINDS:
@@ -131,6 +154,8 @@ def build(
         return method, METHODS[method](nodes, prior, epsilon, loss)
     if prior.source == "none":
         return "two_point", two_point(nodes.labels, epsilon)
+    if records is not None:
+        return "compromise", solve_compromise(nodes.labels, prior.weights, epsilon, weight_of(records), 1e-3).mechanism
     best = _unbiased(nodes, prior, epsilon, loss)
     if prior.source == "private":
         simple = two_point(nodes.labels, epsilon)

@@ -28,7 +28,7 @@ from . import saved
 from .added import KINDS, Added, AddedNoise
 from .applied import Applied
 from .check import Report, check
-from .choice import WITHOUT_PRIOR, balanced, build, check_method, split
+from .choice import WITHOUT_PRIOR, balanced, build, check_bias, check_method, split
 from .continuous import Floats, Nodes, like, read_labels
 from .exact import read_epsilon
 from .groups import Grouped, Part, beside, count_cells, public_priors, put_to_use, read_groups
@@ -40,6 +40,7 @@ from .prior import Prior, buy, count
 
 _NAMES = (
     "epsilon", "lower", "upper", "method", "prior", "loss", "account", "nodes", "missing", "column", "noise",
+    "unbiased",
 )  # fmt: skip
 _NOT_NUMBERS = (
     "some labels are missing or not finite. Say what they count as with missing= (a public value between lower and "
@@ -55,6 +56,9 @@ class LabelRandomizer:
     (no bias), or rr, rr_with_prior, rr_on_bins (biased). ``prior`` is
     None, public weights for the nodes, or "private" (a part of epsilon buys a histogram). Labels outside
     [lower, upper] are clipped to it first; ``missing`` is what labels that are no number count as (default: refused).
+
+    ``unbiased=False`` lets auto trade bias for variance under the prior, by the number of records: better models where epsilon
+    or data are small, and noisy labels that are no longer right on average.
 
     *Privacy:* epsilon in all for fit and one pass; charged to ``account``, or to one in memory of exactly epsilon.
 
@@ -78,7 +82,9 @@ class LabelRandomizer:
         missing: Any = None,
         column: str | None = None,
         noise: Noise | None = None,
+        unbiased: bool = True,
     ) -> None:
+        self.unbiased = unbiased
         self.epsilon, self.lower, self.upper = epsilon, lower, upper
         self.method, self.prior, self.loss, self.account = method, prior, loss, account
         self.nodes, self.missing, self.column, self.noise = nodes, missing, column, noise
@@ -113,13 +119,14 @@ class LabelRandomizer:
             raise InvalidTask("prior='private' is bought from the labels: fit(y) needs them.")
         values = self._read(y) if private else np.zeros(0)
         nodes, missing = self.grid()
+        size = 0 if y is None else len(y)
         if groups is None:
-            return self.fit_counts(lambda: count(nodes, values, missing), len(values), key=key)
+            return self.fit_counts(lambda: count(nodes, values, missing), size, key=key)
         names = read_groups(groups)
         known = tuple(sorted(set(names)))
         columns = beside(values, names if private else [], known)
         counter = lambda: count_cells(nodes, columns, len(known), missing)  # noqa: E731
-        return self.fit_counts(counter, len(values), key=key, groups=known)
+        return self.fit_counts(counter, size, key=key, groups=known)
 
     def fit_counts(
         self, counter: Any, records: int, *, key: str | None = None, groups: tuple[str, ...] = ()
@@ -129,6 +136,8 @@ class LabelRandomizer:
         if groups and self.method in KINDS:
             raise InvalidTask(f"method {self.method!r} treats all records alike; leave groups= out.")
         nodes, missing = self.grid()
+        if not self.unbiased:
+            check_bias(self.method, self.loss, self.prior, records, len(nodes.labels))
         micro, cells = Loss.pure(read_epsilon(self.epsilon)).amount, len(nodes.labels) * max(1, len(groups))
         part = self._part(micro, cells, records)
         rest = read_epsilon(Fraction(micro - part, MICRO))
@@ -139,7 +148,8 @@ class LabelRandomizer:
             bought, event = buy(self.account_, name, counter, cells, part, self._noise)
             self._spent(event)
             found = bought.split(len(found))
-        built = [(*build(self.method, nodes, prior, rest, self.loss), prior) for prior in found]
+        weighed = None if self.unbiased else records // max(1, len(groups))
+        built = [(*build(self.method, nodes, prior, rest, self.loss, weighed), prior) for prior in found]
         made = [Part(method, put_to_use(nodes, mechanism, missing), prior) for method, mechanism, prior in built]
         self._adopt(made, groups, Fraction(micro, MICRO))
         return self
@@ -218,8 +228,9 @@ class LabelRandomizer:
         named = saved.restore_all(data)
         parts, first = list(named.values()), next(iter(named.values()))
         nodes, epsilon = first.applied.nodes, saved.epsilon_of(data)
+        free = first.method == "compromise"
         made = cls(
-            epsilon, nodes.lower, nodes.upper, first.method, account=account, nodes=list(nodes.labels),
+            epsilon, nodes.lower, nodes.upper, "auto" if free else first.method, unbiased=not free, account=account, nodes=list(nodes.labels),
             missing=first.applied.missing, column=saved.column_of(data) if account is None else None, noise=noise,
         )  # fmt: skip
         made._start(int(epsilon * MICRO) - first.prior.micro)
@@ -261,7 +272,7 @@ class LabelRandomizer:
     def _part(self, micro: int, cells: int, records: int) -> int:
         if not self._wants_prior() or self.method in WITHOUT_PRIOR:
             return 0
-        return split(micro, cells, records) if self.method == "auto" else max(1, micro // 10)
+        return split(micro, cells, records) if self.method == "auto" and self.unbiased else max(1, micro // 10)
 
     def _read(self, y: Any) -> Floats:
         values = read_labels(y)

@@ -191,3 +191,11 @@ def test_methods_without_a_table_are_fitted_and_verified_but_not_drawn(data: Pat
     assert run("verify", saved).exit_code == 0
     with pytest.raises(InvalidTask, match="no table"):
         run("chart", saved, tmp_path / "m.svg")
+
+
+def test_bias_is_allowed_on_request_and_told(data: Path, budget: Account, tmp_path: Path) -> None:
+    fit = ("fit", data, "spend", "--epsilon", "0.5", "--lower", "0", "--upper", "20", "--prior", "private")
+    fitted = run(*fit, "--allow-bias", "--out", tmp_path / "m.json", *pays(budget))
+    assert fitted.data["method"] == "compromise"
+    assert fitted.data["bias"] > 0
+    assert "as declared" in run("verify", tmp_path / "m.json").text
