@@ -143,19 +143,19 @@ class Bounded:
 
     def width(self, terms: Terms) -> float:
         """The radius, and the distance that the conversation's own loss curve leaves (it takes the account whole)."""
-        return half_width(self.law, float(self.frame.beta))
+        rounding = 0.0 if self.frame.scale == 1 else 1 / self.frame.rows
+        return min(1.0, half_width(self.law, float(self.frame.beta)) + rounding)
 
     def noised(self, total: int, noise: Noise) -> int:
-        """A total with bounded noise."""
-        return self.law.release([total], noise)[0]
+        """A total, rounded down to whole rows (which a row moves by at most one), with bounded noise."""
+        return self.law.release([total // self.frame.scale], noise)[0] * self.frame.scale
 
     @classmethod
     def narrowest(cls, frame: Frame, questions: int, delta: Fraction) -> Bounded:
         """The radius and power with the narrowest intervals."""
         found = design(frame.rows, questions, float(frame.beta))
         if found is not None:
-            radius = found.noise.radius * frame.scale
-            law = replace(found.noise, radius=radius, sensitivity=frame.scale, failure=delta / 2)
+            law = replace(found.noise, failure=delta / 2)
             if law.curve.infinite < float(law.failure):
                 return cls(frame, law, delta)
         raise InvalidTask(

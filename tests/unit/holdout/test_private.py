@@ -14,6 +14,7 @@ import pytest
 
 from steelyard.accounting.prices import price
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InsecureNoise, InvalidTask, UnitMismatch
+from steelyard.holdout.holdout import Holdout
 from steelyard.holdout.modes import Frame, Question
 from steelyard.holdout.private import Bounded, Normal, Private
 from steelyard.holdout.record import Record
@@ -264,6 +265,29 @@ def test_fresh_noise_on_a_replay_is_caught() -> None:
     twin = {mode.check(asked(f"a{i}", 25_000), record).value for i in range(50)}  # a replay under a new name is paid
     assert len(twin) > 1
     assert mode.forecast(record) == 400 - 51
+
+
+@KINDS
+@pytest.mark.parametrize("metric", ["accuracy", "brier"])
+def test_one_changed_label_moves_what_is_noised_by_the_declared_sensitivity(noise: str, metric: str) -> None:
+    """The audit of the mode: neighbouring labels, the same predictions, the integers before noise."""
+    rng = np.random.default_rng(2)
+    labels, chances = rng.integers(0, 2, 3_000), rng.random(3_000)
+    predictions = (chances > 0.5).astype(int) if metric == "accuracy" else chances
+    found = []
+    for flip in (0, 1):
+        held = labels.copy()
+        held[0] ^= flip
+        given: dict[str, Any] = {"source": TestNoise(1), "noise": noise, "questions": 2, "delta": "0.01"}
+        with observing() as seen:
+            Holdout(held, tolerance=0.6, mode="private", metric=metric, **given).check(predictions)
+        assert len(seen) == 1
+        found.append(seen[0])
+    left, right = found
+    assert left.event == right.event
+    moved = abs(left.values[0] - right.values[0])
+    assert moved <= int(str(left.event.parameters["sensitivity"]))
+    assert moved > 0 or (noise, metric) == ("bounded", "brier")  # there totals are rounded to whole rows first
 
 
 def test_a_description_says_what_is_left() -> None:
