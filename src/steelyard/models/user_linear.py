@@ -1,6 +1,6 @@
 """Linear regression when all rows of a user are hidden: by two descents, or from one sum of the users' own statistics.
 
-``UserSquares`` descends over clipped user gradients as logistic models do, and errs least (bench/models_users.py). For
+``UserSquares`` descends over clipped user gradients as logistic models do, and errs less or the same. For
 ``UserStatistics`` a user's products of features with each other and with the label are added up, divided by the root of
 the user's rows and shortened to one; the sum over users is noised once and the normal equation solved, small eigenvalues
 lifted to the size of the noise: one pass, no steps.
