@@ -27,7 +27,7 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     fit.add_argument("--model", choices=["linear", "logistic"], default="linear", help="what to fit (default linear)")
     fit.add_argument("--lower", help="linear: the public lower bound of the label")
     fit.add_argument("--upper", help="linear: the public upper bound of the label")
-    fit.add_argument("--positive", help="logistic: the label's value whose probability is predicted")
+    fit.add_argument("--classes", help="logistic: the label's public values, separated by commas")
     fit.add_argument("--x-bound", help="the public largest length of a row of features; needed for bare names")
     fit.add_argument("--epsilon", required=True, help="how much this model may spend")
     fit.add_argument(
@@ -58,10 +58,13 @@ def _fit(args: argparse.Namespace) -> Answer:
         from steelyard.charts import check_target
 
         check_target(args.chart)
-    task = _task(args)
     account, note = _account(args)
     with waiting("opening the table"):
-        session = Session(read(args.data), account)
+        table = read(args.data)
+        session = Session(table, account)
+    task = _task(args, table)
+    if args.chart and len(getattr(task, "classes", ())) > 2:
+        raise InvalidTask("a chart shows one model, and one of several classes has as many; leave --chart out.")
     if args.plan:
         return _plan(session, task)
     with waiting("charging, reading and noising"):
@@ -80,18 +83,34 @@ def _fit(args: argparse.Namespace) -> Answer:
     return Answer("\n".join(lines), json.loads(release.to_json()))
 
 
-def _task(args: argparse.Namespace) -> Any:
+def _task(args: argparse.Namespace, table: Any) -> Any:
     features = [_feature(text) for text in args.features]
     common = {"epsilon": args.epsilon, "x_bound": args.x_bound}
     if args.model == "logistic":
         from steelyard.models import FitLogistic
 
-        return FitLogistic(features, args.label, positive=args.positive, **common)
+        if args.classes is None:
+            raise InvalidTask("a logistic model needs --classes, the public values of its label.")
+        return FitLogistic(features, args.label, _classes(args.classes, table.columns.get(args.label)), **common)
     from steelyard.models import FitLinear
 
     if args.lower is None or args.upper is None:
         raise InvalidTask("a linear model needs --lower and --upper, the public bounds of its label.")
     return FitLinear(features, args.label, args.lower, args.upper, **common)
+
+
+def _classes(text: str, kind: str | None) -> list[Any]:
+    """The classes as typed, in the kind of the label's column."""
+    try:
+        return (
+            [int(each) for each in text.split(",")] if kind in ("integer", "float", "decimal") else _named(text, kind)
+        )
+    except ValueError:
+        raise InvalidTask(f"the label holds {kind} values; give its classes as whole numbers.") from None
+
+
+def _named(text: str, kind: str | None) -> list[Any]:
+    return [each == "true" if kind == "boolean" else each for each in text.split(",")]
 
 
 def _feature(text: str) -> Any:
@@ -137,6 +156,8 @@ def _plan(session: Any, task: Any) -> Answer:
 
 
 def _coefficients(model: Any) -> str:
+    if hasattr(model, "models"):
+        return "\n".join(f"{each.positive}\n{_coefficients(each)}" for each in model.models)
     return columns([(name, f"{value:,.6g}") for name, value in model.coefficients.items()])
 
 

@@ -17,7 +17,7 @@ from steelyard.models.columns import Categorical, Features, Numeric, Plain
 from steelyard.models.method import Method
 from steelyard.models.rows import Floats, Target, gather
 from steelyard.models.saved import Model
-from steelyard.models.statistics import Noisy, Products, Statistics
+from steelyard.models.statistics import BLOCK, Noisy, Products, Statistics
 from steelyard.noise import Noise
 from steelyard.privacy import Event, Neighbours, Number, Terms, positive, rows
 from steelyard.release import Error, Outcome
@@ -93,7 +93,7 @@ class FitLinear:
             fitted = self._by_user(terms).fit(gather(table, self.features, self.target, terms.unit), noise)
             return Outcome(self._model(fitted.coefficients).to_json(), None, fitted.details)
         step = Products(self.features, self.target)
-        gram, moment = table.fold([*self.features.source, self.label], step, step.start)
+        gram, moment = table.fold([*self.features.source, self.label], step, step.start, size=BLOCK)
         return self._outcome(self.statistics(terms).release(gram, moment, noise))
 
     def present(self, value: Any) -> Model:

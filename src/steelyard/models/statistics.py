@@ -28,10 +28,10 @@ from steelyard.privacy import Event, Neighbours
 EXACT_ROWS = 2**53 // SIZE**2
 """How many rows' products may be added as doubles without any rounding."""
 
-BLOCK = 8192
+BLOCK = 16_384
 EDGE = 3.0
 """How far above its typical largest eigenvalue the noise is allowed to reach before it passes for signal; in standard
-deviations. Three was fixed once, on generated tables (bench/models_accuracy.py); about one draw in a hundred is beyond."""
+deviations. Three was fixed once, on generated tables; about one draw in a hundred is beyond."""
 
 Floats = NDArray[np.float64]
 

@@ -65,6 +65,19 @@ def test_users_are_hidden_where_named(spend: Path, tmp_path: Path) -> None:
     assert "all rows of one value of 'who'" in answer.text
 
 
+def test_a_logistic_model_tells_chances(spend: Path, tmp_path: Path) -> None:
+    frame = pd.read_parquet(spend).assign(rich=lambda f: np.where(f["spend"] > 160, "yes", "no"))
+    frame.to_parquet(tmp_path / "rich.parquet")
+    words = ("fit", tmp_path / "rich.parquet", "--features", "age:0:100", "--label", "rich", "--model", "logistic",
+             "--epsilon", 1, "--out", tmp_path / "m.json")  # fmt: skip
+    with pytest.raises(InvalidTask, match="--classes"):
+        command(*words)
+    command(*words, "--classes", "no,yes")
+    command("predict", tmp_path / "m.json", tmp_path / "rich.parquet", "--out", tmp_path / "p.parquet")
+    told = pq.read_table(tmp_path / "p.parquet").column("probability").to_numpy()
+    assert np.mean((told > 0.5) == (frame["rich"] == "yes")) > 0.85
+
+
 def test_an_account_pays_and_a_plan_does_not(spend: Path, tmp_path: Path) -> None:
     ledger, out = tmp_path / "l.db", tmp_path / "m.json"
     account = open_account(str(ledger), "models", unit=rows(), epsilon=1, delta="1e-6")
