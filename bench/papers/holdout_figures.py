@@ -6,7 +6,7 @@ training set and lets the first k vote. Thresholdout here is the published exper
 Gaussian noise of 1/sqrt(n) on a threshold of 4/sqrt(n), no threshold noise, no budget, unbounded questions. Beside it
 the same analyst asks a certified holdout (by the signs of the features, since its questions must be bounded).
 
-    python bench/papers/holdout_figures.py --out figures [--repetitions 100] [--quick]
+    python bench/papers/holdout_figures.py --out figures [--repetitions 100] [--certified 10] [--quick]
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.charts import Line, lines
+from steelyard.holdout.holdout import Holdout
 
 Floats = NDArray[np.float32]
 SIZES = (0, 10, 20, 30, 45, 70, 100, 150, 200, 250, 300, 400, 500)
@@ -97,6 +98,65 @@ def repetition(n: int, d: int, signal: int, seed: int) -> tuple[NDArray[np.float
     return found, paid + count
 
 
+def certified(n: int, d: int, signal: int, seed: int) -> tuple[NDArray[np.float64], int]:
+    """What a certified holdout of ±0.1 tells the same analyst: [train, value, low, high, fresh] for each k; refusals.
+
+    A feature's question is the accuracy of its sign, guessed from the training set; a vote's is guessed by its training
+    accuracy, and after a surprise by the last value told.
+    """
+    data, edge = Data(n, d, signal, seed), 1 / np.sqrt(n)
+    hidden, vote, refused = Holdout(data.labels[1] > 0, tolerance=0.1), Vote(max(SIZES)), 0
+    for start in range(0, d, BLOCK):
+        names = np.arange(start, min(start + BLOCK, d))
+        sets = [data.features(names, which) for which in (0, 1)]
+        train = ((sets[0] > 0) == (data.labels[0] > 0)).mean(axis=1)
+        answers = [hidden.check(sign, guess=float(guess)) for sign, guess in zip(sets[1] > 0, train, strict=True)]
+        refused += sum(answer.kind == "refused" for answer in answers)
+        told = np.array([guess if a.value is None else a.value for a, guess in zip(answers, train, strict=True)])
+        first, second = 2 * train - 1, 2 * told - 1
+        kept = (np.minimum(first, second) > edge) | (np.maximum(first, second) < -edge)
+        vote.add(names[kept], first[kept], *(block[kept] for block in sets))
+    found, surprise = np.full((5, len(SIZES)), np.nan), None
+    margins = [vote.margins(block) for block in (*vote.columns, data.features(vote.names, 2))]
+    for place, wanted in enumerate(SIZES[1:], 1):
+        size = min(wanted, len(vote.names))
+        train_k, _, fresh = (accuracy(m[size - 1 : size], y)[0] for m, y in zip(margins, data.labels, strict=True))
+        answer = hidden.check(margins[1][size - 1] > 0, guess=float(train_k) if surprise is None else surprise)
+        surprise = answer.value if answer.kind == "paid" else surprise
+        refused += answer.kind == "refused"
+        ends = [np.nan if end is None else end for end in (answer.value, answer.low, answer.high)]
+        found[:, place] = train_k, *ends, fresh
+    return found, refused
+
+
+def show_certified(results: dict[int, list[tuple[NDArray[np.float64], int]]]) -> None:
+    print("\ncertified holdout, ±0.1: training, told, from, to, fresh; no signal | 20 signals")
+    for size in SHOWN:
+        rows = [np.nanmean([run[:, SIZES.index(size)] for run, _ in runs], axis=0) for runs in results.values()]
+        print(f"{size:<8}  " + "  |  ".join("  ".join(f"{value:.3f}" for value in row) for row in rows))
+    for signal, runs in results.items():
+        inside = [(run[2] <= run[4]) & (run[4] <= run[3]) for run, _ in runs]
+        told = sum(int(np.isfinite(run[1]).sum()) for run, _ in runs)
+        held = sum(int(each.sum()) for each in inside)
+        print(
+            f"{signal} signals: {held} of {told} intervals hold the fresh accuracy; {sum(r for _, r in runs)} refused"
+        )
+
+
+def draw_certified(folder: Path, results: dict[int, list[tuple[NDArray[np.float64], int]]]) -> None:
+    for signal, runs in results.items():
+        mean = np.nanmean([run[:, 1:] for run, _ in runs], axis=0)
+        series = [
+            Line("training", SIZES[1:], list(mean[0])),
+            Line("holdout, as certified", SIZES[1:], list(mean[1]), list(mean[2]), list(mean[3])),
+            Line("fresh", SIZES[1:], list(mean[4])),
+        ]
+        words: dict[str, Any] = {"x_title": "features that vote", "y_title": "accuracy"}
+        words["subtitle"] = f"{signal or 'no'} features carry the label; the band is what was certified"
+        chart = lines(series, title="The same analyst, certified", **words)
+        chart.save(folder / f"holdout_certified_{signal}.svg")
+
+
 def study(n: int, d: int, signal: int, repetitions: int) -> tuple[NDArray[np.float64], float]:
     runs = [repetition(n, d, signal, seed) for seed in range(repetitions)]
     return np.stack([found for found, _ in runs]), float(np.mean([paid for _, paid in runs]))
@@ -131,6 +191,7 @@ def draw(folder: Path, results: dict[int, NDArray[np.float64]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=100)
+    parser.add_argument("--certified", type=int, default=10, help="repetitions with a certified holdout")
     parser.add_argument("--n", type=int, default=10_000)
     parser.add_argument("--quick", action="store_true", help="three repetitions")
     parser.add_argument("--out", type=Path)
@@ -139,9 +200,13 @@ def main() -> None:
     found = {signal: study(given.n, given.n, signal, repetitions) for signal in (0, 20)}
     results, paid = {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()}
     show(results, paid)
-    print(f"{repetitions} repetitions, {process_time() - began:.0f} s of one core")
+    times = 1 if given.quick else given.certified
+    ours = {signal: [certified(given.n, given.n, signal, seed) for seed in range(times)] for signal in (0, 20)}
+    show_certified(ours)
+    print(f"{repetitions} and {times} repetitions, {process_time() - began:.0f} s of one core")
     if given.out is not None:
         draw(given.out, results)
+        draw_certified(given.out, ours)
 
 
 if __name__ == "__main__":
