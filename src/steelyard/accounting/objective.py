@@ -31,6 +31,7 @@ LEAST, MOST = 100, 4 * MICRO
 
 _STEP, _LEVELS = 0.02, 48
 _LOW, _HIGH = 9.0, 6.0
+_FLATTEST = 1.0  # the price is within 0.03 % there, and flatter ones would only take longer
 _TINY = 1e-13  # far above the rounding of a few thousand doubles of size one
 _PEAK = 1 / (6 * math.sqrt(3))  # the largest |second derivative| of the logistic function
 
@@ -50,7 +51,7 @@ def objective_mu(slope: Fraction, shift: int) -> int:
     if not LEAST <= shift <= MOST:
         raise InvalidTask(f"objective perturbation is priced for R/sigma from {LEAST / MICRO:g} to {MOST / MICRO:g}.")
     # a wider slope and a larger shift only enlarge the set of adversaries, so rounding both up is safe
-    programme = _Programme(math.nextafter(float(slope), math.inf), math.nextafter(shift / MICRO, math.inf))
+    programme = _Programme(math.nextafter(max(float(slope), _FLATTEST), math.inf), math.nextafter(shift / MICRO, math.inf))
     return math.ceil(programme.mu() * MICRO * (1 + 1e-12))
 
 

@@ -1,0 +1,65 @@
+"""Noisy descent by rows: exact price, exact sensitivity, and a twin that forgets to clip."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steelyard.accounting.prices import price
+from steelyard.audit.suite import gaussian
+from steelyard.errors import InvalidTask
+from steelyard.models.columns import SIZE
+from steelyard.models.descent import DescentFit
+from steelyard.models.rows import Rows
+from steelyard.noise import TestNoise
+from steelyard.privacy import rows
+
+
+def moved(fit: DescentFit, theta: list[float], row: list[float]) -> float:
+    """How far one row moves the sum, over what the mechanism declares."""
+    data = np.rint(np.random.default_rng(3).normal(size=(20, 2)) * SIZE / 4)
+    more = np.vstack([data, [row]])
+    a, b = (np.array(fit.pull(each, np.array(theta)), dtype=float) for each in (data, more))
+    return float(np.linalg.norm(a - b)) / float(fit.mechanism.sensitivity or 1)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.floats(-300, 300), min_size=2, max_size=2),
+    st.floats(0, 6.28),
+    st.sampled_from(["1", "0.5", "0.013"]),
+)
+def test_one_row_moves_the_sum_by_no_more_than_the_clip(theta: list[float], angle: float, clip: str) -> None:
+    row = [float(np.trunc(SIZE * np.cos(angle))), float(np.trunc(SIZE * np.sin(angle)))]
+    assert moved(DescentFit(2, 10**6, clip=clip), theta, row) <= 1
+
+
+class Unclipped(DescentFit):
+    """The twin: declares the clip, forgets to apply it."""
+
+    def pull(self, signed: np.ndarray, theta: np.ndarray) -> list[int]:
+        return DescentFit(self.width, self.micro).pull(signed, theta)
+
+
+def test_a_descent_that_forgets_to_clip_is_caught() -> None:
+    assert moved(Unclipped(2, 10**6, clip="0.25"), [0.0, 0.0], [float(SIZE), 0.0]) > 1.5
+
+
+@pytest.mark.parametrize("steps", [1, 30])
+def test_all_steps_together_cost_no_more_than_was_asked(steps: int) -> None:
+    cost = price(DescentFit(3, 236_704, steps=steps).event, gaussian(rows())).amount
+    assert 0.9999 * 236_704**2 <= cost <= 236_704**2
+
+
+def test_a_descent_learns() -> None:
+    x = np.rint(np.random.default_rng(2).normal(size=(30_000, 3)) * SIZE / 6)
+    fitted = DescentFit(3, 236_704).fit(Rows(x, np.where(x[:, 0] > 0, 1.0, -1.0), None), TestNoise(4))
+    assert fitted.coefficients[0] > 3 * np.abs(fitted.coefficients[1:]).max()
+
+
+def test_settings_without_meaning_are_refused() -> None:
+    for bad in ({"steps": 0}, {"clip": 2}, {"clip": 0}, {"micro": 3}):
+        with pytest.raises(InvalidTask):
+            DescentFit(**{"width": 2, "micro": 10**5, **bad})

@@ -1,0 +1,81 @@
+"""The certified solver: short true gradients whatever the rows, in doubles and in decimals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steelyard.models.columns import SIZE
+from steelyard.models.newton import Floats, Memory, Problem, Sums
+
+
+def rows(n: int, width: int, seed: int, size: int = SIZE) -> Floats:
+    draw = np.random.default_rng(seed).normal(size=(n, width))
+    found: Floats = np.rint(draw / np.linalg.norm(draw, axis=1, keepdims=True) * (size - width))
+    return found
+
+
+def true_gradient(problem: Problem, theta: Floats) -> float:
+    pull, _ = problem.passes.pull(theta, 60)
+    exact = [
+        problem.ridge * Fraction(float(t)) + b - Fraction(p)
+        for t, b, p in zip(theta, problem.linear, pull, strict=True)
+    ]
+    return math.sqrt(sum(x * x for x in exact))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 60),
+    st.integers(1, 4),
+    st.integers(0, 10**6),
+    st.sampled_from(["0.001", "0.4", "30", "5000"]),
+    st.sampled_from([0, 1, -300, 10**5]),
+)
+def test_the_true_gradient_is_as_short_as_promised(n: int, width: int, seed: int, ridge: str, linear: int) -> None:
+    tolerance = Fraction(1, 2**20)
+    problem = Problem(Memory(rows(n, width, seed)), Fraction(ridge), [Fraction(linear)] * width, tolerance)
+    assert true_gradient(problem, problem.solve()) <= tolerance
+
+
+def test_one_class_only_and_no_rows_at_all_have_a_minimizer() -> None:
+    same = Memory(np.tile([[float(SIZE), 0.0]], (500, 1)))
+    for passes in (same, Memory(np.zeros((0, 2)))):
+        problem = Problem(passes, Fraction(1), [Fraction(1, 2), Fraction(0)], Fraction(1, 2**20))
+        assert true_gradient(problem, problem.solve()) <= 2**-20
+
+
+def test_where_doubles_cannot_certify_decimals_do() -> None:
+    problem = Problem(Memory(rows(30, 3, 1)), Fraction(1), [Fraction(1, 3)] * 3, Fraction(1, 2**49))
+    assert true_gradient(problem, problem.solve()) <= 2**-49
+
+
+@dataclass(frozen=True)
+class Blind(Memory):
+    """A twin whose sums are off by a thousandth while claiming to be exact."""
+
+    def sums(self, theta: Floats) -> Sums:
+        found = super().sums(theta)
+        return replace(found, pull=found.pull + 2**30)
+
+
+def test_sums_that_hide_their_error_are_caught() -> None:
+    problem = Problem(Blind(rows(200, 3, 2)), Fraction(1), [Fraction(1, 3)] * 3, Fraction(1, 2**20))
+    assert true_gradient(problem, problem.solve()) > 2**-20
+
+
+@pytest.mark.parametrize("width", [1, 20])
+def test_the_stated_rounding_of_the_sums_covers_the_real_one(width: int) -> None:
+    passes = Memory(rows(700, width, 3))
+    theta = np.random.default_rng(5).normal(size=width) * 40
+    sums, (exact, count) = passes.sums(theta), passes.pull(theta, 60)
+    off = [Decimal(int(x)) / 2**40 - y for x, y in zip(sums.pull, exact, strict=True)]
+    assert float(sum(x * x for x in off)) ** 0.5 <= sums.error(float(np.linalg.norm(theta)))
+    assert count == 700
