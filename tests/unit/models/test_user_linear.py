@@ -19,7 +19,11 @@ from steelyard.privacy import users
 from unit.models.user_replay import furthest, joined, made_up, newcomers, reordered, rows_of, trace
 
 METHOD = UserStatistics(500_000)
-METHODS: dict[str, Any] = {"statistics": METHOD, "descents": UserSquares(2_000_000), "declared": UserSquares(2_000_000, 900)}
+METHODS: dict[str, Any] = {
+    "statistics": METHOD,
+    "descents": UserSquares(2_000_000),
+    "declared": UserSquares(2_000_000, 900),
+}
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
