@@ -12,18 +12,27 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Account": "ledger",
+    "Categorical": "models",
     "ContributionProfile": "bounding",
     "Count": "bounding",
     "CountUsers": "bounding",
     "Currency": "privacy",
+    "Features": "models",
+    "FitLinear": "models",
+    "FitLogistic": "models",
     "GradualSum": "bounding",
     "Guarantee": "privacy",
     "Histogram": "bounding",
+    "Holdout": "holdout",
     "LabelPrivateRegressor": "labels",
     "LabelRandomizer": "labels",
     "Ledger": "ledger",
+    "LinearRegression": "models",
+    "LogisticRegression": "models",
     "Loss": "privacy",
     "Mean": "bounding",
+    "Numeric": "models",
+    "PrivateScaler": "models",
     "Profile": "bounding",
     "Quantile": "bounding",
     "Release": "release",
@@ -69,11 +78,20 @@ if TYPE_CHECKING:
     from steelyard.bounding import Quantile as Quantile
     from steelyard.bounding import Sum as Sum
     from steelyard.bounding import Together as Together
+    from steelyard.holdout.holdout import Holdout as Holdout
     from steelyard.labels.randomizer import LabelRandomizer as LabelRandomizer
     from steelyard.labels.regressor import LabelPrivateRegressor as LabelPrivateRegressor
     from steelyard.ledger import Account as Account
     from steelyard.ledger import Ledger as Ledger
     from steelyard.ledger import open_account as open_account
+    from steelyard.models.columns import Categorical as Categorical
+    from steelyard.models.columns import Features as Features
+    from steelyard.models.columns import Numeric as Numeric
+    from steelyard.models.linear import FitLinear as FitLinear
+    from steelyard.models.linear_regression import LinearRegression as LinearRegression
+    from steelyard.models.logistic import FitLogistic as FitLogistic
+    from steelyard.models.logistic_regression import LogisticRegression as LogisticRegression
+    from steelyard.models.scaler import PrivateScaler as PrivateScaler
     from steelyard.privacy import Currency as Currency
     from steelyard.privacy import Guarantee as Guarantee
     from steelyard.privacy import Loss as Loss

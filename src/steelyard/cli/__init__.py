@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from steelyard.cli import accounts, auditing, demo, labelling, ledgers, plans, releases
+from steelyard.cli import accounts, auditing, demo, fitting, holdouts, labelling, ledgers, plans, releases
 from steelyard.cli.answer import Answer
 from steelyard.errors import SteelyardError
 
@@ -45,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
     )
     root.add_argument("--version", action="version", version=f"steelyard {_version()}")
     commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for room in (demo, accounts, ledgers, releases, plans, labelling, auditing):
+    for room in (demo, accounts, ledgers, releases, plans, labelling, fitting, holdouts, auditing):
         room.add_commands(commands, _shared())
     return root
 
