@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 _HOMES: dict[str, str] = {
+    "AccuracyFirst": "first.estimator",
     "Capped": "capped",
     "Categorical": "columns",
     "Features": "columns",

@@ -15,13 +15,15 @@ from numpy.typing import NDArray
 from steelyard.bounding import Count, Sum
 from steelyard.errors import EngineMissing, InvalidTask
 from steelyard.ledger import Account, open_account
-from steelyard.models.estimator import Payment, features_of, honest, numbers_of
+from steelyard.models.estimator import Payment, features_of, honest, labels_of, numbers_of
 from steelyard.models.first.charts import path_chart
-from steelyard.models.first.reach import Progress, Reached, epsilons, reach_linear
+from steelyard.models.first.reach import Progress, Reached, epsilons, reach_linear, reach_logistic
 from steelyard.models.first.totals import TotalSearch
 from steelyard.models.first.wanted import Certificate, Wanted
 from steelyard.models.linear import FitLinear
 from steelyard.models.linear_regression import LinearRegression
+from steelyard.models.logistic import FitLogistic
+from steelyard.models.logistic_regression import LogisticRegression
 from steelyard.models.rows import Target
 from steelyard.noise import Noise, TestNoise
 from steelyard.privacy import Number, rows
@@ -121,10 +123,19 @@ class AccuracyFirst(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(self.estimator, Sum | Count):
             return self._total(session, wanted, key, progress)
         if isinstance(self.estimator, FitLinear):
-            task, whole = self.estimator, wanted
+            task = self.estimator
             found = reach_linear(
-                session, task.features, task.target, whole, penalty=self.penalty, key=key, progress=progress
+                session, task.features, task.target, wanted, penalty=self.penalty, key=key, progress=progress
             )
+            self.scale_ = task.target.half**2
+            self._keep(found, wanted, key or "")
+            return found
+        if isinstance(self.estimator, FitLogistic):
+            fit = self.estimator
+            found = reach_logistic(
+                session, fit.features, fit.label, fit.classes, wanted, penalty=self.penalty, key=key, progress=progress
+            )
+            self.scale_ = 1.0
             self._keep(found, wanted, key or "")
             return found
         raise self._no_path()
@@ -132,10 +143,21 @@ class AccuracyFirst(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[np.float64]:
         """What the model predicts."""
         check_is_fitted(self, "model_")
+        told = self._told(X)
+        return np.asarray(told if self.model_.kind == "linear" else self.classes_[(told > 0.5).astype(int)])
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """The probability of each class, for a classifier."""
+        check_is_fitted(self, "model_")
+        if self.model_.kind == "linear":
+            raise AttributeError("a linear model has no probabilities.")
+        told = self._told(X)
+        return np.column_stack([1 - told, told])
+
+    def _told(self, X: Any) -> NDArray[np.float64]:
         values = features_of(self, X, reset=False)
-        return np.asarray(
-            self.model_.predict(dict(zip(self.model_.features.source, np.ascontiguousarray(values.T), strict=True)))
-        )
+        columns = dict(zip(self.model_.features.source, np.ascontiguousarray(values.T), strict=True))
+        return np.asarray(self.model_.predict(columns))
 
     def chart(self) -> Any:
         """A picture of the path."""
@@ -155,28 +177,46 @@ class AccuracyFirst(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _account(self, y: Any) -> Account:
         if self.account is not None:
             return self.account
-        if self.delta is None:
+        if self.delta is None and isinstance(self.estimator, LinearRegression):
             raise InvalidTask("a path of Gaussian steps needs a delta, such as 1e-6.")
-        unit = rows(neighbours="replace", n=max(len(y), 1))
-        return open_account(":memory:", "model", unit=unit, epsilon=self.epsilon, delta=self.delta)
+        unit, given = rows(neighbours="replace", n=max(len(y), 1)), {} if self.delta is None else {"delta": self.delta}
+        return open_account(":memory:", "model", unit=unit, epsilon=self.epsilon, **given)
 
     def _reach(self, X: Any, y: Any, wanted: Wanted, key: str, account: Account, progress: Progress | None) -> Reached:
-        if not isinstance(self.estimator, LinearRegression):
+        if not isinstance(self.estimator, LinearRegression | LogisticRegression):
             raise self._no_path()
         note = NOTE if self.account is None else f"charged to account {account.name!r}"
         payment, model = Payment(account, note), self.estimator
-        values, labels = features_of(self, X, reset=True), numbers_of(self, y)
+        values = features_of(self, X, reset=True)
         features = payment.features(values.shape[1], model.x_bound, model.norm, model.fit_intercept)
+        self.account_, self.note_, self.scale_ = account, note, 1.0
+        if isinstance(model, LogisticRegression):
+            codes = self._codes(labels_of(self, y))
+            session = payment.session(payment.table(values, codes, None), self.noise)
+            return reach_logistic(
+                session, features, payment.label, (0, 1), wanted, penalty=self.penalty, key=key, progress=progress
+            )
         label = Target(payment.label, *model.y_bounds)
-        session = payment.session(payment.table(values, labels, None), self.noise)
-        self.account_, self.note_, self.scale_ = account, note, label.half**2
+        self.scale_ = label.half**2
+        session = payment.session(payment.table(values, numbers_of(self, y), None), self.noise)
         return reach_linear(session, features, label, wanted, penalty=self.penalty, key=key, progress=progress)
+
+    def _codes(self, labels: Any) -> NDArray[np.int64]:
+        """The two declared classes as 0 and 1, anything else as -1, which counts for nothing."""
+        classes = getattr(self.estimator, "classes", None)
+        if classes is None or len(classes) != 2:
+            raise InvalidTask("give the classifier its two public classes, such as classes=[0, 1].")
+        self.classes_ = np.asarray(classes)
+        found = np.full(len(labels), -1, dtype=np.int64)
+        for code, value in enumerate(classes):
+            found[np.asarray(labels) == value] = code
+        return found
 
     def _keep(self, found: Reached, wanted: Wanted, key: str) -> AccuracyFirst:
         self.key_, self.wanted_, self.path_ = key, wanted, found.path
         self.certificate_: Certificate = found.certificate
         self.stopped_reason_, self.spent_ = found.reason, found.spent
-        self.mu2_spent_ = found.spent / 10**12
+        self.mu2_spent_ = found.spent / 10**12 if self.delta is not None else None
         self.epsilon_, self.epsilon_filter_ = found.epsilon, found.epsilon_filter
         if found.model is not None:
             self.model_ = found.model
@@ -205,13 +245,13 @@ class AccuracyFirst(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _no_path(self) -> InvalidTask:
         return InvalidTask(
-            f"{type(self.estimator).__name__} has no path to sharpen; give a LinearRegression, a FitLinear task, "
-            "a Sum or a Count."
+            f"{type(self.estimator).__name__} has no path to sharpen; give a LinearRegression, a LogisticRegression, "
+            "one of their tasks, a Sum or a Count."
         )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        if self.estimator is not None and not isinstance(self.estimator, Sum | Count | FitLinear):
+        if self.estimator is not None and not isinstance(self.estimator, Sum | Count | FitLinear | FitLogistic):
             tags.input_tags = get_tags(self.estimator).input_tags
             tags.estimator_type = get_tags(self.estimator).estimator_type
             tags.regressor_tags = get_tags(self.estimator).regressor_tags

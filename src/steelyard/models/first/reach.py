@@ -7,14 +7,16 @@ was released on the way.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from steelyard.accounting.gaussian import epsilon_of
 from steelyard.accounting.odometers import MixtureOdometer
+from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.models.columns import Features
+from steelyard.models.first.one_shot import LogisticTask
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.ridge_search import RidgeSearch
 from steelyard.models.first.wanted import Certificate, Wanted
@@ -78,6 +80,44 @@ def reach_linear(
     )
 
 
+def reach_logistic(
+    session: Session,
+    features: Features,
+    label: str,
+    classes: Sequence[Any],
+    wanted: Wanted,
+    *,
+    penalty: Number,
+    key: str | None = None,
+    progress: Progress | None = None,
+) -> Reached:
+    """The most private logistic model that is near the best, in one release whose price is known beforehand."""
+    if wanted.kind != "excess":
+        raise InvalidTask(
+            "a logistic model is certified for excess_loss; its loss itself can only be looked at afterwards."
+        )
+    task = LogisticTask(features, label, classes, wanted.amount, wanted.confidence, positive(penalty, "penalty"))
+    question = "the penalized mean log loss above the best possible"
+    try:
+        release = session.release(task, key=key)
+    except BudgetExceeded:
+        return _beyond(question, wanted)
+    spent, bound = release.guarantee.spent.amount, float(release.point["excess"])
+    terms = session.account.terms
+    squared = spent / MICRO**2 if terms.currency is Currency.GAUSSIAN else 0.0
+    stop = Stop("objective", squared, bound, None)
+    if progress is not None:
+        progress(stop)
+    certificate = Certificate(question, bound, wanted.confidence, "the noise alone bounds it, whatever the rows")
+    _, ahead = epsilons(terms, spent)  # one release at a price fixed beforehand: no odometer is needed
+    return Reached(release.value, certificate, "target_met", (stop,), spent, ahead, ahead)
+
+
+def _beyond(question: str, wanted: Wanted) -> Reached:
+    nothing = Certificate(question, math.inf, wanted.confidence, "the account has too little left for this accuracy")
+    return Reached(None, nothing, "cap_reached", (), 0, 0.0, 0.0)
+
+
 def _how(found: Found) -> str:
     if found.reason == "target_impossible":
         return "every level of the path was tried and none could be shown to be good enough"
@@ -98,8 +138,3 @@ def epsilons(terms: Terms, spent: int) -> tuple[float, float]:
         return (0.0, 0.0) if not spent else (math.inf, math.inf)
     odometer = MixtureOdometer(delta, tuned_at=float(terms.cap.value) / _TUNED)
     return odometer.epsilon(squared), epsilon_of(math.sqrt(float(squared)) * (1 + 1e-12), delta)
-
-
-def told(path: tuple[Stop, ...]) -> list[dict[str, Any]]:
-    """The path as plain rows."""
-    return [stop.to_json() for stop in path]
