@@ -2,9 +2,8 @@
 
 If the answers are (epsilon, delta(epsilon))-private when a row is replaced, the average posterior marginal of a row is
 close to the population in total variation, for every question at once, also those asked afterwards:
-P[distance >= tanh(epsilon/2) + d] <= 2 delta(epsilon) / ((1 + e^epsilon) d), which sharpens the posterior argument of
-Jung et al. (2020). Comparing pairs of rows gives tanh(epsilon/4) and delta/d. Both are proved in docs/proofs/transfer.md;
-the second has no independent derivation yet, so nothing rests on it unless it is asked for by name.
+P[distance >= g] <= delta(epsilon) / (g - (e^epsilon - 1)(1 - g)^2 / 4), so tanh(epsilon/4) where delta is 0. It comes from
+comparing pairs of rows and sharpens the posterior argument of Jung et al. (2020); proved in docs/proofs/transfer.md.
 Law: rows are independent draws from one population; every value of a question lies in [0, 1].
 """
 
@@ -32,16 +31,26 @@ Transfer = Callable[[float, float, float], float]
 
 
 def distance_at(epsilon: float, delta: float, beta: float) -> float:
-    """The distance that is exceeded with probability at most beta, from one point of the loss curve, rounded up."""
+    """The distance that is exceeded with probability at most beta, from one point of the loss curve, rounded up.
+
+    >>> distance_at(0.1, 0.0, 0.05) / math.tanh(0.1 / 4) < 1 + 1e-12
+    True
+    """
+    _check(epsilon, delta, beta)
+    share = delta / beta
+    if share >= 1:
+        return 1.0
+    # g - c (1 - g)^2 / 4 = share, solved for g; every term is positive, so nothing cancels.
+    grown = math.expm1(min(epsilon, 600.0)) * (1 - share)
+    root = 1 + math.sqrt(1 + grown)
+    return min(1.0, (grown / root + 2 * share) / root * (1 + 1e-14))
+
+
+def single_distance_at(epsilon: float, delta: float, beta: float) -> float:
+    """The weaker bound from comparing each row with the average row: kept beside the other one, and never smaller."""
     _check(epsilon, delta, beta)
     rest = 2 * delta / ((1 + math.exp(min(epsilon, 600.0))) * beta)
     return min(1.0, (math.tanh(epsilon / 2) + rest) * (1 + 1e-14))
-
-
-def pair_distance_at(epsilon: float, delta: float, beta: float) -> float:
-    """The same from the comparison of pairs of rows: about half as large, and not yet derived a second time."""
-    _check(epsilon, delta, beta)
-    return min(1.0, (math.tanh(epsilon / 4) + delta / beta) * (1 + 1e-14))
 
 
 def curve_distance(curve: Curve, beta: float, transfer: Transfer = distance_at) -> float:
@@ -52,19 +61,21 @@ def curve_distance(curve: Curve, beta: float, transfer: Transfer = distance_at) 
     epsilon = (max(0, curve.lowest) + np.arange(len(curve.masses) - start, dtype=np.float64)) * float(curve.step)
     kept = curve.masses[start:]
     mass, tilted = np.cumsum(kept[::-1])[::-1], np.cumsum((kept * np.exp(-epsilon))[::-1])[::-1]
-    delta = curve.infinite + mass - np.exp(epsilon) * tilted
-    part = slice(0, 1 + len(delta) // 2)  # the best epsilon is a few deviations, well inside the window
-    found = int(np.argmin(_objective(epsilon[part], delta[part], beta, transfer)))
+    part = slice(0, 1 + len(kept) // 2)  # the best epsilon is a few deviations, well inside the window
+    delta = curve.infinite + mass[part] - np.exp(epsilon[part]) * tilted[part]
+    found = int(np.argmin(_objective(epsilon[part], delta, beta, transfer)))
     chosen = float(epsilon[found])
     return transfer(chosen, curve.delta(chosen), beta)
 
 
 def _objective(epsilon: Floats, delta: Floats, beta: float, transfer: Transfer) -> Floats:
+    """The transfer bound at many points at once, without rounding: it only chooses one of them."""
     import numpy as np
 
-    if transfer is pair_distance_at:
-        return np.asarray(np.tanh(epsilon / 4) + delta / beta)
-    return np.asarray(np.tanh(epsilon / 2) + 2 * delta / ((1 + np.exp(epsilon)) * beta))
+    if transfer is single_distance_at:
+        return np.asarray(np.tanh(epsilon / 2) + 2 * delta / ((1 + np.exp(epsilon)) * beta))
+    share = np.minimum(delta / beta, 1.0)
+    return np.asarray(1 - 2 * (1 - share) / (1 + np.sqrt(1 + np.expm1(epsilon) * (1 - share))))
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
@@ -78,14 +89,17 @@ def gaussian_distance(mu: float, beta: float, transfer: Transfer = distance_at) 
     """The distance after answers that are mu-GDP together.
 
     >>> round(gaussian_distance(0.01, 0.05) / 0.01, 3)
-    1.169
+    0.647
     """
     if not mu < 100:
         return 1.0
-    # For small mu the best epsilon / mu depends on beta alone: where the normal tail is beta/2, or beta/4 for pairs.
-    share = 4 if transfer is pair_distance_at else 2
-    epsilon = mu * max(0.0, -_NORMAL.inv_cdf(beta / share) - mu / 2)
-    return transfer(epsilon, gaussian_delta(epsilon, mu), beta)
+    # The best epsilon is where the normal tail is beta (1 + g)^2 / 4 (beta/2 for single rows), near mu for small mu.
+    tail, found = (beta / 2 if transfer is single_distance_at else beta / 4), 1.0
+    for _ in range(3):
+        epsilon = mu * max(0.0, mu / 2 - _NORMAL.inv_cdf(tail))
+        found = min(found, transfer(epsilon, gaussian_delta(epsilon, mu), beta))
+        tail = tail if transfer is single_distance_at else beta * (1 + found) ** 2 / 4
+    return found
 
 
 def largest_noise(questions: int, beta: float) -> float:

@@ -33,7 +33,7 @@ def check_rows(terms: Terms, n: int) -> None:
 def account_distance(terms: Terms, beta: float) -> float:
     """The distance of any question from the population that all an account may ever release leaves possible."""
     if terms.currency is Currency.PURE:
-        return min(1.0, math.tanh(float(terms.cap.value) / 2) * (1 + 1e-12))
+        return min(1.0, math.tanh(float(terms.cap.value) / 4) * (1 + 1e-12))
     mu, failure = math.sqrt(float(terms.cap.value)) * (1 + 1e-12), float(terms.cap.additive_delta)
     return gaussian_distance(mu, beta) if failure == 0 else _with_failure(mu, failure, beta)
 

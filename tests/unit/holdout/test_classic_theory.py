@@ -20,8 +20,8 @@ def test_thresholdout_certifies_nothing_at_practical_sizes() -> None:
     assert by_theorem == [0, 0, 1, 11]
     tightened = [classic.paid_answers_tightened(n, 10_000, 0.05, 0.05) for n in (10**6, 10**7, 10**8)]
     assert tightened[0] == 0
-    assert 1 < tightened[1] < 20
-    assert 200 < tightened[2] < 1000
+    assert 5 < tightened[1] < 40
+    assert 1000 < tightened[2] < 2000
 
 
 def test_the_mended_pure_theorem_gives_its_corollary_and_the_printed_one_says_nothing() -> None:

@@ -208,7 +208,7 @@ def test_a_distance_covers_what_the_account_may_ever_spend() -> None:
     loose = open_account(":memory:", "loose", unit=unit, epsilon="0.1", delta="0.01", additive_delta="0.001").terms
     assert account_distance(tight, 0.05) < account_distance(loose, 0.05)
     pure = Terms(unit, Loss.pure("0.1"), Fraction(1, 10))
-    assert account_distance(pure, 0.05) == pytest.approx(math.tanh(0.05))
+    assert account_distance(pure, 0.05) == pytest.approx(math.tanh(0.025))
 
 
 def hostile(check: Callable[[str, int], tuple[float, float] | None], labels: Labels, seed: int) -> bool:
