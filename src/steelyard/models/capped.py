@@ -40,8 +40,7 @@ class Capped:
     cap: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.cap, bool) or not isinstance(self.cap, int) or not 1 <= self.cap < 2**31:
-            raise InvalidTask(f"cap must be a whole number of rows of at least 1; got {self.cap!r}.")
+        check_cap(self.cap)
 
     @property
     def event(self) -> Event:
@@ -51,6 +50,13 @@ class Capped:
     def fit(self, rows: Rows, noise: Noise) -> Fitted:
         """Keep some rows, then fit them as if each were a unit."""
         return self.method.fit(kept(rows, self.cap, noise.bits(4).tobytes()), noise)
+
+
+def check_cap(cap: int) -> int:
+    """A cap is a whole number of rows."""
+    if isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap < 2**31:
+        raise InvalidTask(f"cap must be a whole number of rows of at least 1; got {cap!r}.")
+    return cap
 
 
 def kept(rows: Rows, cap: int, secret: bytes) -> Rows:

@@ -8,6 +8,7 @@ Law: whatever is refused here is refused for its shape, its type or its settings
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from steelyard.models.columns import Features, Plain
 from steelyard.noise import Noise
 from steelyard.privacy import Number, exact, rows
 from steelyard.privacy import users as users_of
+from steelyard.release import Release
 from steelyard.session import Session
 from steelyard.tables import Table, read
 
@@ -116,6 +118,12 @@ class Payment:
     def _prefix(self) -> str:
         column = self.account.terms.unit.column
         return "" if column is None else f"{column}_"
+
+
+def warn_of(release: Release) -> None:
+    """Pass on what a fit noticed in what it released."""
+    if "warning" in release.point:
+        warnings.warn(str(release.point["warning"]), UserWarning, stacklevel=3)
 
 
 def honest(tags: Any) -> Any:

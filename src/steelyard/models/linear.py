@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from steelyard.bounding.amounts import Spend, check_unit
-from steelyard.errors import InvalidTask
+from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.models.columns import Categorical, Features, Numeric, Plain
 from steelyard.models.method import Method
 from steelyard.models.rows import Floats, Target, gather
@@ -31,7 +31,7 @@ class FitLinear:
     ``features`` are ``Numeric``, ``Categorical`` or plain column names (then ``x_bound`` is needed), or ``Features``.
     *Privacy:* one row moves the weighted statistics by at most a proved whole number; NaN, null and infinite values
     count as the middle. *Accuracy:* ``point["expected_excess"]`` estimates what the noise adds to the mean squared
-    error, from the release itself. *Cost:* exactly ``epsilon`` (on a Gaussian account: the mu it means there, or ``mu``).
+    error, from the release itself. Where users are hidden, ``public_rows`` (a row count you know without looking) helps. *Cost:* exactly ``epsilon`` (on a Gaussian account: the mu it means there, or ``mu``).
 
     >>> task = FitLinear([Numeric("age", 0, 100)], "spend", 0, 400, epsilon="1")
     >>> task.features.width
@@ -44,6 +44,7 @@ class FitLinear:
     upper: Number
     epsilon: Number | None = None
     mu: Number | None = None
+    public_rows: int | None = None
 
     def __init__(
         self,
@@ -57,6 +58,7 @@ class FitLinear:
         norm: str = "clip",
         intercept: bool = True,
         mu: Number | None = None,
+        public_rows: int | None = None,
     ) -> None:
         target = Target(label, lower, upper)
         keep = {
@@ -66,6 +68,7 @@ class FitLinear:
             "upper": target.upper,
             "epsilon": None if epsilon is None else positive(epsilon, "epsilon"),
             "mu": None if mu is None else positive(mu, "mu"),
+            "public_rows": public_rows,
         }
         for name, value in keep.items():
             object.__setattr__(self, name, value)
@@ -107,15 +110,17 @@ class FitLinear:
 
     def statistics(self, terms: Terms) -> Statistics:
         """The release of the statistics at this price."""
+        if self.public_rows is not None:
+            raise UnitMismatch(f"public_rows helps to bound users; this account hides {terms.unit}.")
         return Statistics(self.features.width, *price_of(self.epsilon, self.mu, terms))
 
     def _by_user(self, terms: Terms) -> Method:
-        from steelyard.models.user_linear import UserStatistics
+        from steelyard.models.user_linear import UserSquares
 
         spend = Spend.read(self.epsilon, self.mu, terms)
         if not spend.gaussian:
             raise InvalidTask("a model that hides users needs Gaussian noise; open the account with a delta.")
-        return UserStatistics(spend.micro)
+        return UserSquares(spend.micro, self.public_rows)
 
     def _model(self, theta: Floats) -> Model:
         return Model("linear", self.features, self.label, theta.tolist(), self.lower, self.upper)

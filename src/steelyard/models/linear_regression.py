@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from steelyard.errors import EngineMissing, InvalidTask
 from steelyard.ledger import Account
-from steelyard.models.estimator import Payment, features_of, honest, numbers_of
+from steelyard.models.estimator import Payment, features_of, honest, numbers_of, warn_of
 from steelyard.models.linear import FitLinear
 from steelyard.models.saved import Model
 from steelyard.noise import Noise
@@ -54,10 +54,12 @@ class LinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         *,
         norm: str = "clip",
         fit_intercept: bool = True,
+        public_rows: int | None = None,
         noise: Noise | None = None,
     ) -> None:
         self.epsilon, self.delta, self.x_bound, self.y_bounds = epsilon, delta, x_bound, y_bounds
         self.account, self.norm, self.fit_intercept, self.noise = account, norm, fit_intercept, noise
+        self.public_rows = public_rows
 
     def fit(self, X: Any, y: Any, users: Any = None) -> LinearRegression:
         """Release a model of y; ``users`` says whose row each one is."""
@@ -66,7 +68,7 @@ class LinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         labels = numbers_of(self, y)
         payment = Payment.read(self.account, self.epsilon, self.delta, users)
         features = payment.features(values.shape[1], self.x_bound, self.norm, self.fit_intercept)
-        task = FitLinear(features, payment.label, lower, upper, epsilon=self.epsilon)
+        task = FitLinear(features, payment.label, lower, upper, epsilon=self.epsilon, public_rows=self.public_rows)
         release = payment.session(payment.table(values, labels, users), self.noise).release(task)
         self.account_, self.note_, self.release_, self.guarantee_ = (
             payment.account,
@@ -76,6 +78,7 @@ class LinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         )
         self.model_: Model = release.value
         self.expected_excess_ = release.point.get("expected_excess")
+        warn_of(release)
         *weights, self.intercept_ = self.model_.coefficients.values()
         self.coef_ = np.array(weights)
         return self

@@ -145,6 +145,8 @@ class FitLogistic:
 
     ``features`` are ``Numeric``, ``Categorical`` or plain column names (then ``x_bound`` is needed), or ``Features``.
     ``method`` is "auto" (objective perturbation), "output" or "descent"; ``ridge`` is chosen from public facts unless given.
+    Where users are hidden, "auto" descends along clipped user gradients, better so with ``public_rows``, a row count you
+    know without looking; ``cap`` keeps that many rows of each user instead and fits those by objective perturbation.
     *Privacy:* one row's presence, at the stated price, pure or Gaussian; several classes share it. *Accuracy:*
     ``point["expected_excess_sum"]`` bounds the expected sum of losses above the best penalized model's. *Cost:* at most
     ``epsilon`` (on a Gaussian account: the mu it means there, or ``mu``).
@@ -160,6 +162,8 @@ class FitLogistic:
     mu: Number | None = None
     method: str = "auto"
     ridge: Number | None = None
+    cap: int | None = None
+    public_rows: int | None = None
 
     def __init__(
         self,
@@ -174,6 +178,8 @@ class FitLogistic:
         mu: Number | None = None,
         method: str = "auto",
         ridge: Number | None = None,
+        cap: int | None = None,
+        public_rows: int | None = None,
     ) -> None:
         if method not in METHODS:
             raise InvalidTask(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
@@ -185,6 +191,8 @@ class FitLogistic:
             "mu": None if mu is None else positive(mu, "mu"),
             "method": method,
             "ridge": None if ridge is None else positive(ridge, "ridge"),
+            "cap": cap,
+            "public_rows": public_rows,
         }
         for name, value in keep.items():
             object.__setattr__(self, name, value)
@@ -235,7 +243,9 @@ class FitLogistic:
         micro = isqrt(spend.micro**2 // models) if spend.gaussian else spend.micro // models
         ridge = None if self.ridge is None else positive(self.ridge, "ridge")
         if terms.unit.kind == "users":
-            return self._by_user(spend, micro)
+            return self._by_user(spend, micro, ridge)
+        if self.cap is not None or self.public_rows is not None:
+            raise UnitMismatch(f"cap and public_rows bound users; this account hides {terms.unit}.")
         if self.method == "output":
             return OutputFit(width, micro, spend.gaussian, ridge or _output_ridge(width, micro))
         if self.method == "descent":
@@ -244,14 +254,23 @@ class FitLogistic:
             return DescentFit(width, micro)
         return (gaussian_objective if spend.gaussian else pure_objective)(width, micro, ridge)
 
-    def _by_user(self, spend: Spend, micro: int) -> Method:
+    def _by_user(self, spend: Spend, micro: int, ridge: Fraction | None) -> Method:
+        from steelyard.models.capped import Capped, check_cap
         from steelyard.models.user_logistic import UserDescent
 
+        if self.cap is not None:
+            each = micro // check_cap(self.cap)
+            if self.method not in ("auto", "objective") or self.public_rows is not None:
+                raise UnitMismatch("a cap goes with objective perturbation; leave method and public_rows out.")
+            row = (gaussian_objective if spend.gaussian else pure_objective)(self.features.width, each, ridge)
+            return Capped(row, self.cap)
         if not spend.gaussian:
-            raise InvalidTask("a model that hides users needs Gaussian noise; open the account with a delta.")
-        if self.method not in ("auto", "descent") or self.ridge is not None:
+            raise InvalidTask(
+                "a model that hides users needs Gaussian noise (open the account with a delta) or a cap on rows per user."
+            )
+        if self.method not in ("auto", "descent") or ridge is not None:
             raise UnitMismatch("where users are hidden the model is fitted by descent; leave method and ridge out.")
-        return UserDescent(micro)
+        return UserDescent(micro, self.public_rows)
 
     @staticmethod
     def _folds(table: Table, plan: Method) -> bool:

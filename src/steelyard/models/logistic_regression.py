@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from steelyard.errors import EngineMissing
 from steelyard.ledger import Account
 from steelyard.models.columns import SIZE
-from steelyard.models.estimator import Payment, features_of, honest, labels_of
+from steelyard.models.estimator import Payment, features_of, honest, labels_of, warn_of
 from steelyard.models.logistic import FitLogistic
 from steelyard.models.saved import Model
 from steelyard.noise import Noise
@@ -63,11 +63,13 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ridge: Number | None = None,
         norm: str = "scale",
         fit_intercept: bool = True,
+        cap: int | None = None,
+        public_rows: int | None = None,
         noise: Noise | None = None,
     ) -> None:
         self.epsilon, self.delta, self.classes, self.x_bound = epsilon, delta, classes, x_bound
         self.method, self.account, self.ridge, self.norm = method, account, ridge, norm
-        self.fit_intercept, self.noise = fit_intercept, noise
+        self.fit_intercept, self.noise, self.cap, self.public_rows = fit_intercept, noise, cap, public_rows
 
     def fit(self, X: Any, y: Any, users: Any = None) -> LogisticRegression:
         """Release a model of y; ``users`` says whose row each one is."""
@@ -77,12 +79,20 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         payment = Payment.read(self.account, self.epsilon, self.delta, users)
         features = payment.features(values.shape[1], self.x_bound, self.norm, self.fit_intercept)
         task = FitLogistic(
-            features, payment.label, range(len(classes)), epsilon=self.epsilon, method=self.method, ridge=self.ridge
+            features,
+            payment.label,
+            range(len(classes)),
+            epsilon=self.epsilon,
+            method=self.method,
+            ridge=self.ridge,
+            cap=self.cap,
+            public_rows=self.public_rows,
         )
         release = payment.session(payment.table(values, codes, users), self.noise).release(task)
         self.classes_, self.account_, self.note_ = classes, payment.account, payment.note
         self.release_, self.guarantee_ = release, release.guarantee
         self.expected_excess_ = release.point.get("expected_excess_sum")
+        warn_of(release)
         models = (release.value,) if isinstance(release.value, Model) else release.value.models
         self.models_: tuple[Model, ...] = models
         lines = [list(model.coefficients.values()) for model in models]

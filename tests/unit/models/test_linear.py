@@ -58,7 +58,8 @@ def test_users_are_hidden_with_all_their_rows_where_the_account_says_so() -> Non
     many = read({"age": AGE, "land": LAND, "spend": SPEND, "who": np.arange(N) // 4})
     at = session(users("who"), many, epsilon=4, delta="1e-6")
     release = at.release(task(epsilon=4))
-    assert release.guarantee.spent == at.account.terms.cap
+    cap = at.account.terms.cap.value
+    assert 0.999 * cap <= release.guarantee.spent.value <= cap
     told = release.value.predict({"age": AGE, "land": LAND})
     assert 1 - np.mean((told - SPEND) ** 2) / np.var(SPEND) > 0.8
     with pytest.raises(InvalidTask, match="delta"):
