@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 STEEPEST = Fraction(4)
-LEAST, MOST = 100, 4 * MICRO
+LEAST, MOST = 100, 2 * MICRO
 """The shifts s, in micro, for which the programme's doubles are accurate enough."""
 
-_STEP, _LEVELS = 0.02, 48
+_STEP, _APART = 0.02, 0.055  # in w, and between epsilons in units of s
 _LOW, _HIGH = 9.0, 6.0
 _FLATTEST = 1.0  # the price is within 0.03 % there, and flatter ones would only take longer
 _TINY = 1e-13  # far above the rounding of a few thousand doubles of size one
@@ -133,7 +133,7 @@ class _Programme:
         pa, pb = self.a * (1 - self.a), self.b * (1 - self.b)
         self.p = np.where((self.a <= 0.5) & (self.b >= 0.5), 0.25, np.maximum(pa, pb))
         self.turn = np.maximum(np.abs(1 - 2 * self.a), np.abs(1 - 2 * self.b))
-        self.epsilon = np.linspace(0, k * s + s * s / 2, _LEVELS + 1)[:, None]
+        self.epsilon = np.linspace(0, k * s + s * s / 2, math.ceil((k + s / 2) / _APART) + 1)[:, None]
         self.e = np.exp(self.epsilon)
         ratio = self.epsilon[:, 0] / s
         self.last = np.where(ratio <= k, k - 2 * np.sqrt(k * ratio), -ratio)[:, None]  # beyond it nothing can be gained
