@@ -42,7 +42,7 @@ class Holdout:
     >>> print(holdout.check(np.ones(10_000, dtype=bool), guess=0.81))
     0.81, between 0.76 and 0.86 (free)
     >>> print(holdout.check(np.zeros(10_000, dtype=bool), guess=0.5))
-    0.2, between 0.182702 and 0.217932 (paid)
+    0.2, between 0.186222 and 0.214134 (paid)
     """
 
     def __init__(
