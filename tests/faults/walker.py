@@ -1,0 +1,148 @@
+"""A ridge path on a ledger file, walked again and again by processes that are killed; run as a script.
+
+    python -m faults.walker FOLDER --kind good|early --kills 50
+
+Prints one line of JSON: what happened, and every broken promise. A worker writes each answer it was given to a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import random
+import signal
+import time
+import traceback
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from steelyard.desk import Desk
+from steelyard.ledger import Account, Charge, Ledger, open_account
+from steelyard.models.columns import Features, Plain
+from steelyard.models.first import questions, ridge_search, schedule
+from steelyard.models.first.certificate import Ridge
+from steelyard.models.first.ridge_search import RidgeSearch
+from steelyard.models.rows import Target
+from steelyard.privacy import Event, rows
+from steelyard.release import Release, request_of
+from steelyard.session import Session
+from steelyard.tables import read
+
+N = 3000
+SEARCH = RidgeSearch(Features([Plain("x0"), Plain("x1")], "clip", 1), Target("y", -1, 1), Fraction(1, 100))
+
+
+def session(location: str) -> Session:
+    """The same rows for everybody."""
+    draws = np.random.default_rng(1)
+    x = draws.uniform(-0.7, 0.7, (N, 2))
+    table = read({"x0": x[:, 0], "x1": x[:, 1], "y": 0.8 * x[:, 0] + 0.1 * draws.standard_normal(N)})
+    return Session(table, Account(location, "path"))
+
+
+def walk(location: str, folder: Path, kind: str) -> None:
+    """Walk paths for ever, telling each answer as soon as it is known."""
+    log = os.open(folder / f"{os.getpid()}.told", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def told(key: str, step: str, first: object) -> None:
+        os.write(log, f"{key}|{step}|{first}\n".encode())
+
+    at = session(location)
+    (folder / f"{os.getpid()}.ready").touch()
+    pay, key = ridge_search._Steps.pay, [""]
+
+    def telling(self: Any, ask: Any, private: Any, name: str) -> list[int]:
+        found: list[int] = pay(self, ask, private, name)
+        told(key[0], ask.name, found[0])
+        return found
+
+    ridge_search._Steps.pay = telling  # type: ignore[method-assign]
+    if kind == "early":
+        Desk.answer = early(told, key)  # type: ignore[method-assign]
+    for number in range(1000):
+        key[0] = f"k{number}"
+        if not (folder / f"{key[0]}.done").exists():
+            at.open(SEARCH, key=key[0]).reach_excess(0.002, 0.9, looks=0)
+            (folder / f"{key[0]}.done").touch()
+
+
+def early(told: Any, key: list[str]) -> Any:
+    """A desk that tells an answer before it is stored: the twin."""
+
+    def answer(self: Desk, charge: Charge, event: Event, compute: Any, **rest: Any) -> Release:
+        if charge.answers.get(0) is None:
+            sealed = self._sealed(event, compute)
+            told(key[0], json.loads(sealed)["point"]["step"], json.loads(sealed)["value"][0])
+            time.sleep(0.01)
+            charge.store(sealed)
+        return Release.delivered(charge.answers[0], lambda value: value, charge)
+
+    return answer
+
+
+def violations(location: str, folder: Path) -> list[str]:
+    """What the ledger and the workers' files say against each other."""
+    broken: list[str] = []
+    told: dict[tuple[str, str], str] = {}
+    for path in folder.glob("*.told"):
+        for line in path.read_text().splitlines():
+            name, step, first = line.split("|")
+            if told.setdefault((name, step), first) != first:
+                broken.append(f"{name} {step} was answered twice, differently")
+    charged, answered, at = {}, set(), session(location)
+    for entry in Ledger(location).entries():
+        if entry.kind == "charge":
+            charged[entry.sequence] = entry.name
+        elif entry.kind == "answer":
+            answered.add(charged[entry.charge])
+    waiting = [name.split("/")[0] for name in charged.values() if name not in answered]
+    if len(waiting) > len(set(waiting)):
+        broken.append(f"over-charged by more than a step: {waiting}")
+    broken += [f"{name} {step} was never paid for" for name, step in told if f"{name}/{step}" not in charged.values()]
+    for name in sorted({name for name, _ in told}):
+        steps = ridge_search._Steps(Desk(at._table, at._noise, at.account, name, request_of(SEARCH)), SEARCH)
+        for index, (_, values) in enumerate(steps.levels()):
+            if told.get((name, f"level {index}"), str(values[0])) != str(values[0]):
+                broken.append(f"{name} level {index} was redrawn")
+    return broken
+
+
+def main() -> None:
+    """Kill workers, then look at what is left."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--kind", choices=["good", "early"], default="good")
+    parser.add_argument("--kills", type=int, default=50)
+    options = parser.parse_args()
+    folder = Path(options.folder)
+    location = str(folder / "budget.db")
+    open_account(location, "path", unit=rows(neighbours="replace", n=N), epsilon=900, delta="1e-6")
+    for name in ("ibis", "duckdb", "ibis.backends.sql.compilers.duckdb", "pyarrow.dataset", "scipy.optimize"):
+        importlib.import_module(name)  # so that a forked worker begins at once
+    ridge_search.label_micro(Ridge(N, 3, 0.01), questions.Excess(0.002, schedule.Failure(0.1)))
+    for _ in range(options.kills):
+        child = os.fork()
+        if child == 0:
+            try:
+                walk(location, folder, options.kind)
+            finally:
+                traceback.print_exc()
+                os._exit(3)
+        while not (folder / f"{child}.ready").exists():
+            time.sleep(0.01)
+        time.sleep(random.uniform(0.05, 0.4))
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
+            raise SystemExit(f"a worker ended by itself with status {status}")
+    lines = sum(len(path.read_text().splitlines()) for path in folder.glob("*.told"))
+    print(json.dumps({"told": lines, "violations": violations(location, folder)}))
+
+
+if __name__ == "__main__":
+    main()
