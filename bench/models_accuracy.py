@@ -53,7 +53,7 @@ print(json.dumps(model.decision_function(test).tolist()))
 
 
 def real(name: str, folder: Path) -> tuple[Floats, Floats]:
-    """Features with public bounds and one-hot values, rows of length one with a constant; labels plus or minus one."""
+    """Features with public bounds and one-hot values (taken as public here, for all methods alike), rows of length one with a constant; labels plus or minus one."""
     import pyarrow.parquet as pq
 
     table = pq.read_table(folder / f"{name}.parquet")
@@ -118,8 +118,9 @@ def scores(
     found["steelyard pure"] = test @ pure.solve(rows, noise)
     ridge = float(fit.ridge)
     if ridge > 0.25:
-        draw = np.random.default_rng(seed).normal(size=width) * redberg(width, micro, ridge)
-        theta = Problem(rows, fit.ridge, [Fraction(float(b)) for b in draw], Fraction(1, 2**16)).solve()
+        sigma = redberg(width, micro, ridge)
+        draw: list[float] = (sigma * np.random.default_rng(seed).standard_normal(width)).tolist()
+        theta = Problem(rows, fit.ridge, [Fraction(b) for b in draw], Fraction(1, 2**16)).solve()
         found["Redberg bound"] = test @ theta
     if peer:
         found["diffprivlib"] = _peer(peer, x, y, test, epsilon)

@@ -81,6 +81,7 @@ def test_labels_outside_the_declared_classes_count_for_nothing() -> None:
     assert model.classes_.tolist() == ["no", "yes"]
 
 
+@pytest.mark.filterwarnings("ignore:about .* of the rows:UserWarning")
 def test_users_are_hidden_with_all_their_rows() -> None:
     model = LogisticRegression(classes=["no", "yes"], x_bound=2).fit(X, Y, users=np.arange(20_000) % 5000)
     assert "all rows of one value" in str(model.guarantee_)
