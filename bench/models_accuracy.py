@@ -119,7 +119,7 @@ def scores(
     ridge = float(fit.ridge)
     if ridge > 0.25:
         sigma = redberg(width, micro, ridge)
-        draw: list[float] = (sigma * np.random.default_rng(seed).standard_normal(width)).tolist()
+        draw: list[float] = (sigma * np.random.default_rng(seed).standard_normal((width,))).tolist()
         theta = Problem(rows, fit.ridge, [Fraction(b) for b in draw], Fraction(1, 2**16)).solve()
         found["Redberg bound"] = test @ theta
     if peer:
