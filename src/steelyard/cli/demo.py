@@ -1,7 +1,8 @@
 """``steelyard demo``: the main job, end to end, on made-up purchases, ending in a report.
 
 It opens an account on a real ledger, looks once, plans the cap, releases totals, retries one for free, is refused when
-the budget is gone, trains on private labels, verifies the ledger, puts an old backup back to show that it notices, and writes one HTML page.
+the budget is gone, trains on private labels, fits private models, wears out a holdout, verifies the ledger, puts an old
+backup back to show that it notices, and writes one HTML page.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _STEPS = (
     "release the total, the purchases by country and the usual price",
     "retry for free, and be refused when the budget is gone",
     "make every price private and train a model on the noisy ones",
+    "learn which parcels come back, hiding whole customers",
+    "ask a holdout ten thousand questions about pure noise",
     "verify the ledger; put an old backup back, verify again",
     "write report.html",
 )
@@ -68,12 +71,14 @@ def _demo(args: argparse.Namespace) -> Answer:
     session = _open(story)
     _balance(story, session, data)
     _release(story, session, data)
-    from steelyard.cli import demo_labels, demo_report
+    from steelyard.cli import demo_holdout, demo_labels, demo_models, demo_report
 
-    story.say(f"6. {_STEPS[5]}")
-    labels = demo_labels.tell(story)
+    told = []
+    for number, chapter in enumerate((demo_labels, demo_models, demo_holdout), 5):
+        story.say(f"{number + 1}. {_STEPS[number]}")
+        told.append(chapter.tell(story))
     _verify(story)
-    page = demo_report.write(story.folder / "report.html", story.facts, labels)
+    page = demo_report.write(story.folder / "report.html", story.facts, told)
     return Answer(f"\nAll of it, with pictures: {page}", {"report": str(page), **_summary(story.facts)})
 
 
@@ -147,7 +152,7 @@ def _release(story: Story, session: Session, data: Purchases) -> None:
 def _verify(story: Story) -> None:
     from steelyard.ledger import Ledger
 
-    story.say(f"7. {_STEPS[6]}")
+    story.say(f"9. {_STEPS[8]}")
     source = story.folder / "budget.db"
     report = Ledger(source).verify()
     story.facts["verified"] = report
@@ -159,7 +164,7 @@ def _verify(story: Story) -> None:
     story.facts["caught"] = caught
     found = caught.findings[0] if caught.findings else "NOT NOTICED"
     story.say(f"     a backup from before the last release, put back to win its cost back: {found}")
-    story.say(f"8. {_STEPS[7]}")
+    story.say(f"10. {_STEPS[9]}")
 
 
 def _back_up(folder: Path) -> None:
@@ -180,4 +185,6 @@ def _summary(facts: dict[str, Any]) -> dict[str, Any]:
         "ledger_ok": facts["verified"].ok,
         "rollback_found": not facts["caught"].ok,
         "labels": facts["labels"],
+        "models": facts["models"],
+        "holdout": facts["holdout"],
     }

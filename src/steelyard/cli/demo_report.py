@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,13 @@ from steelyard.charts import Code, Figure, Figures, Report, Section, Spend, Tabu
 _SPENT = (("profile", 0.2), ("total spent", 0.5), ("by country", 0.4), ("prices", 0.2))
 
 
-def write(path: Path, facts: dict[str, Any], labels: Section) -> Path:
-    """Write the page, ``labels`` among its sections, and return where it is."""
+def write(path: Path, facts: dict[str, Any], chapters: Sequence[Section]) -> Path:
+    """Write the page, ``chapters`` among its sections, and return where it is."""
     lead = (
         "Everything here was computed a moment ago, on this machine, from purchases that were made up for the occasion. "
         "Because they are made up, the truth may be shown beside the private answers."
     )
-    sections = [_balance(facts), _answers(facts), _countries(facts), _cost(facts), labels, _ledger(facts)]
+    sections = [_balance(facts), _answers(facts), _countries(facts), _cost(facts), *chapters, _ledger(facts)]
     return Report(f"A private look at {facts['purchases']:,} purchases", sections, lead).save(path)
 
 

@@ -290,7 +290,7 @@ def test_a_receipt_of_another_ledger_is_noticed(capsys: pytest.CaptureFixture[st
 def test_the_demo_plans_and_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, plan, _ = run(capsys, "demo", "--plan")
     assert code == 0
-    assert len(plan["steps"]) == 8
+    assert len(plan["steps"]) >= 10
     assert not (tmp_path / "steelyard-demo").exists()
     code, answer, _ = run(capsys, "demo")
     assert code == 0
@@ -306,8 +306,14 @@ def test_the_demo_plans_and_runs(capsys: pytest.CaptureFixture[str], tmp_path: P
         models["trained on noisy prices"]
         < (models["trained on true prices"] + models["the average price for every parcel"]) / 2
     )
+    learnt = answer["models"]
+    assert learnt["without privacy"] - 0.01 < learnt["budgets"]["1"] < learnt["base rate"] - 0.05
+    asked = answer["holdout"]
+    assert asked["plain"] > 0.6
+    assert asked["missed"] == 0
+    assert asked["low"] <= 0.5 <= asked["high"]
     page = Path(answer["report"]).read_text()
-    assert page.count("<svg") >= 5
+    assert page.count("<svg") >= 7
     assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
 
 
