@@ -17,7 +17,8 @@ from steelyard.models.columns import Categorical, Features, Numeric, Plain
 from steelyard.models.method import Method
 from steelyard.models.rows import Floats, Target, gather
 from steelyard.models.saved import Model
-from steelyard.models.statistics import BLOCK, Noisy, Products, Statistics
+from steelyard.models.solving import Noisy
+from steelyard.models.statistics import BLOCK, Products, Statistics
 from steelyard.noise import Noise
 from steelyard.privacy import Event, Neighbours, Number, Terms, positive, rows
 from steelyard.release import Error, Outcome
@@ -31,7 +32,8 @@ class FitLinear:
     ``features`` are ``Numeric``, ``Categorical`` or plain column names (then ``x_bound`` is needed), or ``Features``.
     *Privacy:* one row moves the weighted statistics by at most a proved whole number; NaN, null and infinite values
     count as the middle. *Accuracy:* ``point["expected_excess"]`` estimates what the noise adds to the mean squared
-    error, from the release itself. Where users are hidden, ``public_rows`` (a row count you know without looking) helps. *Cost:* exactly ``epsilon`` (on a Gaussian account: the mu it means there, or ``mu``).
+    error, from the release itself. Where users are hidden, ``public_rows`` (a row count you know without looking) helps.
+    *Cost:* exactly ``epsilon`` (on a Gaussian account: the mu it means there, or ``mu``).
 
     >>> task = FitLinear([Numeric("age", 0, 100)], "spend", 0, 400, epsilon="1")
     >>> task.features.width
@@ -126,9 +128,8 @@ class FitLinear:
         return Model("linear", self.features, self.label, theta.tolist(), self.lower, self.upper)
 
     def _outcome(self, noisy: Noisy) -> Outcome:
-        theta, held = noisy.solve()
-        floored = int((held <= noisy.floor).sum())
-        point = {"floor": noisy.floor, "floored": floored, "noise": noisy.on_label, "rows": self._rows(noisy)}
+        theta, held = noisy.solve(self.features.intercept)
+        point = {"floor": noisy.floor, "floored": noisy.floored, "noise": noisy.on_label, "rows": self._rows(noisy)}
         if point["rows"] is not None:
             excess = noisy.excess(theta, held) / point["rows"]
             point["expected_excess"] = excess * self.target.half**2

@@ -3,9 +3,9 @@
 Rows are whole numbers of norm at most S and the label is at most S, so products of doubles add up exactly as long as a
 partial sum stays below 2^53: 2^17 rows at a time, then Python integers. Off-diagonal entries stand once but weigh
 about sqrt(2): then one row's matrix has exactly its Frobenius norm S^2, and half of the noise's variance is saved where
-it matters. Solving is post-processing: eigenvalues are floored where noise alone could have made them (Wang's AdaSSP
-adds a ridge instead). Proof: docs/proofs/sufficient_statistics.md.
-Law: the weights, the sensitivity and the floor are functions of the width, the price and the neighbours alone.
+it matters. Solving is post-processing (``solving``; Wang's AdaSSP adds a ridge instead).
+Proof: docs/proofs/sufficient_statistics.md.
+Law: the weights and the sensitivity are functions of the width, the price and the neighbours alone.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from steelyard.bounding.amounts import Spend, sigma_for
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.models.columns import SIZE, Features
 from steelyard.models.rows import Label, Rows
+from steelyard.models.solving import Noisy
 from steelyard.noise import Noise
 from steelyard.privacy import Event, Neighbours
 
@@ -29,11 +29,6 @@ EXACT_ROWS = 2**53 // SIZE**2
 """How many rows' products may be added as doubles without any rounding."""
 
 BLOCK = 16_384
-EDGE = 3.0
-"""How far above its typical largest eigenvalue the noise is allowed to reach before it passes for signal; in standard
-deviations. Three was fixed once, on generated tables; about one draw in a hundred is beyond."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -157,33 +152,3 @@ class Statistics:
         mechanism = self.mechanism
         size = mechanism.sigma if isinstance(mechanism, Gaussian) else mechanism.scale
         return float(size / SIZE**2) * (1.0 if isinstance(mechanism, Gaussian) else math.sqrt(2))
-
-
-@dataclass(frozen=True)
-class Noisy:
-    """Released statistics, for rows of length at most one and labels in [-1, 1], and the noise's deviations."""
-
-    matrix: Floats
-    vector: Floats
-    on_diagonal: float
-    above: float
-    on_label: float
-
-    @property
-    def floor(self) -> float:
-        """The largest eigenvalue that noise alone is likely to make: below it nothing can be told from noise."""
-        return 2 * self.above * math.sqrt(len(self.vector)) + EDGE * self.on_diagonal
-
-    def solve(self) -> tuple[Floats, Floats]:
-        """The coefficients, and the eigenvalues they were divided by."""
-        values, axes = np.linalg.eigh(self.matrix)
-        held = np.maximum(values, self.floor)
-        return np.asarray(axes @ ((axes.T @ self.vector) / held)), held
-
-    def excess(self, coefficients: Floats, held: Floats) -> float:
-        """How much the noise is expected to add to the sum of squared errors; from released facts alone.
-
-        What the floor pulls toward the middle comes on top and cannot be told from the release.
-        """
-        spread = self.on_label**2 + self.above**2 * float(coefficients @ coefficients)
-        return float(spread * np.sum(1 / held))

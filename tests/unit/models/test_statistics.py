@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from steelyard.bounding.amounts import Spend
 from steelyard.models.columns import SIZE, Features, Plain
-from steelyard.models.rows import Rows, Target, gather
+from steelyard.models.rows import Target, gather
 from steelyard.models.statistics import BLOCK, EXACT_ROWS, GAUSSIAN, LAPLACE, Products, Statistics, Weights, products
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours, rows
@@ -161,13 +161,3 @@ def test_the_price_is_exactly_what_may_be_spent_and_replacing_costs_less_than_tw
         assert math.ceil(mechanism.mu_squared * 10**12) == spend.micro**2  # type: ignore[union-attr]
     ratio = replaced.sigma / added.sigma  # type: ignore[union-attr]
     assert Fraction(149, 100) < ratio < Fraction(151, 100)
-
-
-def test_solving_never_divides_by_less_than_the_floor() -> None:
-    statistics = Statistics(4, Spend(True, 10_000))
-    empty = Rows(np.empty((0, 4)), np.empty(0), None)
-    noisy = statistics.fit(empty, TestNoise(2))
-    theta, held = noisy.solve()
-    assert (held >= noisy.floor).all()
-    assert np.linalg.norm(theta) <= np.linalg.norm(noisy.vector) / noisy.floor + 1e-12
-    assert noisy.excess(theta, held) > 0
