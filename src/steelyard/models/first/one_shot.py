@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,7 +37,7 @@ from steelyard.tables import Table
 
 _FINER, _FINER_PURE = 2**10, 2**7  # exact to far less than the perturbation, and still within reach of doubles
 M = TypeVar("M", bound=Objective | PureObjective)
-_COVER = 64  # the noise on the answer gets one 64th of what the perturbation costs
+_COVERS = (12, 24, 48, 96)  # the noise on the answer may get one in so many parts of what the perturbation costs
 _SURE = 0.01  # of the failure probability, for the noise on the answer
 
 
@@ -146,11 +147,13 @@ def gaussian(width: int, n: int, ridge: Fraction, alpha: float, failure: float) 
 def pure(width: int, n: int, ridge: Fraction, alpha: float, failure: float) -> PureObjective:
     """The same with spherical noise; the ridge must be at least its scale."""
 
-    def made(micro: int) -> PureObjective:
-        return FinePureObjective(width, Fraction(MICRO, micro), ridge, max(1, micro // _COVER))
-
     least = max(100, math.ceil(MICRO / ridge))
-    return _least(made, n, alpha, failure, (least, 10**9))
+    found = [_least(partial(_spherical, width, ridge, share), n, alpha, failure, (least, 10**9)) for share in _COVERS]
+    return min(found, key=lambda made: 1 / made.scale + Fraction(made.output, MICRO))
+
+
+def _spherical(width: int, ridge: Fraction, share: int, micro: int) -> PureObjective:
+    return FinePureObjective(width, Fraction(MICRO, micro), ridge, max(1, micro // share))
 
 
 def _least(made: Callable[[int], M], n: int, alpha: float, failure: float, between: tuple[int, int]) -> M:

@@ -22,8 +22,8 @@ from steelyard.models.first.ridge_path import RidgePath
 from steelyard.privacy import MICRO
 
 LOSS_BITS = 20
-_SHARES = (0.5, 0.2, 0.12, 0.08, 0.06, 0.04)
-_ROOM = 4  # the first look comes when noise costs about a quarter of the target, and is as exact as that
+_SHARES = (0.35, 0.25, 0.15, 0.1, 0.1, 0.05)
+_ROOM, _FIRST = 4, 2  # the first look comes when noise costs about a quarter of the target, and is half as exact
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,9 @@ class ClippedLoss:
         return 4 << LOSS_BITS
 
     def limit(self) -> float:
-        """The target as a sum of losses; each was rounded down by less than one step."""
-        return float(self.n * (self.target * 2**LOSS_BITS - 1))
+        """The target as a sum of losses, less what rounding can hide: of the model, both predictions and the square."""
+        hidden = 1 + 4 * (math.sqrt(len(self.model)) + 2)
+        return float(self.n * (self.target * 2**LOSS_BITS - hidden))
 
     def value(self, private: Private) -> int:
         """The sum of clipped squared errors: whole numbers throughout, each row's a function of that row alone."""
@@ -143,7 +144,7 @@ class Target:
         here = schedule.guess(path.ridge, noisy, path.norm, noisy.variance)
         ask = ClippedLoss(path.ridge.n, path.unit, in_ball(here.model, path.norm), self.target, here.excess)
         sensitivity = 4 / path.ridge.n
-        first = sensitivity * (normal_quantile(failure) + 1) * _ROOM / self.target
+        first = sensitivity * (normal_quantile(failure) + 1) * (_ROOM if path.looked else _FIRST) / self.target
         if self.every:
             return ask, first, failure
         if not path.lessons:
