@@ -1,7 +1,7 @@
 """Labels and predictions as arrays fit to be compared: classes as codes or bits, numbers, probabilities.
 
-Every check is on the predictions and on public facts (the number of rows, declared classes, whether classes are text or
-numbers); none looks at a label.
+Every check of a prediction is on public facts (the number of rows, declared classes, whether classes are text or
+numbers); none looks at a label. Labels are checked when a holdout is opened, or settled where they must stay hidden.
 """
 
 from __future__ import annotations
@@ -49,12 +49,7 @@ class ClassLabels:
             if self.packed is None:
                 raise InvalidTask("packed predictions are for two classes; give the classes as an array instead.")
             return _right_length(predictions, predictions.rows, self.rows)
-        if (
-            self._bits
-            and isinstance(predictions, np.ndarray)
-            and predictions.dtype == np.bool_
-            and predictions.ndim == 1
-        ):
+        if self._bits and _are_bits(predictions):
             return pack(_right_length(predictions, len(predictions), self.rows))
         codes = self.read_codes(predictions)
         return codes if self.packed is None or (codes == UNKNOWN).any() else pack(codes == 1)
@@ -72,6 +67,40 @@ class ClassLabels:
         return codes
 
 
+def settled_classes(labels: Any, classes: Sequence[Any]) -> NDArray[Any]:
+    """Labels with whatever is none of the classes replaced by the first class: a total function of each label."""
+    known, array = class_array(list(classes), "classes"), np.asarray(labels)
+    if array.dtype.kind == "O" and array.ndim == 1:
+        values = known.tolist()
+        return np.array([label if _among(label, values) else values[0] for label in array], dtype=known.dtype)
+    if array.ndim != 1 or _is_text(array) != _is_text(known):
+        return array
+    return np.where(np.isin(array, known), array, known[0])
+
+
+def settled_numbers(labels: Any) -> NDArray[np.float64]:
+    """Labels with whatever is no finite number replaced by 0."""
+    array = np.asarray(labels)
+    if array.dtype.kind == "O" and array.ndim == 1:
+        array = np.array([_number(label) for label in array])
+    return (
+        np.nan_to_num(array.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+        if array.dtype.kind in "biuf"
+        else array
+    )
+
+
+def _among(label: Any, values: list[Any]) -> bool:
+    return isinstance(label, str | int | float | np.number | np.bool_) and label in values
+
+
+def _number(label: Any) -> float:
+    try:
+        return float(label) if isinstance(label, int | float | np.number | np.bool_) else 0.0
+    except (OverflowError, TypeError):
+        return 0.0
+
+
 def two_classes(labels: Any, classes: Sequence[Any] | None, metric: str) -> ClassLabels:
     """Class labels for a metric that knows two classes only."""
     held = ClassLabels(labels, classes)
@@ -87,13 +116,7 @@ def class_array(values: Any, what: str) -> NDArray[Any]:
     """Classes as a flat array of numbers or text; missing ones are refused."""
     array = np.asarray(values)
     if array.dtype.kind == "O":
-        kinds = {type(item) for item in array.flat}
-        if kinds <= {str}:
-            array = array.astype(str)
-        elif kinds <= {int, bool, float} or all(issubclass(kind, np.number | np.bool_) for kind in kinds):
-            array = array.astype(np.float64)
-        else:
-            raise InvalidTask(f"{what} must be all text or all numbers, and none missing.")
+        array = _of_one_kind(array, what)
     if array.ndim != 1:
         raise InvalidTask(f"{what} must be one class per row; got an array of shape {array.shape}.")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -101,6 +124,21 @@ def class_array(values: Any, what: str) -> NDArray[Any]:
     if array.dtype.kind not in "biufUS":
         raise InvalidTask(f"{what} must be numbers or text; got {array.dtype}.")
     return array
+
+
+def _of_one_kind(array: NDArray[Any], what: str) -> NDArray[Any]:
+    """An array of objects as text, whole numbers (kept exact) or numbers."""
+    kinds = {type(item) for item in array.flat}
+    try:
+        if kinds <= {str}:
+            return array.astype(str)
+        if all(issubclass(kind, int | np.integer | np.bool_) for kind in kinds):
+            return array.astype(np.int64)
+        if all(issubclass(kind, int | float | np.number | np.bool_) for kind in kinds):
+            return array.astype(np.float64)
+    except (OverflowError, TypeError):
+        pass
+    raise InvalidTask(f"{what} must be all text or all numbers of at most 64 bits, and none missing.")
 
 
 def codes_of(values: NDArray[Any], known: NDArray[Any], order: NDArray[np.intp]) -> NDArray[np.int32]:
@@ -118,7 +156,7 @@ def numbers(values: Any, what: str) -> NDArray[np.float64]:
     """Finite numbers, one per row."""
     try:
         array = np.asarray(values, dtype=np.float64) + 0.0
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         raise InvalidTask(f"{what} must be numbers.") from None
     if array.ndim != 1 or len(array) == 0:
         raise InvalidTask(f"{what} must be one number per row, at least one; got an array of shape {array.shape}.")
@@ -145,7 +183,7 @@ def probabilities(rows: int, columns: int | None) -> Callable[[Any], NDArray[np.
     def read(predictions: Any) -> NDArray[np.float64]:
         try:
             array = np.asarray(predictions, dtype=np.float64) + 0.0
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             raise InvalidTask("predictions must be probabilities.") from None
         shape = (rows,) if columns is None else (rows, columns)
         if array.shape != shape:
@@ -170,6 +208,13 @@ def _class_list(classes: Sequence[Any], *, sort: bool) -> NDArray[Any]:
     if len(array) < 2 or len(np.unique(array)) != len(array):
         raise InvalidTask("classes must be at least two different values.")
     return np.sort(array) if sort else array
+
+
+def _are_bits(predictions: Any) -> bool:
+    """Whether predictions are an array of truth values or of 0 and 1, which needs no look-up of classes."""
+    if not isinstance(predictions, np.ndarray) or predictions.ndim != 1 or predictions.dtype.kind not in "biu":
+        return False
+    return predictions.dtype.kind == "b" or (len(predictions) > 0 and predictions.min() >= 0 and predictions.max() <= 1)
 
 
 def _is_text(values: NDArray[Any]) -> bool:

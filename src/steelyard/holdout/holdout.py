@@ -22,8 +22,8 @@ from cryptography.hazmat.primitives.poly1305 import Poly1305
 
 from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
 from steelyard.holdout.answer import Answer
-from steelyard.holdout.metrics import Metric, find_metric
-from steelyard.holdout.modes import Frame, Question, make_mode
+from steelyard.holdout.metrics import Metric, find_metric, settled
+from steelyard.holdout.modes import HIDING, Frame, Question, make_mode
 from steelyard.holdout.record import Record
 from steelyard.ledger import Account, open_account
 from steelyard.privacy import Currency, Event, Loss, Neighbours, Number, canonical, decimal_text, exact, positive
@@ -33,7 +33,8 @@ class Holdout:
     """A validation set that stays valid however often it is asked.
 
     ``account`` is an account in nats (or ``ledger`` a place to open one); without either the budget lives in memory and
-    dies with the process. Further options belong to the mode (``questions=``, ``steps=``, ``between=`` …).
+    dies with the process. ``classes`` declares what labels and predictions may be; where privacy is promised it must be
+    given, and a label outside counts as the first. Further options belong to the mode (``questions=``, ``between=`` …).
     *Accuracy:* every interval ever given holds, all at once, with probability ``confidence`` over the draw of the rows.
     *Privacy:* none; answers are exact up to rounding. Use mode="private" for labels of people.
 
@@ -55,12 +56,13 @@ class Holdout:
         account: Account | None = None,
         name: str | None = None,
         *,
+        classes: Sequence[Any] | None = None,
         ledger: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> None:
-        self._made = (labels, tolerance, confidence, mode, metric, account, name, ledger, options)
-        self.metric = find_metric(metric)
-        self._judge = self.metric.judge(labels)
+        self.metric = find_metric(metric, classes)
+        self._made = (labels, tolerance, confidence, mode, self.metric, account, name, options)
+        self._judge = self.metric.judge(settled(labels, self.metric, mode) if mode in HIDING else labels)
         self.name = _name(name, account)
         self.frame = _frame(self.name, self._judge.rows, self.metric, tolerance, confidence)
         self._mode = make_mode(mode, self.frame, options)
@@ -140,7 +142,7 @@ class Holdout:
         return f"Holdout({self.name!r}, rows={self.rows}, mode={self.mode!r}, metric={str(self.metric)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        labels, tolerance, confidence, mode, metric, _, name, _, options = self._made
+        labels, tolerance, confidence, mode, metric, _, name, options = self._made
         return _again, ((labels, tolerance, confidence, mode, metric, self.account, name), options)
 
     def _open(self, account: Account | None, ledger: str | os.PathLike[str] | None) -> Account:

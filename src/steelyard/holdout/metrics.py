@@ -9,15 +9,24 @@ label and prediction; errors depend on the predictions and on public facts, neve
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
-from steelyard.holdout.classes import ClassLabels, declared, numbers, one_per_row, probabilities, two_classes
+from steelyard.holdout.classes import (
+    ClassLabels,
+    declared,
+    numbers,
+    one_per_row,
+    probabilities,
+    settled_classes,
+    settled_numbers,
+    two_classes,
+)
 from steelyard.holdout.packed import Packed, differing
 from steelyard.privacy import Number, positive
 
@@ -306,16 +315,40 @@ _NO_MEANS = (
 )  # fmt: skip
 
 
-def find_metric(metric: str | Metric) -> Metric:
-    """The metric of this name, or the metric itself; what cannot be certified is refused with the reason.
+def find_metric(metric: str | Metric, classes: Sequence[Any] | None = None) -> Metric:
+    """The metric of this name, or the metric itself, of these classes; what cannot be certified is refused with the reason.
 
     >>> str(find_metric("accuracy"))
     'accuracy'
     """
-    if not isinstance(metric, str):
-        if not hasattr(metric, "judge"):
-            raise InvalidTask(f"a metric is a name or an object such as LogLoss(upper=3); got {type(metric).__name__}.")
-        return metric
+    if isinstance(metric, str):
+        metric = _named(metric)
+    elif not hasattr(metric, "judge"):
+        raise InvalidTask(f"a metric is a name or an object such as LogLoss(upper=3); got {type(metric).__name__}.")
+    return metric if classes is None else _declare(metric, tuple(classes))
+
+
+def _declare(metric: Any, classes: tuple[Any, ...]) -> Metric:
+    if not hasattr(metric, "classes"):
+        raise InvalidTask(f"classes= is for scores of classes; {metric} compares numbers.")
+    if metric.classes not in (None, classes):
+        raise InvalidTask(f"the metric's own classes are {list(metric.classes)}; classes= says {list(classes)}.")
+    return cast(Metric, replace(metric, classes=classes))
+
+
+def settled(labels: Any, metric: Any, mode: str) -> Any:
+    """Labels for a mode that hides them: one that does not fit becomes a fixed public value, where others see an error."""
+    if hasattr(metric, "classes"):
+        if metric.classes is None:
+            raise InvalidTask(
+                f"mode {mode!r} hides labels, and which of them occur would show in what it refuses: declare what they "
+                "may be, such as classes=[0, 1]."
+            )
+        return settled_classes(labels, metric.classes)
+    return settled_numbers(labels) if isinstance(metric, AbsoluteError) else labels
+
+
+def _named(metric: str) -> Metric:
     if metric in NAMED:
         return NAMED[metric]
     if metric in _CUT:

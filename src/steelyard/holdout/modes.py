@@ -28,6 +28,9 @@ MODES = {
 }
 """Where each mode lives: module and class."""
 
+HIDING = ("classic", "private")
+"""The modes that promise privacy: nothing but the noisy answers may depend on a label, errors included."""
+
 
 @dataclass(frozen=True)
 class Frame:

@@ -15,6 +15,7 @@ import pytest
 from steelyard.accounting.prices import price
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InsecureNoise, InvalidTask, UnitMismatch
 from steelyard.holdout.holdout import Holdout
+from steelyard.holdout.metrics import AbsoluteError, Accuracy, LogLoss
 from steelyard.holdout.modes import Frame, Question
 from steelyard.holdout.private import Bounded, Normal, Private
 from steelyard.holdout.record import Record
@@ -278,7 +279,13 @@ def test_one_changed_label_moves_what_is_noised_by_the_declared_sensitivity(nois
     for flip in (0, 1):
         held = labels.copy()
         held[0] ^= flip
-        given: dict[str, Any] = {"source": TestNoise(1), "noise": noise, "questions": 2, "delta": "0.01"}
+        given: dict[str, Any] = {
+            "source": TestNoise(1),
+            "noise": noise,
+            "questions": 2,
+            "delta": "0.01",
+            "classes": [0, 1],
+        }
         with observing() as seen:
             Holdout(held, tolerance=0.6, mode="private", metric=metric, **given).check(predictions)
         assert len(seen) == 1
@@ -288,6 +295,52 @@ def test_one_changed_label_moves_what_is_noised_by_the_declared_sensitivity(nois
     moved = abs(left.values[0] - right.values[0])
     assert moved <= int(str(left.event.parameters["sensitivity"]))
     assert moved > 0 or (noise, metric) == ("bounded", "brier")  # there totals are rounded to whole rows first
+
+
+@pytest.mark.parametrize("mode", ["private", "classic"])
+@pytest.mark.parametrize("metric", ["accuracy", "error", "brier", LogLoss(Fraction(3))])
+def test_where_labels_are_hidden_the_classes_must_be_declared(mode: str, metric: Any) -> None:
+    with pytest.raises(InvalidTask, match=r"declare what they may be, such as classes=\[0, 1\]"):
+        Holdout([0, 1] * 500, tolerance=0.6, mode=mode, metric=metric)
+    assert Holdout([0, 1] * 500, tolerance=0.6, mode=mode, metric=metric, classes=[0, 1]).rows == 1000
+
+
+def heard(labels: Any, predictions: Any, mode: str = "private", **given: Any) -> str:
+    """What an analyst sees of one question, errors included, with the noise of one seed."""
+    noise: dict[str, Any] = {"source": TestNoise(1)} if mode == "private" else {}
+    try:
+        hold = Holdout(labels, tolerance=0.6, mode=mode, **given, **noise)
+        answer = hold.check(predictions)
+        return str(None if answer.low is None else "answered")
+    except InvalidTask as error:
+        return str(error)
+
+
+ODD = {"nan": float("nan"), "inf": float("inf"), "-1": -1, "7": 7, "huge": 10**400, "none": None, "text": "cat"}
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
+@pytest.mark.parametrize("metric", ["accuracy", "brier", AbsoluteError(Fraction(5))])
+def test_no_error_depends_on_a_hidden_label_whatever_it_is(odd: Any, metric: Any) -> None:
+    """One label of neighbouring holdouts is odd; the same check finds the difference where labels decide (the twin)."""
+    declared: dict[str, Any] = {} if isinstance(metric, AbsoluteError) else {"classes": [0, 1]}
+    usual = np.array([0, 1] * 500, dtype=object)
+    strange = usual.copy()
+    strange[0] = odd
+    for predictions in ([1] * 1000, [1] * 999 + [7]):
+        ours = [heard(labels, predictions, metric=metric, **declared) for labels in (usual, strange)]
+        assert ours[0] == ours[1]
+    if odd != -1 and odd != 7:
+        twin = [heard(labels, [1] * 1000, mode="certified", metric=metric) for labels in (usual, strange)]
+        assert twin[0] != twin[1]
+
+
+def test_classes_are_declared_once_and_for_classes_only() -> None:
+    with pytest.raises(InvalidTask, match=r"own classes are \[0, 1\]"):
+        Holdout([0, 1] * 500, metric=Accuracy((0, 1)), classes=[0, 2])
+    with pytest.raises(InvalidTask, match="compares numbers"):
+        Holdout([0, 1] * 500, metric=AbsoluteError(Fraction(1)), classes=[0, 1])
+    assert Holdout([0, 1] * 5000, metric=Accuracy((0, 1)), classes=[0, 1]).metric == Accuracy((0, 1))
 
 
 def test_a_description_says_what_is_left() -> None:
