@@ -16,10 +16,9 @@ from steelyard.holdout.attacks.climbing import block_flip_climb, pair_flip_climb
 from steelyard.holdout.attacks.oracle import Attacked
 from steelyard.holdout.attacks.reconstruction import labels_per_question, log_loss_reconstruction
 from steelyard.holdout.attacks.report import ATTACKS, Report, suite
-from steelyard.holdout.attacks.story import noise_story
 from steelyard.holdout.attacks.voting import feature_selection, memorising, threshold_riding, wacky_boosting
 
 __all__ = [
     "ATTACKS", "Attacked", "Report", "block_flip_climb", "feature_selection", "labels_per_question",
-    "log_loss_reconstruction", "memorising", "noise_story", "pair_flip_climb", "suite", "threshold_riding", "wacky_boosting",
+    "log_loss_reconstruction", "memorising", "pair_flip_climb", "suite", "threshold_riding", "wacky_boosting",
 ]  # fmt: skip
