@@ -53,7 +53,6 @@ def walk(location: str, folder: Path, kind: str) -> None:
         os.write(log, f"{key}|{step}|{first}\n".encode())
 
     at = session(location)
-    (folder / f"{os.getpid()}.ready").touch()
     pay, key = ridge_search._Steps.pay, [""]
 
     def telling(self: Any, ask: Any, private: Any, name: str) -> list[int]:
@@ -112,6 +111,13 @@ def violations(location: str, folder: Path) -> list[str]:
     return broken
 
 
+def await_steps(log: Path, steps: int) -> None:
+    """Wait until a worker has told so many answers, but not for ever: it may be stuck in a long computation."""
+    end = time.monotonic() + 5
+    while time.monotonic() < end and (not log.exists() or log.read_text().count("\n") < steps):
+        time.sleep(0.002)
+
+
 def main() -> None:
     """Kill workers, then look at what is left."""
     parser = argparse.ArgumentParser()
@@ -133,9 +139,8 @@ def main() -> None:
             finally:
                 traceback.print_exc()
                 os._exit(3)
-        while not (folder / f"{child}.ready").exists():
-            time.sleep(0.01)
-        time.sleep(random.uniform(0.05, 0.4))
+        await_steps(folder / f"{child}.told", random.choice([0, 1, 1, 2, 4]))
+        time.sleep(random.uniform(0, 0.03))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:

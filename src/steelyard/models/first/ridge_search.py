@@ -15,13 +15,14 @@ from functools import cached_property
 from typing import Any
 
 from steelyard.desk import Desk
-from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, KeyConflict, NeighbourMismatch
+from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, NeighbourMismatch
 from steelyard.models.columns import SIZE, Features
 from steelyard.models.first import questions, schedule
 from steelyard.models.first.certificate import Array, Ridge
 from steelyard.models.first.measured import Exact, norm_bound
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.ridge_path import CAP, Ask, RidgePath
+from steelyard.models.first.steps import bought, stored
 from steelyard.models.rows import Target, gather
 from steelyard.noise import Noise
 from steelyard.privacy import Currency, Neighbours, Terms
@@ -29,7 +30,6 @@ from steelyard.release import Outcome, Release
 from steelyard.tables import Table
 
 Progress = Callable[[Stop], None]
-RETRIES = 3
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class _Steps:
     def levels(self) -> list[tuple[int, list[int]]]:
         """The stored measurements, in order."""
         kept: list[tuple[int, list[int]]] = []
-        while (found := self._find(f"level {len(kept)}")) is not None:
+        while (found := stored(self._desk, f"level {len(kept)}")) is not None:
             self.vector = int(found.point["vector"])
             kept.append((int(found.point["cost"]), self._answers(found)))
             self.spent += int(found.point["cost"])
@@ -186,7 +186,7 @@ class _Steps:
     def looks(self, name: str) -> list[dict[str, Any]]:
         """The stored looks for this very target, in order; all looks under the key count as spent."""
         kept: list[dict[str, Any]] = []
-        while (found := self._find(f"look {self._looked}")) is not None:
+        while (found := stored(self._desk, f"look {self._looked}")) is not None:
             kept.append({**found.point, "passed": self._answers(found)[0] <= found.point["limit"]})
             self.spent += int(found.point["cost"])
             self._looked += 1
@@ -198,32 +198,15 @@ class _Steps:
         if "limit" in facts:
             step, facts["target"] = f"look {self._looked}", name
             self._looked += 1
-        for retry in range(RETRIES):
-            try:
-                charge = self._desk.charge(ask.event, _again(step, retry))
-                break
-            except KeyConflict:  # paid at another price and never drawn: that much is wasted, and a new step is bought
-                if retry == RETRIES - 1:
-                    raise
+        charge = bought(self._desk, ask.event, step)
         compute = lambda table, noise: _outcome(ask, facts, private.of(table), noise)  # noqa: E731
         release = self._desk.answer(charge, ask.event, compute)
         self.spent += ask.cost
         return self._answers(release)
 
-    def _find(self, step: str) -> Release | None:
-        for retry in range(RETRIES):
-            found = self._desk.find(_again(step, retry))
-            if found is not None:
-                return found
-        return None
-
     @staticmethod
     def _answers(release: Release) -> list[int]:
         return [int(value) for value in release.value]
-
-
-def _again(step: str, retry: int) -> str:
-    return step if retry == 0 else f"{step} again {retry}"
 
 
 def _outcome(ask: Ask, facts: dict[str, Any], rows: _Rows, noise: Noise) -> Outcome:

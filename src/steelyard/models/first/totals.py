@@ -26,6 +26,7 @@ from steelyard.mechanisms import Gaussian
 from steelyard.mechanisms.gradual import LaplacePath
 from steelyard.models.first.outcome import Stop
 from steelyard.models.first.quantiles import normal_quantile
+from steelyard.models.first.steps import bought, stored
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms
 from steelyard.release import Error, Outcome, Release
@@ -164,7 +165,7 @@ class GaussianTotal(_TotalPath):
 
     def _measured(self) -> list[tuple[int, int, Release]]:
         kept: list[tuple[int, int, Release]] = []
-        while (found := self._desk.find(f"step {len(kept)}")) is not None:
+        while (found := stored(self._desk, f"step {len(kept)}")) is not None:
             kept.append((int(found.point["cost"]), int(found.point["measured"]), found))
         return kept
 
@@ -176,7 +177,7 @@ class GaussianTotal(_TotalPath):
     def _take(self, micro: int, failure: float) -> Step:
         spent = sum(cost for cost, _, _ in self._steps)
         step = Gaussian(self._amount.sensitivity, sigma_for(self._amount.sensitivity**2, micro**2 - spent))
-        charge = self._desk.charge(step.event, f"step {len(self._steps)}")
+        charge = bought(self._desk, step.event, f"step {len(self._steps)}")
         release = self._desk.answer(charge, step.event, lambda table, noise: self._measure(table, noise, step, micro))
         self._steps.append((int(release.point["cost"]), int(release.point["measured"]), release))
         return self._step(self._steps, failure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -235,6 +236,22 @@ def test_a_laplace_path_begun_elsewhere_hands_out_what_is_stored_and_goes_no_fur
     with pytest.raises(InvalidTask, match="another process"):
         walk.reach(0.001, 0.9)
     assert account.spent == before
+
+
+def test_a_step_that_was_paid_for_and_never_drawn_wastes_one_step_at_most() -> None:
+    from steelyard.desk import Desk
+    from steelyard.mechanisms import Gaussian
+    from steelyard.models.first.totals import TotalSearch
+    from steelyard.release import request_of
+
+    search = TotalSearch(Count(cap=10))
+    account = open_account(":memory:", "crashed", unit=users("who"), epsilon=4, delta="1e-6")
+    lost = Gaussian(1, Fraction(1000)).event
+    Desk(TABLE, TestNoise(1), account, "k", request_of(search)).charge(lost, "step 0")
+    wasted = account.spent.amount
+    total = Session(TABLE, account, noise=TestNoise(1)).open(search, key="k").reach(0.2, 0.9)
+    assert total.reason == "target_met"
+    assert account.spent.amount == wasted + total.spent
 
 
 def test_a_total_without_a_cap_or_by_keys_has_no_path() -> None:

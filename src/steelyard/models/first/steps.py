@@ -1,0 +1,38 @@
+"""Named steps of a path at a desk: read back if stored, bought once, and bought anew only where a price was abandoned.
+
+A step that was charged and never drawn keeps its price for ever. The same target asks for the same price and gets it
+drawn; another target would pay another price, so the step is bought under a further name and the first is wasted.
+"""
+
+from __future__ import annotations
+
+from steelyard.desk import Desk
+from steelyard.errors import KeyConflict
+from steelyard.ledger import Charge
+from steelyard.privacy import Event
+from steelyard.release import Release
+
+TRIES = 3
+
+
+def stored(desk: Desk, step: str) -> Release | None:
+    """The stored answer of a step, under whichever name it was bought."""
+    for attempt in range(TRIES):
+        found = desk.find(_named(step, attempt))
+        if found is not None:
+            return found
+    return None
+
+
+def bought(desk: Desk, event: Event, step: str) -> Charge:
+    """A durable charge for a step."""
+    for attempt in range(TRIES - 1):
+        try:
+            return desk.charge(event, _named(step, attempt))
+        except KeyConflict:
+            continue
+    return desk.charge(event, _named(step, TRIES - 1))
+
+
+def _named(step: str, attempt: int) -> str:
+    return step if attempt == 0 else f"{step} again {attempt}"
