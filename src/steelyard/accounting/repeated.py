@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _ROUND = 2.0**-53
 _HEAD, _FALL, _FOOT = 12.0, 2.0, 8.0
-_RATES = (2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+_SMALL = (1.0, 2.0, 3.0, 5.0)
+_RATES, _STEEPEST = (2, 3, 4, 5, 6, 8, 10), 10
 # Up to so many steps: grid points per deviation of one step, and the largest single loss kept, in total deviations.
 # Both only fall, so that more steps are never accounted more finely than fewer.
 _MESHES = ((4_000, 12, 30.0), (40_000, 8, 12.0), (400_000, 5, 10.0))
@@ -37,7 +38,7 @@ def repeated(losses: Floats, masses: Floats, infinite: float, times: int) -> Cur
     *Cost:* milliseconds for tens of thousands of steps; memory grows with the square root of the steps.
     """
     fine, jump = next(((fine, jump) for most, fine, jump in _MESHES if times <= most), _COARSEST)
-    deviation = math.sqrt(max(float(np.dot(losses * losses, masses)), 1e-300))
+    deviation = math.sqrt(max(float((losses * losses * masses).sum()), 1e-300))
     total = deviation * math.sqrt(times)
     step = Fraction(deviation / fine)
     width = float(step)
@@ -55,14 +56,16 @@ def repeated(losses: Floats, masses: Floats, infinite: float, times: int) -> Cur
 
 def _grid(losses: Floats, masses: Floats, width: float) -> tuple[int, Floats]:
     """Each loss split onto its two grid neighbours so that both laws keep their mass, float errors upwards."""
-    places = np.floor(losses / width).astype(np.int64)
-    lowest = int(places.min())
+    floors = np.floor(losses / width)
     # A place one too low or high is repaired by the share, held in [0, 1] and raised.
-    into = losses - places * width + 8 * _ROUND * (np.abs(losses) + width)
-    share = np.clip(np.expm1(-into) / math.expm1(-width) * (1 + 1e-13), 0.0, 1.0)
-    length = int(places.max()) - lowest + 2
-    law = np.bincount(places - lowest, weights=masses * (1 - share), minlength=length).astype(np.float64)
-    law += np.bincount(places - lowest + 1, weights=masses * share, minlength=length)
+    into = losses - floors * width + 8 * _ROUND * (np.abs(losses) + width)
+    share = np.clip(np.expm1(-into) * ((1 + 1e-13) / math.expm1(-width)), 0.0, 1.0)
+    lowest = int(floors.min())
+    places = (floors - lowest).astype(np.int64)
+    length = int(places.max()) + 2
+    upper = masses * share
+    law = np.bincount(places, weights=masses - upper, minlength=length)
+    law[1:] += np.bincount(places, weights=upper, minlength=length)[:-1]
     return lowest, np.asarray(law * (1 + 8 * len(losses) * _ROUND), dtype=np.float64)
 
 
@@ -75,7 +78,7 @@ def _power(law: Floats, size: int, times: int) -> tuple[Floats, float]:
     answer = np.fft.irfft(_raised(transform, times), size)
     growth = float(law.sum()) ** times
     relative, root = 16 * math.log2(size) * _ROUND, math.sqrt(size)
-    norm = float(np.linalg.norm(law))
+    norm = math.sqrt(float(np.square(law).sum()))
     error = root * (relative * (1.1 * times * norm + 1.1) + 32 * _ROUND * times)
     return np.maximum(answer, 0.0), error * growth
 
@@ -96,11 +99,14 @@ def _beyond(losses: Floats, law: Floats, times: int, total: float) -> float:
     Either two steps lose more than ``small``, or at most one does and is below the cut: then the others, all small,
     must add up to the head of the window, which Chernoff's inequality bounds.
     """
-    bounds = []
-    for small in (1.0, 2.0, 3.0, 5.0):
-        few = losses <= small * total
-        twice = (times * float(law[~few].sum())) ** 2 / 2
-        for rate in _RATES:
-            moment = float(np.dot(law[few], np.exp(rate / total * losses[few])))
-            bounds.append(math.exp(min(times * max(math.log(moment), 0.0) - rate * _HEAD, 0.0)) + twice)
-    return min(min(bounds), 1.0)
+    ends = [int(np.searchsorted(losses, small * total, side="right")) for small in _SMALL]
+    twice = [(times * float(law[end:].sum())) ** 2 / 2 for end in ends]
+    tilt, weighted, found = np.exp(losses[: ends[-1]] / total), law[: ends[-1]], 1.0
+    spare = 1 + (len(law) + 128) * _ROUND  # for the products and the sums below, all of positive terms
+    for rate in range(1, _STEEPEST + 1):
+        weighted = weighted * tilt
+        if rate in _RATES:
+            for end, other in zip(ends, twice, strict=True):
+                growth = times * max(math.log(float(weighted[:end].sum()) * spare), 0.0)
+                found = min(found, math.exp(min(growth - rate * _HEAD, 0.0)) + other)
+    return found

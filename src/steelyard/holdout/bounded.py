@@ -9,17 +9,17 @@ Law: the approximation only chooses the noise; the half-width comes from the pes
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
 
 from steelyard.holdout.transfer import Transfer, curve_distance, distance_at, gaussian_distance
 from steelyard.mechanisms.bounded import BoundedNoise
 
-_POWERS = (2, 3)
-_FEW = 50
+_POWERS = (2, 3, 4, 6, 8, 12, 16, 24)
 _MOST = 1 << 22
-_MOST_PLANNED = 10**6
-_PLANNED_RADIUS = 60_000
+_FEWEST_PLANNED, _MOST_PLANNED = 100, 10**6
+_PLANNED_RADIUS = 48_000
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def design(n: int, questions: int, beta: float, transfer: Transfer = distance_at
     """
     found = [
         Design(noise, half_width(noise, beta, transfer))
-        for power in (_POWERS if questions <= _FEW else _POWERS[:1])
+        for power in _powers(questions, beta)
         if (noise := _noise(n, questions, beta, power, transfer)) is not None
     ]
     return min(found, key=lambda one: one.half_width, default=None)
@@ -55,6 +55,13 @@ def bounded_width(n: int, questions: int, beta: float, transfer: Transfer = dist
     return 1.0 if found is None else found.half_width
 
 
+def _powers(questions: int, beta: float) -> tuple[int, ...]:
+    """The powers worth a look. Few questions and a small beta need thinner tails than cos^2 has; a fit to searches."""
+    wanted = 1 - (math.log(beta) + 1) / (1 + math.log(questions) / 4)
+    place = max(1, bisect_left(_POWERS, min(wanted, _POWERS[-1])))
+    return _POWERS[:1] if wanted <= _POWERS[0] else _POWERS[place - 1 : place + 1]
+
+
 def _noise(n: int, questions: int, beta: float, power: int, transfer: Transfer) -> BoundedNoise | None:
     """R + c mu(R) is least where both are equal; mu(R) = sqrt(k) pi p / (2 sqrt(p - 1) n R), from Fisher information."""
     fisher = math.sqrt(questions) * math.pi / 2 * power / math.sqrt(power - 1) / n
@@ -66,8 +73,11 @@ def _noise(n: int, questions: int, beta: float, power: int, transfer: Transfer) 
 
 
 def planned_width(n: int, questions: int, beta: float) -> float:
-    """The half-width on at most as many rows as a plan has time for; more rows are left unused, which only widens it."""
-    if questions > _MOST_PLANNED:
+    """The half-width on at most as many rows as a plan has time for; more rows are left unused, which only widens it.
+
+    On fewer than a hundred rows whole radii are too coarse to keep the widths in order, so nothing is promised there.
+    """
+    if questions > _MOST_PLANNED or n < _FEWEST_PLANNED:
         return 1.0
     return bounded_width(down(min(n, _rows_planned(questions, beta))), questions, beta)
 
@@ -80,7 +90,7 @@ def planned_capacity(n: int, tolerance: float, beta: float) -> int:
     """
     rate = gaussian_distance(0.01, beta) / 0.01 * math.pi
     guess = min((tolerance / 2) ** 4 * (n / rate) ** 2, (tolerance / 2 * _PLANNED_RADIUS / rate) ** 2)
-    low, high = 0, _MOST_PLANNED + 1
+    low, high = 0, (_MOST_PLANNED + 1 if n >= _FEWEST_PLANNED else 1)
     while up(low + 1) < high:
         questions = _inside(guess, low, high)
         width = planned_width(n, questions, beta)
@@ -96,11 +106,8 @@ def _rows_planned(questions: int, beta: float) -> int:
 
 
 def _inside(guess: float, low: int, high: int) -> int:
-    """The guess in three digits if it lies between; just above the low end, or the middle, if it does not."""
-    if guess < up(low + 1):
-        return up(low + 1)
-    place = guess if guess < high else math.sqrt(max(low, 1) * high)
-    return min(max(down(int(place)), up(low + 1)), down(high - 1))
+    """The guess in three digits if it lies between; else the end that it lies beyond."""
+    return max(up(low + 1), down(int(min(guess, high - 1))))
 
 
 def down(value: int) -> int:

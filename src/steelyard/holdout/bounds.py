@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from steelyard.errors import InvalidTask
 
 _ULP = 2.0**-52
 _SIDE, _ZOOMS = 25, 6
+_NORMAL = NormalDist()
 Floats = NDArray[np.float64]
 Range = tuple[float, float]
 Width = Callable[[int, int, float], float]
@@ -171,16 +173,20 @@ def _affordable(failures: int, n: int, questions: int, tolerance: float, beta: f
 
 
 def bassily(n: int, questions: int, beta: float) -> float:
-    """The half-width of Bassily, Nissim, Smith, Steinke, Stemmer and Ullman (2016) with Gaussian noise."""
+    """The half-width of Bassily, Nissim, Smith, Steinke, Stemmer and Ullman (2016) with Gaussian noise.
+
+    The argument copies the conversation 1/beta times, rounded; what it says at a smaller beta is true as well.
+    """
     copies = math.floor(1 / beta)
-    sure = -math.expm1(copies * math.log1p(-beta))
+    ways = [(m, -math.expm1(m * math.log1p(-chance))) for m, chance in ((copies, beta), (copies + 1, 1 / (copies + 1)))]
 
     def width(log_delta: Floats, log_total: Floats) -> Floats:
-        total = np.exp(log_total)
+        total, delta = np.exp(log_total), np.exp(log_delta)
         inside = np.maximum(np.log(math.pi * total) / 2 - log_delta, 0.0)
         epsilon = np.minimum(total + 2 * np.sqrt(total * inside), 30.0)
         noise = np.sqrt((math.log(4 * questions) - log_delta) * questions / total) / n
-        return np.asarray((np.expm1(epsilon) + 2 * copies * np.exp(log_delta) + noise) / sure)
+        first, second = ((np.expm1(epsilon) + 2 * m * delta + noise) / sure for m, sure in ways)
+        return np.asarray(np.minimum(first, second))
 
     return _least(width, (-25.0, -2.0), (-30.0, 1.0))
 
@@ -199,27 +205,38 @@ def rogers(n: int, questions: int, beta: float) -> float:
 
 def jung(n: int, questions: int, beta: float) -> float:
     """The half-width of Jung, Ligett, Neel, Roth, Sharifi-Malvajerdi and Shenfeld (2020) with Gaussian noise."""
-    from scipy.special import erfc, ndtri
-
-    def width(log_share: Floats, log_sigma: Floats) -> Floats:
-        sigma, share = np.exp(log_sigma), beta * np.exp(log_share)
-        mu = math.sqrt(questions) / (n * sigma)
-        # Both inner minima have a closed form: set the derivatives in epsilon and in alpha to zero.
-        epsilon = np.clip(mu * (-ndtri((beta - share) / 2) - mu / 2), 0.0, 30.0)
-        spread = 2 * questions / (share * sigma * math.sqrt(2 * math.pi))
-        alpha = sigma * np.sqrt(2 * np.log(np.maximum(spread, 1.0)))
-        noise = alpha + questions * erfc(alpha / sigma / math.sqrt(2)) / share
-        ends = (epsilon / mu - mu / 2) / math.sqrt(2), (epsilon / mu + mu / 2) / math.sqrt(2)
-        delta = (erfc(ends[0]) - np.exp(epsilon) * erfc(ends[1])) / 2
-        return np.asarray(noise + np.expm1(epsilon) + 2 * delta / (beta - share))
-
-    return _least(width, (-9.0, -0.7), (-12.0, -0.7))
+    found = (2.0, beta / 4, 1.0)
+    for half_octaves in range(2, 25):
+        share, sigma = beta * 2 ** (-half_octaves / 2), math.sqrt(math.sqrt(questions) / (4 * n))
+        for _ in range(4):
+            noise, distance = _jung_parts(n, questions, beta, share, sigma)
+            found = min(found, (noise + distance, share, sigma))
+            # The noise grows with sigma about as fast as the distance falls, so the sum is least where they are equal.
+            sigma *= math.sqrt(distance / noise)
+    best, share, middle = found
+    near = (middle * math.exp(step / 40) for step in range(-12, 13))
+    return min(best, *(sum(_jung_parts(n, questions, beta, share, sigma)) for sigma in near))
 
 
-def capacity(width: Width, n: int, tolerance: float, beta: float, *, most: int = 10**9) -> int:
+def _jung_parts(n: int, questions: int, beta: float, share: float, sigma: float) -> tuple[float, float]:
+    """What the noise adds, and the distance; the best epsilon and alpha inside have a closed form."""
+    mu = math.sqrt(questions) / (n * sigma)
+    epsilon = min(max(mu * (-_NORMAL.inv_cdf((beta - share) / 2) - mu / 2), 0.0), 30.0)
+    spread = 2 * questions / (share * sigma * math.sqrt(2 * math.pi))
+    deviations = math.sqrt(2 * math.log(max(spread, 1.0)))
+    noise = deviations * sigma + questions * math.erfc(deviations / math.sqrt(2)) / share
+    ends = (epsilon / mu - mu / 2) / math.sqrt(2), (epsilon / mu + mu / 2) / math.sqrt(2)
+    delta = max(0.0, math.erfc(ends[0]) - math.exp(epsilon) * math.erfc(ends[1])) / 2
+    return noise, math.expm1(epsilon) + 2 * delta / (beta - share)
+
+
+def capacity(
+    width: Width, n: int, tolerance: float, beta: float, *, most: int = 10**9, up: Callable[[int], int] = int
+) -> int:
     """The largest number of questions whose half-width is at most the tolerance; 0 when there is none.
 
-    ``width`` must rise with the questions. The search is a secant in the logarithms, kept inside its bracket.
+    ``width`` must rise with the questions. The search is a secant in the logarithms, kept inside its bracket; ``up`` may
+    round a number up to those worth looking at.
     """
     allowed = math.log(tolerance)
 
@@ -233,8 +250,9 @@ def capacity(width: Width, n: int, tolerance: float, beta: float, *, most: int =
     high, at_high = most + 1, excess(most + 1)
     if at_high <= 0:
         return most
-    while high - low > 1:
-        middle = _between(low, at_low, high, at_high)
+    while (least := up(low + 1)) < high:
+        middle = max(least, up(_between(low, at_low, high, at_high)))
+        middle = middle if middle < high else least
         at = excess(middle)
         if at <= 0:
             # Halving the far end's excess keeps a secant from creeping (the Illinois rule).

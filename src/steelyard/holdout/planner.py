@@ -153,7 +153,7 @@ def _steady(width: bounds.Width) -> bounds.Width:
 
 
 def _row(name: str, width: bounds.Width, n: int, questions: int, tolerance: float, beta: float, origin: str) -> Row:
-    allowed = bounds.capacity(width, n, tolerance, beta, most=MOST)
+    allowed = bounds.capacity(width, n, tolerance, beta, most=MOST, up=up)
     return Row(name, allowed, width(n, questions, beta), ADVERSARIAL, origin)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _NORMAL = NormalDist()
 _SMALL = 2.0**-48
+_LOOKS, _FAR = 4096, 300.0
 Transfer = Callable[[float, float, float], float]
 
 
@@ -58,14 +60,22 @@ def curve_distance(curve: Curve, beta: float, transfer: Transfer = distance_at) 
     import numpy as np
 
     start = max(0, -curve.lowest)
-    epsilon = (max(0, curve.lowest) + np.arange(len(curve.masses) - start, dtype=np.float64)) * float(curve.step)
-    kept = curve.masses[start:]
+    block = 1 + (len(curve.masses) - start) // _LOOKS
+    kept = np.add.reduceat(curve.masses[start:], np.arange(0, len(curve.masses) - start, block))
+    epsilon = (curve.lowest + start + block * np.arange(len(kept), dtype=np.float64)) * float(curve.step)
+    epsilon = np.minimum(epsilon, _FAR)
+    # As if every block's mass were at its start: near enough to choose, and what is chosen is then computed in full.
     mass, tilted = np.cumsum(kept[::-1])[::-1], np.cumsum((kept * np.exp(-epsilon))[::-1])[::-1]
-    part = slice(0, 1 + len(kept) // 2)  # the best epsilon is a few deviations, well inside the window
-    delta = curve.infinite + mass[part] - np.exp(epsilon[part]) * tilted[part]
-    found = int(np.argmin(_objective(epsilon[part], delta, beta, transfer)))
+    delta = curve.infinite + mass - np.exp(epsilon) * tilted
+    found = int(np.argmin(_objective(epsilon, delta, beta, transfer)))
     chosen = float(epsilon[found])
-    return transfer(chosen, curve.delta(chosen), beta)
+    return transfer(chosen, _above(curve, start + found * block).delta(chosen), beta)
+
+
+def _above(curve: Curve, place: int) -> Curve:
+    """The curve without the losses below a place, which count for nothing at an epsilon there."""
+    first = max(0, place - 1)
+    return replace(curve, lowest=curve.lowest + first, masses=curve.masses[first:])
 
 
 def _objective(epsilon: Floats, delta: Floats, beta: float, transfer: Transfer) -> Floats:
@@ -121,7 +131,7 @@ def gaussian_width(n: int, questions: int, beta: float, transfer: Transfer = dis
         noise = largest_noise(questions, share * beta)
         mu = 0.02
         # With c the distance per mu, noise sigma + c sqrt(k) / (n sigma) is least at sigma = sqrt(c sqrt(k) / (noise n)).
-        for _ in range(4):
+        for _ in range(3):
             rate = gaussian_distance(mu, (1 - share) * beta, transfer) / mu
             sigma = math.sqrt(rate * math.sqrt(questions) / (noise * n))
             mu = math.sqrt(questions) / (n * sigma)

@@ -89,13 +89,12 @@ class BoundedNoise:
 
         from steelyard.accounting.repeated import repeated
 
-        weights = self.weights
-        total = int(weights.sum())
-        here, there = weights[self.sensitivity :], weights[: -self.sensitivity]
-        both = (here > 0) & (there > 0)
-        masses = here[both] / total * (1 + 2.0**-50)
-        losses = np.log(here[both]) - np.log(there[both]) + 2.0**-46
-        escaped = total - int(here[both].sum())
+        total = int(self.weights.sum())
+        support = np.flatnonzero(self.weights)  # without gaps: the weights fall away from the middle
+        kept = self.weights[support[0] : support[-1] + 1]
+        logs, here = np.log(kept), kept[self.sensitivity :]
+        losses = logs[self.sensitivity :] - logs[: -self.sensitivity] + 2.0**-46
+        masses, escaped = here / total * (1 + 2.0**-50), total - int(here.sum())
         return repeated(losses, masses, escaped / total * (1 + 2.0**-50), self.questions)
 
     def delta(self, epsilon: float) -> float:
