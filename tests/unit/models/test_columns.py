@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from steelyard.errors import ColumnMissing, InvalidTask, TableError
 from steelyard.models.columns import SIZE, Categorical, Features, Numeric, Plain
+from steelyard.models.values import matched
 from steelyard.tables import read
 
 values = st.floats(width=64) | st.sampled_from([0.0, -0.0, 1.0, 1e308, -1e308, 5e-324, math.nan, math.inf, -math.inf])
@@ -164,3 +166,26 @@ def test_columns_are_checked_against_the_schema_alone() -> None:
         Features([Numeric("c", 0, 1)]).check(table)
     with pytest.raises(InvalidTask):
         Features([Categorical("c", [1])]).check(table)
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.int64(), pa.uint64(), pa.float64(), pa.float32(), pa.float16(), pa.decimal128(30, 2)]
+)
+def test_a_null_beside_it_does_not_change_what_a_number_matches(kind: Any) -> None:
+    values = [2**53, 3, 10**400]
+    whole: list[Any] = [2**53 + 1, 3] if pa.types.is_integer(kind) or pa.types.is_decimal(kind) else [2.0, 3.0]
+    if pa.types.is_decimal(kind):
+        whole = [Decimal(value) for value in whole]
+    elif pa.types.is_float16(kind):
+        whole = [np.float16(value) for value in whole]
+    alone = matched(pa.array(whole, kind), values)
+    beside = matched(pa.array([*whole, None], kind), values)
+    assert alone.tolist() == [-1, 1]
+    assert beside.tolist() == [-1, 1, -1]
+
+
+def test_comparing_as_doubles_would_let_a_null_move_other_rows() -> None:
+    ids = [2**53 + 1] * 3
+    as_doubles = pa.array([*ids, None], pa.int64()).to_numpy(zero_copy_only=False) == 2**53
+    assert as_doubles.sum() == 3  # the twin: every other row now matches
+    assert (matched(pa.array([*ids, None], pa.int64()), [2**53]) == -1).all()
