@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Account": "ledger",
+    "AccuracyFirst": "models",
     "Categorical": "models",
     "ContributionProfile": "bounding",
     "Count": "bounding",
@@ -35,6 +36,7 @@ _HOMES = {
     "PrivateScaler": "models",
     "Profile": "bounding",
     "Quantile": "bounding",
+    "Question": "holdout",
     "Release": "release",
     "Session": "session",
     "Sum": "bounding",
@@ -79,6 +81,7 @@ if TYPE_CHECKING:
     from steelyard.bounding import Sum as Sum
     from steelyard.bounding import Together as Together
     from steelyard.holdout.holdout import Holdout as Holdout
+    from steelyard.holdout.question import Question as Question
     from steelyard.labels.randomizer import LabelRandomizer as LabelRandomizer
     from steelyard.labels.regressor import LabelPrivateRegressor as LabelPrivateRegressor
     from steelyard.ledger import Account as Account
@@ -87,6 +90,7 @@ if TYPE_CHECKING:
     from steelyard.models.columns import Categorical as Categorical
     from steelyard.models.columns import Features as Features
     from steelyard.models.columns import Numeric as Numeric
+    from steelyard.models.first.estimator import AccuracyFirst as AccuracyFirst
     from steelyard.models.linear import FitLinear as FitLinear
     from steelyard.models.linear_regression import LinearRegression as LinearRegression
     from steelyard.models.logistic import FitLogistic as FitLogistic

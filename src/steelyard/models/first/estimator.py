@@ -13,34 +13,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.bounding import Count, Sum
-from steelyard.errors import EngineMissing, InvalidTask
+from steelyard.errors import InvalidTask
 from steelyard.ledger import Account, open_account
-from steelyard.models.estimator import Payment, features_of, honest, labels_of, numbers_of
 from steelyard.models.first.charts import path_chart
 from steelyard.models.first.reach import Progress, Reached, epsilons, reach_linear, reach_logistic
 from steelyard.models.first.totals import TotalSearch
 from steelyard.models.first.wanted import Certificate, Wanted
 from steelyard.models.linear import FitLinear
-from steelyard.models.linear_regression import LinearRegression
 from steelyard.models.logistic import FitLogistic
-from steelyard.models.logistic_regression import LogisticRegression
 from steelyard.models.rows import Target
 from steelyard.noise import Noise, TestNoise
-from steelyard.privacy import Number, rows
+from steelyard.privacy import Currency, Number, rows
 from steelyard.release import Release
 from steelyard.session import Session, named
 
-try:
-    from sklearn.base import BaseEstimator, MetaEstimatorMixin
-    from sklearn.utils import get_tags
-    from sklearn.utils.validation import check_is_fitted
-except ImportError:
-    raise EngineMissing("scikit-learn is not installed.", install="pip install 'steelyard[sklearn]'") from None
+
+def _bases() -> tuple[Any, ...]:
+    """What makes it a scikit-learn estimator, where that is installed; tasks on a session do without."""
+    try:
+        from sklearn.base import BaseEstimator, MetaEstimatorMixin
+    except ImportError:
+        return (object,)
+    return MetaEstimatorMixin, BaseEstimator
+
 
 NOTE = "charged to an account in memory, of this estimator's epsilon and delta, made by this fit; n is public in it"
 
 
-class AccuracyFirst(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class AccuracyFirst(*_bases()):  # type: ignore[misc]
     """The most private fit of ``estimator`` that is accurate enough, with the price it turned out to have.
 
     ``penalty`` is the lambda of the mean loss whose best model ``excess_loss`` is measured from. *Privacy:* neighbours
@@ -89,7 +89,7 @@ class AccuracyFirst(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         *Cost:* the path costs what its last level costs, exactly, as if the tighter target had been asked for at once;
         looks made before stay paid for.
         """
-        check_is_fitted(self, "key_")
+        self._need("key_")
         wanted = Wanted.read(target_loss, excess_loss, None, self.confidence, self.check)
         return self._keep(self._reach(X, y, wanted, self.key_, self.account_, None), wanted, self.key_)
 
@@ -119,7 +119,7 @@ class AccuracyFirst(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self, session: Session, *, key: str | None = None, progress: Progress | None = None
     ) -> Release | Reached:
         """The same for a task on an open session: a ``Sum`` or ``Count`` to a relative error, a ``FitLinear`` to a loss."""
-        wanted = self._wanted()
+        wanted, self.account_ = self._wanted(), session.account
         if isinstance(self.estimator, Sum | Count):
             return self._total(session, wanted, key, progress)
         if isinstance(self.estimator, FitLinear):
@@ -142,26 +142,28 @@ class AccuracyFirst(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """What the model predicts."""
-        check_is_fitted(self, "model_")
+        self._need("model_")
         told = self._told(X)
         return np.asarray(told if self.model_.kind == "linear" else self.classes_[(told > 0.5).astype(int)])
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of each class, for a classifier."""
-        check_is_fitted(self, "model_")
+        self._need("model_")
         if self.model_.kind == "linear":
             raise AttributeError("a linear model has no probabilities.")
         told = self._told(X)
         return np.column_stack([1 - told, told])
 
     def _told(self, X: Any) -> NDArray[np.float64]:
+        from steelyard.models.estimator import features_of
+
         values = features_of(self, X, reset=False)
         columns = dict(zip(self.model_.features.source, np.ascontiguousarray(values.T), strict=True))
         return np.asarray(self.model_.predict(columns))
 
     def chart(self) -> Any:
         """A picture of the path."""
-        check_is_fitted(self, "path_")
+        self._need("path_")
         return path_chart(self.path_, self.wanted_.amount, scale=self.scale_)
 
     def _wanted(self) -> Wanted:
@@ -177,12 +179,16 @@ class AccuracyFirst(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _account(self, y: Any) -> Account:
         if self.account is not None:
             return self.account
-        if self.delta is None and isinstance(self.estimator, LinearRegression):
+        if self.delta is None and hasattr(self.estimator, "y_bounds"):
             raise InvalidTask("a path of Gaussian steps needs a delta, such as 1e-6.")
         unit, given = rows(neighbours="replace", n=max(len(y), 1)), {} if self.delta is None else {"delta": self.delta}
         return open_account(":memory:", "model", unit=unit, epsilon=self.epsilon, **given)
 
     def _reach(self, X: Any, y: Any, wanted: Wanted, key: str, account: Account, progress: Progress | None) -> Reached:
+        from steelyard.models.estimator import Payment, features_of, labels_of, numbers_of
+        from steelyard.models.linear_regression import LinearRegression
+        from steelyard.models.logistic_regression import LogisticRegression
+
         if not isinstance(self.estimator, LinearRegression | LogisticRegression):
             raise self._no_path()
         note = NOTE if self.account is None else f"charged to account {account.name!r}"
@@ -212,11 +218,15 @@ class AccuracyFirst(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             found[np.asarray(labels) == value] = code
         return found
 
+    @property
+    def _gaussian(self) -> bool:
+        return self.account_.terms.currency is Currency.GAUSSIAN
+
     def _keep(self, found: Reached, wanted: Wanted, key: str) -> AccuracyFirst:
         self.key_, self.wanted_, self.path_ = key, wanted, found.path
         self.certificate_: Certificate = found.certificate
         self.stopped_reason_, self.spent_ = found.reason, found.spent
-        self.mu2_spent_ = found.spent / 10**12 if self.delta is not None else None
+        self.mu2_spent_ = found.spent / 10**12 if self._gaussian else None
         self.epsilon_, self.epsilon_filter_ = found.epsilon, found.epsilon_filter
         if found.model is not None:
             self.model_ = found.model
@@ -228,7 +238,8 @@ class AccuracyFirst(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         walk = session.open(TotalSearch(self.estimator), key=key)
         total = walk.reach(wanted.amount, wanted.confidence, progress=progress)
         self.path_, self.stopped_reason_, self.spent_ = total.path, total.reason, total.spent
-        self.mu2_spent_, self.wanted_, self.scale_ = total.spent / 10**12, wanted, 1.0
+        self.account_, self.wanted_, self.scale_ = session.account, wanted, 1.0
+        self.mu2_spent_ = total.spent / 10**12 if self._gaussian else None
         self.epsilon_, self.epsilon_filter_ = epsilons(session.account.terms, total.spent)
         met = total.reason == "target_met"
         self.certificate_ = Certificate(
@@ -243,6 +254,12 @@ class AccuracyFirst(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidTask("the account has too little left for even the first step of this path.")
         return total.release
 
+    def _need(self, name: str) -> None:
+        if not hasattr(self, name):
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError("this AccuracyFirst has found no model yet; call fit or release first.")
+
     def _no_path(self) -> InvalidTask:
         return InvalidTask(
             f"{type(self.estimator).__name__} has no path to sharpen; give a LinearRegression, a LogisticRegression, "
@@ -250,6 +267,10 @@ class AccuracyFirst(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import get_tags
+
+        from steelyard.models.estimator import honest
+
         tags = super().__sklearn_tags__()
         if self.estimator is not None and not isinstance(self.estimator, Sum | Count | FitLinear | FitLogistic):
             tags.input_tags = get_tags(self.estimator).input_tags

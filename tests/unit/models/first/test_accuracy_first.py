@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -269,3 +271,19 @@ class ExactOnce(TestNoise):
     """Test noise that counts as secure on an account in memory, so that failures are sealed as they would be."""
 
     secure = True
+
+
+def test_totals_need_no_scikit_learn_and_models_say_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['sklearn'] = None\n"
+        "import steelyard as sy\n"
+        "from steelyard.errors import EngineMissing\n"
+        "account = sy.open_account(':memory:', 'a', unit=sy.rows(), epsilon='5', delta='1e-6')\n"
+        "session = sy.Session(sy.read({'x': [7.0] * 9000}), account)\n"
+        "first = sy.AccuracyFirst(sy.Sum('x', epsilon='1', cap=10), relative_error=0.05)\n"
+        "assert abs(first.release(session).value / 63000 - 1) < 0.2\n"
+        "try:\n    first.fit([[1.0]], [1.0])\n"
+        "except EngineMissing:\n    print('said')\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.stdout == "said\n", ran.stderr
