@@ -17,6 +17,7 @@ from scipy import optimize, special
 
 _OUTWARD = 1 + 1e-6  # far above the error of the quadratures below, far below anything that matters
 _NODES = 4001
+_FAR = 12.0
 
 
 def normal_quantile(failure: float) -> float:
@@ -38,15 +39,29 @@ def weighted_chi_square(dimension: int, first: float, rest: float, failure: floa
     """The q with P[first Z_1^2 + rest (Z_2^2 + ... + Z_d^2) > q] <= failure."""
     if dimension == 1:
         return first * chi_square(1, failure)
-    nodes, weights = _half_normal()
-    least = min(first, rest)
-    low, high = least * chi_square(dimension, failure) / 2, max(first, rest) * chi_square(dimension, failure) * 1.01
+    least, most = min(first, rest), max(first, rest)
+    low, high = least * chi_square(dimension, failure) / 2, most * chi_square(dimension, failure) * 1.01
 
-    def tail(q: float) -> float:
-        left = np.maximum((q - first * nodes**2) / rest, 0.0)
-        return float(weights @ special.chdtrc(dimension - 1, left))
+    def over(q: float) -> float:
+        return weighted_tail(dimension, first, rest, q) - failure * (1 - 1e-6)
 
-    return float(optimize.brentq(lambda q: tail(q) - failure * (1 - 1e-6), low, high, xtol=1e-9 * high)) * _OUTWARD
+    return float(optimize.brentq(over, low, high, xtol=1e-9 * high)) * _OUTWARD
+
+
+def weighted_tail(dimension: int, first: float, rest: float, q: float) -> float:
+    """P[first Z_1^2 + rest (Z_2^2 + ... + Z_d^2) > q]: the first variable alone is too large, or the others help.
+
+    The others' part ends in a root at z = sqrt(q / first), which z = end sin(angle) makes smooth.
+    """
+    end = math.sqrt(q / first)
+    if end >= _FAR:  # nothing of the normal density is left there
+        z, weights = _half_normal()
+    else:
+        angle, weights = _quarter()
+        z = end * np.sin(angle)
+        weights = weights * end * np.cos(angle) * np.exp(-(z**2) / 2) * math.sqrt(2 / math.pi)
+    left = np.maximum((q - first * z**2) / rest, 0.0)
+    return float(weights @ special.chdtrc(dimension - 1, left)) + 2 * float(special.ndtr(-end))
 
 
 def gamma_quantile(shape: int, failure: float) -> float:
@@ -58,21 +73,27 @@ def gamma_quantile(shape: int, failure: float) -> float:
 def largest_eigenvalue(dimension: int, failure: float) -> float:
     """The s with P[largest eigenvalue > s] <= failure, for variances 1 on the diagonal and 1/2 off it."""
     edge = math.sqrt(2 * dimension)
-    top = edge + math.sqrt(2 * math.log(1 / failure)) + 1  # concentration around a mean of at most the edge
-    grid = np.linspace(0.25 * edge - 1, top + 3, _NODES)
+    sure = edge + math.sqrt(2 * math.log(1 / failure))  # concentration around a mean of at most the edge
+    grid = np.linspace(max(0.25 * edge - 1, edge - 6), sure + 4, _NODES)
     above = _tail_integral(grid, _density(dimension, grid))
     if above[0] < failure:
-        return float(grid[0]) * _OUTWARD
+        return min(float(grid[0]) * _OUTWARD, sure)
     first = int(np.argmax(above <= failure * (1 - 1e-3)))  # the margin covers the trapezium rule
-    return float(grid[first]) if first else top
+    return min(float(grid[first]), sure) if first else sure
 
 
 @lru_cache(maxsize=1)
 def _half_normal() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    nodes = np.linspace(0.0, 12.0, 601)  # the trapezium rule is nearly exact for so smooth an integrand
+    nodes = np.linspace(0.0, _FAR, 601)  # the trapezium rule is nearly exact for so smooth an integrand
     weights = np.exp(-(nodes**2) / 2) * math.sqrt(2 / math.pi) * (nodes[1] - nodes[0])
     weights[0] /= 2
     return nodes, weights
+
+
+@lru_cache(maxsize=1)
+def _quarter() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    nodes, weights = np.polynomial.legendre.leggauss(160)
+    return (nodes + 1) * math.pi / 4, weights * math.pi / 4
 
 
 def _tail_integral(grid: NDArray[np.float64], density: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -95,13 +116,19 @@ def _density(dimension: int, grid: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _oscillators(count: int, grid: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The orthonormal Hermite functions 0 to ``count`` on a grid, by their stable recurrence."""
+    """The orthonormal Hermite functions 0 to ``count`` on a grid, by their stable recurrence.
+
+    The first of them are too small for doubles beyond 38, the last are not: each grid point carries its own logarithm.
+    """
     waves = np.zeros((count + 1, grid.size))
-    waves[0] = math.pi**-0.25 * np.exp(-(grid**2) / 2)
-    if count:
-        waves[1] = math.sqrt(2) * grid * waves[0]
-    for k in range(2, count + 1):
-        waves[k] = math.sqrt(2 / k) * grid * waves[k - 1] - math.sqrt((k - 1) / k) * waves[k - 2]
+    shift = -(grid**2) / 2
+    before, now = np.zeros(grid.size), np.full(grid.size, math.pi**-0.25)
+    waves[0] = now * np.exp(shift)
+    for k in range(1, count + 1):
+        before, now = now, math.sqrt(2 / k) * grid * now - math.sqrt((k - 1) / k) * before
+        size = np.maximum(np.maximum(np.abs(now), np.abs(before)), 1.0)
+        before, now, shift = before / size, now / size, shift + np.log(size)
+        waves[k] = now * np.exp(shift)
     return waves
 
 

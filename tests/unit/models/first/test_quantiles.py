@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy import integrate, special
 
 from steelyard.models.first.quantiles import (
     chi_square,
@@ -48,3 +54,36 @@ def test_equal_weights_give_the_plain_chi_square_and_others_agree_with_tables() 
     assert chi_square(28, 0.1) == pytest.approx(37.9159, rel=1e-5)
     assert normal_quantile(0.025) == pytest.approx(1.959964, rel=1e-5)
     assert gamma_quantile(38, 0.1) == pytest.approx(46.087, rel=1e-3)
+
+
+@pytest.mark.parametrize("width", [500, 741, 800, 2048])
+def test_the_quantile_of_a_wide_matrix_lies_just_above_the_edge(width: int) -> None:
+    edge = np.sqrt(2 * width)
+    scale = width ** (-1 / 6) / np.sqrt(2)  # of the law at the edge, whose 0.99 quantile is 2.02
+    assert largest_eigenvalue(width, 0.01) == pytest.approx(edge + 2.02 * scale, abs=0.1 * scale)
+
+
+def test_a_wide_matrix_is_below_its_quantile() -> None:
+    square = DRAWS.standard_normal((800, 800))
+    assert 38.7 < np.linalg.eigvalsh((square + square.T) / 2)[-1] < largest_eigenvalue(800, 0.001)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 60), st.floats(0.5, 4), st.floats(0.5, 4), st.floats(1e-6, 0.4))
+@example(2, 3.0, 1.0, 5e-5)
+@example(20, 4.0, 0.5, 0.01)
+def test_a_weighted_chi_square_is_above_its_quantile_no_more_often_than_said(
+    width: int, first: float, rest: float, failure: float
+) -> None:
+    q = weighted_chi_square(width, first, rest, failure)
+    end = math.sqrt(q / first)
+
+    def others(angle: float) -> float:
+        z = end * math.sin(angle)
+        density = end * math.cos(angle) * math.sqrt(2 / math.pi) * math.exp(-(z**2) / 2)
+        return density * float(special.chdtrc(width - 1, max(q - first * z**2, 0.0) / rest))
+
+    cuts = np.linspace(0, math.pi / 2, 9)
+    inside = sum(integrate.quad(others, a, b, epsabs=1e-15)[0] for a, b in pairwise(cuts))
+    above = inside + 2 * float(special.ndtr(-end))
+    assert 0.999 * failure <= above <= failure
