@@ -82,14 +82,15 @@ def planned_width(n: int, questions: int, beta: float) -> float:
     return bounded_width(down(min(n, _rows_planned(questions, beta))), questions, beta)
 
 
-def planned_capacity(n: int, tolerance: float, beta: float) -> int:
+def planned_capacity(n: int, tolerance: float, beta: float, near: int = 1) -> int:
     """How many questions, in three significant digits, bounded noise answers within the tolerance; 0 when none.
 
     The half-width grows like the fourth root of the questions, and like the square root where rows are left unused, so
-    a few looks are enough.
+    a few looks are enough. The first is at ``near``, whose width a plan needs anyway, if that is not far from the guess.
     """
     rate = gaussian_distance(0.01, beta) / 0.01 * math.pi
     guess = min((tolerance / 2) ** 4 * (n / rate) ** 2, (tolerance / 2 * _PLANNED_RADIUS / rate) ** 2)
+    guess = near if guess / 8 < near < 8 * guess else guess
     low, high = 0, (_MOST_PLANNED + 1 if n >= _FEWEST_PLANNED else 1)
     while up(low + 1) < high:
         questions = _inside(guess, low, high)

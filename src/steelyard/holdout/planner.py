@@ -158,7 +158,8 @@ def _row(name: str, width: bounds.Width, n: int, questions: int, tolerance: floa
 
 
 def _bounded(n: int, questions: int, tolerance: float, beta: float) -> Row:
-    allowed, width = planned_capacity(down(n), tolerance, beta), planned_width(down(n), up(questions), beta)
+    width = planned_width(down(n), up(questions), beta)
+    allowed = planned_capacity(down(n), tolerance, beta, up(questions))
     return Row("bounded noise", allowed, width, ADVERSARIAL, "ours")
 
 

@@ -54,3 +54,10 @@ def test_numbers_of_three_digits_lie_on_the_safe_side() -> None:
 def test_a_tolerance_nothing_reaches_allows_nothing() -> None:
     assert planned_capacity(500, 0.01, 0.05) == 0
     assert design(3, 1, 0.05) is None or math.isfinite(bounded_width(3, 1, 0.05))
+
+
+@pytest.mark.parametrize(("n", "tolerance"), [(20_000, 0.04), (150_000, 0.03)])
+def test_the_capacity_does_not_depend_on_where_the_search_starts(n: int, tolerance: float) -> None:
+    alone = planned_capacity(n, tolerance, 0.05)
+    assert alone > 0
+    assert {planned_capacity(n, tolerance, 0.05, up(alone * part // 4)) for part in (1, 3, 4, 5, 16)} == {alone}
