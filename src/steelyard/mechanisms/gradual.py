@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import InvalidTask, OurBug
 from steelyard.mechanisms.coins import exp_coin, geometric, two_sided
@@ -24,7 +24,12 @@ from steelyard.mechanisms.observe import show
 from steelyard.privacy import Event, Neighbours
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from steelyard.noise import Noise
+
+ROOM = 2**62
+"""Integers below this take any noise of sigma below 2^48 without leaving 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -171,3 +176,17 @@ def combined(measured: Sequence[tuple[Gaussian, Sequence[int]]]) -> list[Fractio
     columns = zip(*(values for _, values in measured), strict=True)
     total = sum(weights, Fraction(0))
     return [sum((w * v for w, v in zip(weights, column, strict=True)), Fraction(0)) / total for column in columns]
+
+
+def release_array(step: Gaussian, values: NDArray[Any], noise: Noise) -> NDArray[Any]:
+    """What ``step.release`` does to a list, done to an array: 64-bit where the type and sigma allow, else Python integers.
+
+    *Privacy:* that of ``step``. Integers are held within 2^62 first, which moves no two further apart.
+    """
+    import numpy as np
+
+    if values.dtype != np.int64 or step.sigma >= 2**48:
+        return np.array(step.release(values.tolist(), noise), dtype=object)
+    show(step.event, values.tolist() if noise.secure is False else (), noise)
+    noised: NDArray[Any] = np.clip(values, -ROOM, ROOM) + noise.normal_array(step.sigma, len(values))
+    return noised

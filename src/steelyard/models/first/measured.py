@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from steelyard.bounding.amounts import sigma_for
 from steelyard.mechanisms import Gaussian
+from steelyard.mechanisms.gradual import release_array
 from steelyard.models.columns import SIZE, Features
 from steelyard.models.first.certificate import Array, Noisy, Ridge
 from steelyard.models.rows import Label, Rows
@@ -45,6 +47,15 @@ class Exact:
     def width(self) -> int:
         """The number of features."""
         return len(self.moment)
+
+    @cached_property
+    def narrow(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """The sums as 64-bit integers with room for every weight, where the public n says that they fit."""
+        if self.n * self.unit**2 * MATRIX >= 2**61:
+            return None
+        limit = self.n * self.unit**2  # holds anyway; said again so that no table can make this fail
+        gram, moment = (np.clip(part, -limit, limit).astype(np.int64) for part in (self.gram, self.moment))
+        return gram, moment
 
     @classmethod
     def of_table(cls, table: Table, features: Features, label: Label, n: int) -> Exact:
@@ -100,39 +111,80 @@ class Design:
         """The squared distance by which replacing one row can move everything: S^4 (2 a^2 + c^2)^2 / (2 a^2)."""
         return -(-(self.unit**4) * (2 * MATRIX**2 + self.vector**2) ** 2 // (2 * MATRIX**2))
 
-    def step(self, cost: int) -> Gaussian:
-        """The measurement whose price is exactly ``cost`` (1e-12 of mu squared)."""
-        return Gaussian(None, sigma_for(self.square, cost), Neighbours.REPLACE, self.square)
+    def coarse(self, cost: int) -> int:
+        """By how many steps a measurement of this price rounds first: a power of two that keeps sigma in 64 bits.
 
-    def values(self, exact: Exact) -> list[int]:
+        Rounding down moves an entry of a difference by less than one coarse step, so the distance grows by the root of
+        the number of entries; where that were more than 3e-7 of it, the noise is drawn as Python integers instead.
+        """
+        ratio = max(1, math.isqrt(self.square * MICRO**2 // cost) >> 47)
+        step = 1 << (ratio - 1).bit_length()
+        return step if step * (math.isqrt(self.entries) + 3) * 3_000_000 <= math.isqrt(self.square) else 1
+
+    @property
+    def entries(self) -> int:
+        """How many integers a measurement hides."""
+        return self.width * (self.width + 1)
+
+    def step(self, cost: int) -> Gaussian:
+        """The measurement whose price is exactly ``cost`` (1e-12 of mu squared), in coarse steps."""
+        coarse, square = self.coarse(cost), self.square
+        if coarse > 1:
+            square = (math.isqrt(square) // coarse + math.isqrt(self.entries) + 3) ** 2
+        return Gaussian(None, sigma_for(square, cost), Neighbours.REPLACE, square)
+
+    def values(self, exact: Exact, coarse: int = 1) -> NDArray[Any]:
         """The integers that one measurement hides."""
-        matrix = [MATRIX * int(entry) for entry in exact.gram.ravel()]
-        return [*matrix, *(self.vector * int(entry) for entry in exact.moment)]
+        gram, moment = exact.narrow or (exact.gram, exact.moment)
+        return np.concatenate([MATRIX * gram.ravel(), self.vector * moment]) // coarse
 
     def measure(self, exact: Exact, cost: int, noise: Noise) -> list[int]:
         """One measurement: the sums of mirrored products (upper triangle), then the label's products."""
-        released = self.step(cost).release(self.values(exact), noise)
-        size = self.width
-        pairs = [released[i * size + j] + released[j * size + i] for i in range(size) for j in range(i, size)]
-        return [*pairs, *released[size * size :]]
+        coarse, size = self.coarse(cost), self.width
+        released = release_array(self.step(cost), self.values(exact, coarse), noise)
+        square = released[: size * size].reshape(size, size)
+        pairs = (square + square.T)[np.triu_indices(size)]
+        return [coarse * value for value in [*pairs.tolist(), *released[size * size :].tolist()]]
 
     def noisy(self, ridge: Ridge, levels: Sequence[tuple[int, Sequence[int]]]) -> Noisy:
         """All measurements so far as one: the average by precision, in units where |x| <= 1 and |y| <= 1."""
-        spent = sum(cost for cost, _ in levels)
-        weighted = [cost / spent * np.array(values, dtype=np.float64) for cost, values in levels]
-        average: Array = np.sum(weighted, axis=0)
-        upper = np.triu_indices(self.width)
-        matrix = np.zeros((self.width, self.width))
-        matrix[upper] = average[: len(upper[0])] / (2 * MATRIX * self.unit**2)
-        matrix = matrix + np.triu(matrix, 1).T + ridge.floor * np.eye(self.width)
-        vector = average[len(upper[0]) :] / (self.vector * self.unit**2)
-        # rounding moves an entry by half a step at most; doubles by a few units in the last place of at most n
-        slack = self.width * (1 / (min(MATRIX, self.vector) * self.unit**2) + 1e-15 * ridge.n)
-        return Noisy(matrix, vector, self.variance(spent), self.weight, slack)
+        pool = Pool(self)
+        for cost, values in levels:
+            pool.add(cost, values)
+        return pool.noisy(ridge)
 
     def variance(self, cost: int) -> float:
-        """The certificate's t after measurements that cost this much in all."""
-        return (2 + self.weight) ** 2 / 2 / (cost / MICRO**2) * (1 + 1e-9)
+        """The certificate's t after measurements that cost this much in all; rounding adds less than 1e-6 of it."""
+        return (2 + self.weight) ** 2 / 2 / (cost / MICRO**2) * (1 + 1e-6)
+
+
+class Pool:
+    """Measurements averaged by precision: exact sums that grow by one level at a time."""
+
+    def __init__(self, design: Design) -> None:
+        self.design, self.levels = design, 0
+        self._spent, self._coarsest = 0, 1
+        self._total: NDArray[np.object_] = np.zeros(1, dtype=object)
+
+    def add(self, cost: int, values: Sequence[int]) -> None:
+        """One more measurement of this price."""
+        self._total = self._total + cost * np.array(values, dtype=object)
+        self._spent += cost
+        self._coarsest = max(self._coarsest, self.design.coarse(cost))
+        self.levels += 1
+
+    def noisy(self, ridge: Ridge) -> Noisy:
+        """The average, in units where |x| <= 1 and |y| <= 1."""
+        design, unit = self.design, self.design.unit**2
+        average = (self._total / self._spent).astype(np.float64)
+        upper = np.triu_indices(design.width)
+        matrix = np.zeros((design.width, design.width))
+        matrix[upper] = average[: len(upper[0])] / (2 * MATRIX * unit)
+        matrix = matrix + np.triu(matrix, 1).T + ridge.floor * np.eye(design.width)
+        vector = average[len(upper[0]) :] / (design.vector * unit)
+        # rounding moves an entry by a coarse step and a half at most; doubles by a few last places of at most n
+        slack = design.width * (2 * self._coarsest / (min(MATRIX, design.vector) * unit) + 1e-15 * ridge.n)
+        return Noisy(matrix, vector, design.variance(self._spent), design.weight, slack)
 
 
 def best_weight(norm: float) -> int:

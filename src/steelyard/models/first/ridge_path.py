@@ -20,7 +20,7 @@ from steelyard.bounding.amounts import sigma_for
 from steelyard.mechanisms import Gaussian
 from steelyard.models.first import schedule
 from steelyard.models.first.certificate import Array, Noisy, Ridge
-from steelyard.models.first.measured import Design, best_weight, label_step, norm_bound
+from steelyard.models.first.measured import Design, Pool, best_weight, label_step, norm_bound
 from steelyard.models.first.models import Private, as_model
 from steelyard.models.first.outcome import Stop
 from steelyard.models.first.quantiles import normal_quantile
@@ -109,6 +109,7 @@ class RidgePath:
     def __post_init__(self) -> None:
         self.design = Design(self.unit, self.ridge.width, 1)
         self.stops: list[schedule.Level] = []
+        self._pool = Pool(self.design)
         self._pending: Ask | None = self._label()
         self._look: tuple[Look, float] | None = None
 
@@ -145,7 +146,7 @@ class RidgePath:
                 self._go_on()
 
     def _remember(self, measured: list[tuple[int, list[int]]]) -> None:
-        self.measured = list(measured)
+        self.measured, self._pool = list(measured), Pool(self.design)
         for index in range(len(self.measured)):
             spent = sum(cost for cost, _ in self.measured[: index + 1])
             self.history.append(Stop(f"level {index}", spent / MICRO**2))
@@ -170,7 +171,11 @@ class RidgePath:
     @property
     def noisy(self) -> Noisy:
         """All measurements so far as one."""
-        return self.design.noisy(self.ridge, self.measured)
+        if self._pool.design != self.design or self._pool.levels > len(self.measured):
+            self._pool = Pool(self.design)
+        for cost, values in self.measured[self._pool.levels :]:
+            self._pool.add(cost, values)
+        return self._pool.noisy(self.ridge)
 
     def _label(self) -> Ask:
         step, cost = label_step(self.unit, self.label_micro**2), self.label_micro**2

@@ -21,7 +21,7 @@ from unit.models.first.made_up import Array, generated, whole
 
 def distance(design: Design, one: tuple[Array, Array], other: tuple[Array, Array]) -> int:
     """The squared distance between what two single rows put into a measurement."""
-    a, b = design.values(Exact.of_rows(*one)), design.values(Exact.of_rows(*other))
+    a, b = (design.values(Exact.of_rows(*rows)).tolist() for rows in (one, other))
     return sum((p - q) ** 2 for p, q in zip(a, b, strict=True))
 
 
@@ -59,6 +59,40 @@ def test_charging_the_distance_of_an_added_row_is_caught() -> None:
     vector = 32
     added = SIZE**4 * (MATRIX**2 + vector**2)
     assert distance(Design(SIZE, 3, vector), *worst(vector)) > added * 1.5
+
+
+@settings(max_examples=100)
+@given(vectors, vectors, st.floats(-1, 1), st.floats(-1, 1), st.integers(1, 45), st.integers(1, 10**9))
+def test_rounding_to_coarse_steps_stays_within_the_distance_that_is_priced(
+    x: list[float], other: list[float], y: float, label: float, vector: int, cost: int
+) -> None:
+    design = Design(SIZE, 3, vector)
+    coarse, step = design.coarse(cost), design.step(cost)
+    a, b = (design.values(Exact.of_rows(*rows), coarse).tolist() for rows in (row(x, y), row(other, label)))
+    assert sum((p - q) ** 2 for p, q in zip(a, b, strict=True)) <= step.square
+    assert coarse**2 * step.square <= design.square * (1 + 1e-6)
+    assert coarse == 1 or 2**46 <= step.sigma < 2**48
+
+
+def test_rounding_that_is_not_priced_is_caught() -> None:
+    design, coarse = Design(2, 3, 1), 4
+    zero, one = (Exact(1, 2, np.full((3, 3), k, dtype=object), np.full(3, k, dtype=object), 0) for k in (0, -1))
+    moved = design.values(zero, MATRIX * coarse) - design.values(one, MATRIX * coarse)
+    plain = design.values(zero) - design.values(one)
+    assert int(moved @ moved) * (MATRIX * coarse) ** 2 > int(plain @ plain)
+
+
+def test_arrays_and_lists_are_measured_alike() -> None:
+    exact, design, cost = generated(300, 3, 2).exact, Design(SIZE, 3, 20), 900**2
+    wide = Exact(2**40, exact.unit, exact.gram, exact.moment, exact.square)
+    assert wide.narrow is None
+    assert exact.narrow is not None
+    assert design.coarse(cost) > 1
+    assert design.values(exact, 8).tolist() == design.values(wide, 8).tolist()
+    draws = [
+        np.array([design.measure(each, cost, TestNoise(s)) for s in range(300)], dtype=float) for each in (exact, wide)
+    ]
+    assert np.abs(draws[0].std(axis=0) / draws[1].std(axis=0) - 1).max() < 0.35
 
 
 def test_statistics_are_exact_sums() -> None:
