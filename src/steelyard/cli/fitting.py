@@ -8,8 +8,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+from steelyard.cli import reaching
 from steelyard.cli.answer import Answer, columns, waiting
 from steelyard.errors import InvalidTask, TableError
+
+_ALONE = "charged to an account of this command alone: nothing adds up several fits; --ledger would"
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -39,6 +42,7 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     fit.add_argument("--key", help="a name for this request, so that a retry is free")
     fit.add_argument("--chart", metavar="FILE", help="draw the coefficients: .svg, .png or .html")
     fit.add_argument("--out", required=True, help="save the model here, as JSON")
+    reaching.add_arguments(fit)
     fit.set_defaults(run=_fit)
     tell = commands.add_parser(
         "predict", parents=[shared], help="what a saved model says about a table; spends nothing"
@@ -65,6 +69,8 @@ def _fit(args: argparse.Namespace) -> Answer:
     task = _task(args, table)
     if args.chart and len(getattr(task, "classes", ())) > 2:
         raise InvalidTask("a chart shows one model, and one of several classes has as many; leave --chart out.")
+    if reaching.asked(args):
+        return reaching.reach(args, session, task, note)
     if args.plan:
         return _plan(session, task)
     with waiting("charging, reading and noising"):
@@ -136,10 +142,12 @@ def _account(args: argparse.Namespace) -> tuple[Any, str]:
         if args.user is not None:
             raise InvalidTask("the account already says who is hidden; leave --user out.")
         return Ledger(args.ledger).account(args.account), ""
+    if reaching.asked(args):
+        return reaching.account_for(args), _ALONE
     delta = {} if args.delta == "0" else {"delta": args.delta}
     unit = rows() if args.user is None else users(args.user)
     account = open_account(":memory:", "fit", unit=unit, epsilon=args.epsilon, **delta)
-    return account, "charged to an account of this command alone: nothing adds up several fits; --ledger would"
+    return account, _ALONE
 
 
 def _plan(session: Any, task: Any) -> Answer:

@@ -1,0 +1,127 @@
+"""``steelyard fit … --target-loss`` or ``--excess-loss``: name the accuracy, watch what it costs, stop when it is reached.
+
+Accuracy first speaks of a mean over a public number of rows, so the account hides one replaced row among ``--rows``.
+Each step is charged before it is drawn and told as it is released; the cap ``--epsilon`` is a limit, not a price.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from steelyard.cli.answer import Answer, columns, waiting
+from steelyard.errors import InvalidTask
+
+if TYPE_CHECKING:
+    from steelyard.models.first.outcome import Stop
+    from steelyard.models.first.reach import Reached
+    from steelyard.privacy import Terms
+
+_REASONS = {
+    "target_met": "reached",
+    "null_model_ok": "reached without a model: predicting the middle is good enough",
+    "cap_reached": "NOT reached: the budget ended first",
+    "target_impossible": "NOT reached: no level of the path could be shown to be good enough",
+}
+
+
+def add_arguments(fit: argparse.ArgumentParser) -> None:
+    """The options that turn a fit at a price into a fit at an accuracy."""
+    fit.add_argument("--target-loss", help="spend as little as reaches this mean loss; --epsilon is then the most")
+    fit.add_argument("--excess-loss", help="the same, for the loss above that of the best model there is")
+    fit.add_argument("--confidence", default="0.9", help="with either: how sure the accuracy is (default 0.9)")
+    fit.add_argument(
+        "--penalty", default="0.001", help="with either: lambda of the mean penalized loss (default 0.001)"
+    )
+    fit.add_argument("--rows", type=int, help="with either, without a ledger: the public number of rows")
+
+
+def asked(args: argparse.Namespace) -> bool:
+    """Whether an accuracy was named."""
+    return args.target_loss is not None or args.excess_loss is not None
+
+
+def account_for(args: argparse.Namespace) -> Any:
+    """An account of this command alone that hides one replaced row among a public number of them."""
+    from steelyard.ledger import open_account
+    from steelyard.privacy import rows
+
+    if args.user is not None:
+        raise InvalidTask(
+            "an accuracy can be named where one row is hidden, not yet where users are; leave --user out."
+        )
+    if args.rows is None:
+        raise InvalidTask(
+            "naming an accuracy needs --rows, the public number of rows (or a --ledger account that says it)."
+        )
+    delta = {} if args.delta == "0" else {"delta": args.delta}
+    return open_account(":memory:", "fit", unit=rows(neighbours="replace", n=args.rows), epsilon=args.epsilon, **delta)
+
+
+def reach(args: argparse.Namespace, session: Any, task: Any, note: str) -> Answer:
+    """Walk the path until the task's model is accurate enough, or the budget is gone."""
+    from steelyard.models.first.reach import reach_linear, reach_logistic
+    from steelyard.models.first.wanted import Wanted
+
+    wanted = Wanted.read(args.target_loss, args.excess_loss, None, args.confidence)
+    if args.plan:
+        return _plan(session)
+    told: dict[str, Any] = {"penalty": args.penalty, "key": args.key, "progress": _teller(args, session.account.terms)}
+    with waiting("charging, measuring and checking"):
+        if args.model == "logistic":
+            found = reach_logistic(session, task.features, task.label, task.classes, wanted, **told)
+        else:
+            found = reach_linear(session, task.features, task.target, wanted, **told)
+    return _answer(args, found, wanted.amount, note, 1.0 if args.model == "logistic" else task.target.half**2)
+
+
+def _plan(session: Any) -> Answer:
+    left = session.account.remaining
+    text = f"would spend what the accuracy turns out to cost, step by step, at most {left}; try it on public rows first"
+    return Answer(text, {"at_most": left.to_json()})
+
+
+def _teller(args: argparse.Namespace, terms: Terms) -> Callable[[Stop], None] | None:
+    """A line for each step on standard error, from what was released; nothing when a program listens."""
+    if args.json:
+        return None
+    print("step           mu so far   bound on the loss", file=sys.stderr)
+
+    def tell(stop: Stop) -> None:
+        bound = "" if stop.bound is None else f"{stop.bound:.4g}"
+        look = "" if stop.passed is None else ("passed" if stop.passed else "not yet")
+        print(f"{stop.step:<14} {stop.mu2**0.5:<11.4g} {bound or look}", file=sys.stderr, flush=True)
+
+    return tell
+
+
+def _answer(args: argparse.Namespace, found: Reached, target: float, note: str, scale: float) -> Answer:
+    if found.model is not None:
+        found.model.save(args.out)
+    if args.chart:
+        from steelyard.models.first.charts import path_chart
+
+        path_chart(found.path, target, scale=scale).save(args.chart)
+    lines = [
+        ("accuracy", _REASONS[found.reason]),
+        ("certificate", str(found.certificate)),
+        (
+            "epsilon",
+            f"{found.epsilon:.4g} for everything released on the way (ex post); {found.epsilon_filter:.4g} on the account",
+        ),
+        ("steps", str(len(found.path))),
+        ("model", f"saved to {args.out}" if found.model is not None else "none"),
+        ("account", note or "charged to the account that was named"),
+    ]
+    data = {
+        "reason": found.reason,
+        "certificate": str(found.certificate),
+        "bound": found.certificate.bound if found.certificate.met else None,
+        "epsilon": found.epsilon,
+        "epsilon_filter": found.epsilon_filter,
+        "path": [stop.to_json() for stop in found.path],
+        "model": args.out if found.model is not None else None,
+    }
+    return Answer(columns(lines), data)
