@@ -203,6 +203,19 @@ def tasks() -> dict[str, Item]:
         "fit-logistic-descent": Item(
             FitLogistic(["amount"], "label", [0, 1], epsilon="1", x_bound=5, method="descent"), gaussian(each), table
         ),
+        "fit-logistic-choice": Item(
+            FitLogistic(
+                ["amount"],
+                "label",
+                [0, 1],
+                epsilon="1",
+                x_bound=5,
+                method="choice",
+                candidates=[[9, 0], [0, 9], [-9, 0]],
+            ),
+            pure(each),
+            table,
+        ),
         "fit-logistic-users": Item(
             FitLogistic(features, "label", [0, 1], epsilon="1"), gaussian(who), {**table, "who": texts()}
         ),

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,17 +72,27 @@ class Hypotheses:
         """What the choice is charged for."""
         return self.mechanism.event
 
-    def costs(self, signed: Floats) -> list[int]:
+    @property
+    def start(self) -> list[NDArray[Any]]:
+        """No rows: every cost is zero."""
+        return [np.zeros(len(self.candidates), dtype=object)]
+
+    def costs(self, signed: Floats) -> list[NDArray[Any]]:
         """Each candidate's sum of losses over signed rows, in whole steps; rows of nothing but zeros count alike."""
         whole = np.rint(np.array(self.candidates) * 2.0**_THETA).T
-        total = [0] * len(self.candidates)
-        for start in range(0, len(signed), _CHUNK):
-            margins = np.rint((signed[start : start + _CHUNK] @ whole) * (2.0 ** (_MARGIN - _THETA) / SIZE))
+        (total,) = self.start
+        for begin in range(0, len(signed), _CHUNK):
+            margins = np.rint((signed[begin : begin + _CHUNK] @ whole) * (2.0 ** (_MARGIN - _THETA) / SIZE))
             places = np.asarray(np.clip(margins, -_FAR, _FAR), dtype=np.int64) + _FAR
-            total = [a + int(b) for a, b in zip(total, losses()[places].sum(axis=0), strict=True)]
-        return total
+            total = total + losses()[places].sum(axis=0).astype(object)
+        return [total]
+
+    def choose(self, costs: Sequence[int], noise: Noise) -> Fitted:
+        """The candidate drawn for these costs."""
+        chosen = self.mechanism.choose([int(cost) for cost in costs], noise)
+        return Fitted(np.array(self.candidates[chosen]), {"chosen": chosen, "candidates": len(self.candidates)})
 
     def fit(self, rows: Rows, noise: Noise) -> Fitted:
         """Choose for rows whose label is above zero (positive), below (negative) or zero (left out)."""
-        chosen = self.mechanism.choose(self.costs(rows.x * np.sign(rows.y)[:, None]), noise)
-        return Fitted(np.array(self.candidates[chosen]), {"chosen": chosen, "candidates": len(self.candidates)})
+        (costs,) = self.costs(rows.x * np.sign(rows.y)[:, None])
+        return self.choose(costs.tolist(), noise)

@@ -2,15 +2,15 @@
 
 Two classes make one model; more make one model for each class against the rest, each a release of its own. The features'
 bounds and the classes are declared (law 6): a row whose label is none of them, or missing, counts for nothing. Where the
-account hides users, all rows of a user are bounded together (``user_logistic``). On Spark the solver's passes run where
-the rows are; elsewhere the rows are kept in memory. Only the logistic loss is offered: the proof needs its curvature.
+account hides users, all rows of a user are bounded together (``user_logistic``). On Spark, and
+where the rows would take more than ``passes.LIMIT``, the solver passes over them where they lie; else they are kept in
+memory. Only the logistic loss is offered: the proof needs its curvature.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from math import isqrt
 from typing import Any
@@ -19,94 +19,27 @@ import numpy as np
 
 from steelyard.accounting.prices import composed
 from steelyard.bounding.amounts import Spend, check_unit
+from steelyard.bounding.ranks import level_epsilon
 from steelyard.errors import InvalidTask, OurBug, UnitMismatch
+from steelyard.models.classes import Classes as Classes
+from steelyard.models.classes import signs as signs
 from steelyard.models.columns import Categorical, Features, Numeric, Plain
 from steelyard.models.descent import DescentFit
+from steelyard.models.hypotheses import Hypotheses
 from steelyard.models.linear import read_features
 from steelyard.models.method import Fitted, Method
-from steelyard.models.newton import Floats, Memory, Sums, batch_sums, exact_pull
+from steelyard.models.newton import Floats, Memory
 from steelyard.models.objective import ObjectiveFit, gaussian_objective, pure_objective
 from steelyard.models.output import OutputFit
+from steelyard.models.passes import Folded, kept
 from steelyard.models.rows import Rows, gather
 from steelyard.models.saved import Model
-from steelyard.models.values import matched
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Event, Number, Terms, positive
 from steelyard.release import Error, Outcome
 from steelyard.tables import Table
 
-METHODS = ("auto", "objective", "output", "descent")
-
-
-@dataclass(frozen=True)
-class Classes:
-    """The label's column and its declared classes: the place of each entry's class counted from 1, 0 for none."""
-
-    column: str
-    values: Sequence[Any]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "values", tuple(self.values))
-        if not isinstance(self.column, str) or not self.column:
-            raise InvalidTask(f"the label needs the name of a column; got {self.column!r}.")
-        if len(self.values) < 2 or len(set(self.values)) != len(self.values):
-            raise InvalidTask("classes are the label's public values, at least two, each once.")
-        if not all(isinstance(value, str | int) for value in self.values):
-            raise InvalidTask("classes are texts, whole numbers or booleans.")
-
-    def whole(self, array: Any) -> Floats:
-        """The place of each entry's class; what is no declared class is 0."""
-        return np.asarray(matched(array, self.values) + 1, dtype=np.float64)
-
-    @property
-    def targets(self) -> list[int]:
-        """The classes that get a model: the second of two, or each of more."""
-        return [2] if len(self.values) == 2 else list(range(1, len(self.values) + 1))
-
-
-def signs(y: Floats, target: int) -> Floats:
-    """One where the class is the target, minus one where it is another, zero where it is none."""
-    return np.where(y == 0, 0.0, np.where(y == target, 1.0, -1.0))
-
-
-@dataclass(frozen=True)
-class _Folded:
-    """Signed rows behind a table, passed over where they lie."""
-
-    table: Table
-    features: Features
-    label: Classes
-    target: int
-
-    def sums(self, theta: Floats) -> Sums:
-        """The sums at a parameter."""
-        width = self.features.width
-        none = np.array([0], dtype=object)
-        start = [np.zeros(width, dtype=object), np.zeros((width, width)), none, none]
-        pull, hessian, count, parts = self._fold(lambda signed: batch_sums(signed, theta), start)
-        return Sums(pull, hessian, int(count[0]), int(parts[0]))
-
-    def pull(self, theta: Floats, digits: int) -> tuple[list[Decimal], int]:
-        """The same in decimals, carried as whole numbers of the last digit."""
-        scale = Decimal(10) ** (digits - 10)
-
-        def step(signed: Floats) -> list[Any]:
-            whole = [int(x * scale) for x in exact_pull(signed, theta, digits)]
-            return [np.array(whole, dtype=object), np.array([len(signed)], dtype=object)]
-
-        total, count = self._fold(step, [np.zeros(self.features.width, dtype=object), np.array([0], dtype=object)])
-        return [Decimal(int(x)) / scale for x in total], int(count[0])
-
-    def _fold(self, step: Any, start: list[Any]) -> list[Any]:
-        features, label, target = self.features, self.label, self.target
-        columns = [*features.source, label.column]
-
-        def of_batch(batch: Any) -> list[Any]:
-            y = label.whole(batch.column(len(columns) - 1))
-            found: list[Any] = step(np.ascontiguousarray((features.whole(batch) * signs(y, target)).T))
-            return found
-
-        return self.table.fold(columns, of_batch, start)
+METHODS = ("auto", "objective", "output", "descent", "choice")
 
 
 @dataclass(frozen=True)
@@ -144,7 +77,8 @@ class FitLogistic:
     """A logistic classifier over declared classes.
 
     ``features`` are ``Numeric``, ``Categorical`` or plain column names (then ``x_bound`` is needed), or ``Features``.
-    ``method`` is "auto" (objective perturbation), "output" or "descent"; ``ridge`` is chosen from public facts unless given.
+    ``method`` is "auto" (objective perturbation), "output", "descent" or "choice"; ``ridge`` is chosen from public facts
+    unless given. A "choice" picks one of the public ``candidates``: coefficients on the features, as ``Model.theta`` has them.
     Where users are hidden, "auto" descends along clipped user gradients, better so with ``public_rows``, a row count you
     know without looking; ``cap`` keeps that many rows of each user instead and fits those by objective perturbation.
     *Privacy:* one row's presence, at the stated price, pure or Gaussian; several classes share it. *Accuracy:*
@@ -164,6 +98,7 @@ class FitLogistic:
     ridge: Number | None = None
     cap: int | None = None
     public_rows: int | None = None
+    candidates: Sequence[Sequence[float]] | None = None
 
     def __init__(
         self,
@@ -180,6 +115,7 @@ class FitLogistic:
         ridge: Number | None = None,
         cap: int | None = None,
         public_rows: int | None = None,
+        candidates: Sequence[Sequence[float]] | None = None,
     ) -> None:
         if method not in METHODS:
             raise InvalidTask(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
@@ -193,11 +129,16 @@ class FitLogistic:
             "ridge": None if ridge is None else positive(ridge, "ridge"),
             "cap": cap,
             "public_rows": public_rows,
+            "candidates": None if candidates is None else tuple(tuple(map(float, each)) for each in candidates),
         }
         for name, value in keep.items():
             object.__setattr__(self, name, value)
         if label in self.features.source:
             raise InvalidTask(f"the label {label!r} cannot also be a feature.")
+        if (candidates is None) == (method == "choice"):
+            raise InvalidTask("a choice needs candidates, and no other method does.")
+        if method == "choice" and (len(self.classes) > 2 or ridge is not None):
+            raise InvalidTask("a choice is between models of two classes, and has no ridge.")
 
     @property
     def target(self) -> Classes:
@@ -223,7 +164,7 @@ class FitLogistic:
     def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
         """Fit each class's model."""
         plan, models = self.plan(terms), []
-        rows = None if self._folds(table, plan) else gather(table, self.features, self.target, terms.unit)
+        rows = self._rows(table, plan, terms)
         for target in self.target.targets:
             fitted = self._one(plan, table, rows, target, noise)
             theta, named = fitted.coefficients.tolist(), self.classes[target - 1]
@@ -246,6 +187,8 @@ class FitLogistic:
             return self._by_user(spend, micro, ridge)
         if self.cap is not None or self.public_rows is not None:
             raise UnitMismatch(f"cap and public_rows bound users; this account hides {terms.unit}.")
+        if self.candidates is not None:
+            return self._choice(self.candidates, spend)
         if self.method == "output":
             return OutputFit(width, micro, spend.gaussian, ridge or _output_ridge(width, micro))
         if self.method == "descent":
@@ -253,6 +196,11 @@ class FitLogistic:
                 raise InvalidTask("a descent needs Gaussian noise; open the account with a delta.")
             return DescentFit(width, micro)
         return (gaussian_objective if spend.gaussian else pure_objective)(width, micro, ridge)
+
+    def _choice(self, candidates: Sequence[Sequence[float]], spend: Spend) -> Hypotheses:
+        if {len(each) for each in candidates} != {self.features.width}:
+            raise InvalidTask(f"each candidate has {self.features.width} coefficients, one for each feature.")
+        return Hypotheses(candidates, level_epsilon(spend, 1))
 
     def _by_user(self, spend: Spend, micro: int, ridge: Fraction | None) -> Method:
         from steelyard.models.capped import Capped, check_cap
@@ -272,14 +220,21 @@ class FitLogistic:
             raise UnitMismatch("where users are hidden the model is fitted by descent; leave method and ridge out.")
         return UserDescent(micro, self.public_rows)
 
-    @staticmethod
-    def _folds(table: Table, plan: Method) -> bool:
-        return table.engine == "pyspark" and isinstance(plan, ObjectiveFit | OutputFit)
+    def _rows(self, table: Table, plan: Method, terms: Terms) -> Rows | None:
+        """The rows in memory, or None where they are passed over where they lie."""
+        if isinstance(plan, Hypotheses):
+            return None
+        if isinstance(plan, ObjectiveFit | OutputFit):
+            return None if table.engine == "pyspark" else kept(table, self.features, self.target)
+        return gather(table, self.features, self.target, terms.unit)
 
     def _one(self, plan: Method, table: Table, rows: Rows | None, target: int, noise: Noise) -> Fitted:
+        folded = Folded(table, self.features, self.target, target)
+        if isinstance(plan, Hypotheses):
+            return plan.choose(folded.fold(plan.costs, plan.start)[0].tolist(), noise)
         if isinstance(plan, ObjectiveFit | OutputFit):
             if rows is None:
-                return plan.run(_Folded(table, self.features, self.target, target), noise)
+                return plan.run(folded, noise)
             return plan.run(Memory(rows.x * signs(rows.y, target)[:, None]), noise)
         if rows is None:
             raise OurBug("only a certified solver passes over rows where they lie.")

@@ -160,7 +160,7 @@ class Problem:
             self.ridge * Fraction(float(t)) + b - Fraction(p) for t, b, p in zip(theta, self.linear, pull, strict=True)
         ]
         square = sum((x * x for x in exact), Fraction(0))
-        slack = Fraction(count + 1, 10 ** (_DIGITS - 8))
+        slack = Fraction(count + 1, 10 ** (_DIGITS - 20))
         bits = 2 * 200
         root = Fraction(math.isqrt((square.numerator << bits) // square.denominator) + 1, 1 << (bits // 2))
         return root + slack, np.array([float(x) for x in exact]), count

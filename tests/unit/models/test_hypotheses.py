@@ -27,7 +27,7 @@ def test_one_row_raises_every_cost_by_at_most_the_declared_ceiling(angle: float,
     choice = Hypotheses(CANDIDATES, 10**6)
     data = np.rint(np.random.default_rng(seed).normal(size=(10, 2)) * SIZE / 4)
     row = np.trunc([[SIZE * np.cos(angle), SIZE * np.sin(angle)]])
-    before, after = choice.costs(data), choice.costs(np.vstack([data, row]))
+    (before,), (after,) = choice.costs(data), choice.costs(np.vstack([data, row]))
     assert all(0 <= b - a <= choice.mechanism.sensitivity for a, b in zip(before, after, strict=True))
 
 

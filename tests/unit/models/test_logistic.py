@@ -9,8 +9,12 @@ import pytest
 
 from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.ledger import open_account
+from steelyard.models import passes
+from steelyard.models.classes import Classes, signs
 from steelyard.models.columns import Numeric
-from steelyard.models.logistic import Classes, FitLogistic, OneVsRest, signs
+from steelyard.models.logistic import FitLogistic, OneVsRest
+from steelyard.models.newton import Memory
+from steelyard.models.passes import Folded, kept
 from steelyard.models.saved import Model
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows, users
@@ -109,22 +113,49 @@ def test_what_makes_no_sense_is_refused_before_anything_is_read() -> None:
         session(delta=None).quote(FitLogistic(FEATURES, "old", [0, 1], epsilon="1", method="descent"))
 
 
-def test_passing_over_batches_where_they_lie_gives_the_same_model() -> None:
-    from steelyard.models.logistic import _Folded
-    from steelyard.models.newton import Memory
-    from steelyard.models.rows import gather
-
+def test_passing_over_batches_where_they_lie_gives_the_same_sums() -> None:
     task = FitLogistic(FEATURES, "old", [False, True], epsilon="1")
     table = read({name: TABLE[name][:3000] for name in ("age", "old")})
-    kept = gather(table, task.features, task.target, rows())
+    there = kept(table, task.features, task.target)
+    assert there is not None
     theta = np.array([0.7, -0.3])
-    folded, memory = _Folded(table, task.features, task.target, 2), Memory(kept.x * signs(kept.y, 2)[:, None])
+    folded, memory = Folded(table, task.features, task.target, 2), Memory(there.x * signs(there.y, 2)[:, None])
     a, b = folded.sums(theta), memory.sums(theta)
     assert np.allclose(a.pull.astype(float), b.pull.astype(float), rtol=1e-12)
     assert np.allclose(a.hessian, b.hessian)
-    (c, n), (d, m) = folded.pull(theta, 40), memory.pull(theta, 40)
+    (c, n), (d, m) = folded.pull(theta, 60), memory.pull(theta, 60)
     assert n == m == 3000
-    assert max(abs(x - y) for x, y in zip(c, d, strict=True)) < 1e-25
+    assert max(abs(x - y) for x, y in zip(c, d, strict=True)) < 1e-44
+
+
+@pytest.mark.parametrize("method", ["auto", "output"])
+def test_a_table_beyond_the_limit_of_memory_gives_the_same_model(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    task, held = FitLogistic(FEATURES, "old", [False, True], epsilon="1", method=method), []
+    assert kept(read(TABLE), task.features, task.target, 100) is None
+    for limit in (passes.LIMIT, 100):
+        monkeypatch.setattr(passes, "LIMIT", limit)
+        held.append(session().release(task).value.theta)
+    fit = task.plan(session().account.terms)
+    step = fit.step if method == "output" else fit.mechanism.step  # type: ignore[attr-defined]
+    apart = 2 / 2**12 / float(fit.ridge) if method == "output" else 2 * float(fit.mechanism.reach)  # type: ignore[attr-defined]
+    assert np.abs(np.subtract(*held)).max() <= apart + float(step)
+
+
+def test_a_choice_is_among_the_candidates_and_costs_what_it_was_given() -> None:
+    candidates = [[8.0, 0.0], [0.0, 0.0], [-8.0, 0.0]]
+    task = FitLogistic(FEATURES, "old", [False, True], epsilon="1", method="choice", candidates=candidates)
+    for delta in (None, "1e-6"):
+        asked = session(delta=delta)
+        release = asked.release(task)
+        assert list(release.value.theta) == candidates[0]
+        assert release.point["chosen"] == 0
+        assert release.guarantee.spent <= asked.account.terms.cap
+    for bad in ({"candidates": None}, {"candidates": [[1.0]]}, {"method": "auto"}, {"classes": [0, 1, 2]}):
+        given = {"classes": [False, True], "method": "choice", "candidates": candidates, **bad}
+        with pytest.raises(InvalidTask):
+            session().quote(FitLogistic(FEATURES, "old", epsilon="1", **given))  # type: ignore[arg-type]
+    with pytest.raises(UnitMismatch):
+        session(unit=users("who")).quote(task)
 
 
 def _arrow(values: list[Any]) -> Any:
