@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.cli.answer import Answer, waiting
+from steelyard.cli.holdout_settings import add_settings, arguments, remembered, typed
 from steelyard.errors import InvalidTask
 
 
@@ -15,87 +16,113 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     verbs = commands.add_parser("holdout", help="check predictions against hidden labels").add_subparsers(
         metavar="VERB", required=True
     )
-    for name, run, told in (
-        ("open", _open, "open a holdout, or re-open it on the same settings"),
-        ("check", _check, "check predictions"),
-        ("show", _show, "what is promised, spent and left"),
-    ):
-        verb = verbs.add_parser(name, parents=[shared], help=told)
-        _add_holdout(verb)
-        verb.set_defaults(run=run)
-        if name == "check":
-            verb.add_argument("predictions", help="a CSV, Parquet or .npy file, one row for each label")
-            verb.add_argument("--predicted", metavar="COLUMN", help="the column of predictions")
-            verb.add_argument("--guess", help="the score you expect: a right guess is free")
-    _add_plan(verbs, shared)
-    attack = verbs.add_parser(
-        "attack", parents=[shared], help="attack coin-flip labels behind a holdout of your settings"
+    _add_holdout(verbs, shared, "open", _open, "open a holdout, or re-open it on the same settings")
+    check = _add_holdout(
+        verbs, shared, "check", _check, "check predictions, one question for each file; mode rounds: which file wins"
     )
-    attack.add_argument("--rows", type=int, default=10_000)
-    attack.add_argument("--questions", type=int, default=1000)
-    attack.add_argument("--tolerance", default="0.05")
-    attack.add_argument("--confidence", default="0.95")
-    attack.set_defaults(run=_attack)
+    check.add_argument("predictions", nargs="+", help="a CSV, Parquet or .npy file, one row for each label")
+    check.add_argument("--predicted", metavar="COLUMN", help="the column of predictions")
+    check.add_argument("--guess", help="the score you expect, or one for each file: a right guess is free")
+    check.add_argument("--finish", action="store_true", help="mode rounds: the score of your choice; ends the search")
+    _add_holdout(verbs, shared, "show", _show, "what is promised, spent and left")
+    plan = _add_question(verbs, shared, "plan", _plan, "which way of answering fits, and how many questions")
+    plan.add_argument("--guess-error", help="how far your guesses are from the holdout's scores, at most")
+    _add_question(verbs, shared, "attack", _attack, "attack coin-flip labels behind a holdout of your settings")
 
 
-def _add_holdout(verb: argparse.ArgumentParser) -> None:
+def _add_holdout(verbs: Any, shared: Any, name: str, run: Any, told: str) -> argparse.ArgumentParser:
+    verb: argparse.ArgumentParser = verbs.add_parser(name, parents=[shared], help=told)
     verb.add_argument("labels", help="a CSV, Parquet or .npy file of labels")
     verb.add_argument("--column", help="the column of labels")
     verb.add_argument("--ledger", required=True, help="where the budget is kept, such as budget.db")
     verb.add_argument("--name", required=True, help="the holdout's name; one name, one budget")
+    verb.add_argument("--account", help="the account that pays (default: one of the holdout's own, with its name)")
+    add_settings(verb)
+    verb.set_defaults(run=run)
+    return verb
+
+
+def _add_question(verbs: Any, shared: Any, name: str, run: Any, told: str) -> argparse.ArgumentParser:
+    verb: argparse.ArgumentParser = verbs.add_parser(name, parents=[shared], help=told)
+    verb.add_argument("--rows", type=int, default=10_000, help="the holdout's rows (default 10000)")
+    verb.add_argument("--questions", type=int, default=1000, help="how many are asked (default 1000)")
     verb.add_argument("--tolerance", default="0.05", help="how far an answer may be off (default 0.05)")
     verb.add_argument("--confidence", default="0.95", help="for all answers together (default 0.95)")
-    verb.add_argument("--mode", default="certified", choices=["certified", "ladder"])
-    verb.add_argument("--metric", default="accuracy", help="accuracy (default), error or brier")
-    verb.add_argument("--questions", type=int, help="the most questions ever asked, if that can be promised")
-
-
-def _add_plan(verbs: Any, shared: argparse.ArgumentParser) -> None:
-    plan = verbs.add_parser("plan", parents=[shared], help="which way of answering fits, and how many questions")
-    plan.add_argument("--rows", type=int, required=True)
-    plan.add_argument("--questions", type=int, required=True)
-    plan.add_argument("--tolerance", default="0.05")
-    plan.add_argument("--confidence", default="0.95")
-    plan.add_argument("--guess-error", help="how far your guesses are from the holdout's scores, at most")
-    plan.set_defaults(run=_plan)
-
-
-def _holdout(args: argparse.Namespace, *, memory: bool = False) -> Any:
-    from steelyard.holdout.holdout import Holdout
-
-    options = {} if args.questions is None else {"questions": args.questions}
-    return Holdout(
-        read_column(args.labels, args.column), args.tolerance, args.confidence, args.mode, args.metric,
-        name=args.name, ledger=None if memory else args.ledger, **options,
-    )  # fmt: skip
+    verb.add_argument("--chart", metavar="FILE", help="draw it: .svg, .png or .html")
+    verb.set_defaults(run=run)
+    return verb
 
 
 def _open(args: argparse.Namespace) -> Answer:
-    opened = _holdout(args, memory=args.plan)
+    from steelyard.ledger import Ledger
+
+    where: dict[str, Any] = {"ledger": None if args.plan else args.ledger}
+    if args.account is not None and not args.plan:
+        where = {"account": Ledger(args.ledger).account(args.account)}
+    opened = _holdout(args, typed(args), where)
     return Answer(f"would open on {args.ledger}:\n{opened}" if args.plan else str(opened), _facts(opened))
 
 
-def _show(args: argparse.Namespace) -> Answer:
+def _again(args: argparse.Namespace) -> Any:
+    """The holdout as it was opened; only its labels, and where it is kept, are asked for."""
     from steelyard.ledger import Ledger
 
-    Ledger(args.ledger).account(args.name)
-    found = _holdout(args)
+    ledger = Ledger(args.ledger)
+    account, settings = remembered(ledger, args.account, args.name)
+    return _holdout(args, settings | typed(args), {"account": ledger.account(account)})
+
+
+def _holdout(args: argparse.Namespace, settings: dict[str, Any], where: dict[str, Any]) -> Any:
+    from steelyard.holdout.holdout import Holdout
+
+    labels = read_column(args.labels, args.column)
+    return Holdout(labels, name=args.name, **where, **arguments(settings, numeric=labels.dtype.kind in "biuf"))
+
+
+def _show(args: argparse.Namespace) -> Answer:
+    found = _again(args)
     return Answer(str(found), _facts(found))
 
 
 def _check(args: argparse.Namespace) -> Answer:
-    from steelyard.ledger import Ledger
-
-    predictions = read_column(args.predictions, args.predicted)
-    Ledger(args.ledger).account(args.name)
-    found = _holdout(args)
+    batch = [read_column(path, args.predicted) for path in args.predictions]
+    found = _again(args)
+    if found.mode == "rounds" and not args.finish:
+        return _round(args, found, batch)
+    guesses = _guesses(args, len(batch))
+    if args.finish and (found.mode != "rounds" or len(batch) != 1):
+        raise InvalidTask(f"--finish asks for one score in mode rounds; got {len(batch)} in mode {found.mode}.")
     if args.plan:
-        left = found.forecast()
-        return Answer(f"would ask one question; {left} surprises are left\n{found}", _facts(found))
+        return Answer(f"would ask {len(batch)} question(s)\n{found}", _facts(found))
     with found:
-        answer = found.check(predictions, guess=args.guess)
-    data = {**answer.to_json(), "surprises_left": found.forecast()}
-    return Answer(str(answer), data, exit_code=3 if answer.kind == "refused" else 0)
+        pairs = zip(batch, guesses, strict=True)
+        answers = [found.finish(batch[0])] if args.finish else [found.check(each, guess) for each, guess in pairs]
+    data = [answer.to_json() for answer in answers]
+    shown: dict[str, Any] = data[0] if len(data) == 1 else {"answers": data}
+    refused = any(answer.kind == "refused" for answer in answers)
+    return Answer("\n".join(map(str, answers)), {**shown, "left": found.forecast()}, exit_code=3 if refused else 0)
+
+
+def _guesses(args: argparse.Namespace, files: int) -> list[str | None]:
+    """One guess for each file of predictions; one for all of them will do."""
+    if args.guess is None:
+        return [None] * files
+    guesses = args.guess.split(",")
+    if len(guesses) not in (1, files):
+        raise InvalidTask(f"there are {len(guesses)} guesses for {files} file(s) of predictions: give one for each.")
+    return list(guesses) if len(guesses) == files else guesses * files
+
+
+def _round(args: argparse.Namespace, found: Any, batch: list[Any]) -> Answer:
+    if args.guess is not None:
+        raise InvalidTask("mode rounds tells winners and takes no guess.")
+    if len(batch) < 2:
+        raise InvalidTask("mode rounds compares several files of predictions; --finish asks for the score of one.")
+    if args.plan:
+        return Answer(f"would ask which of {len(batch)} is best\n{found}", _facts(found))
+    with found:
+        best = found.best_of(batch)
+    return Answer(f"{args.predictions[best]} is the best of {len(batch)}", {"best": best, "left": found.forecast()})
 
 
 def _facts(holdout: Any) -> dict[str, Any]:
@@ -105,22 +132,28 @@ def _facts(holdout: Any) -> dict[str, Any]:
         "rows": holdout.rows,
         "mode": holdout.mode,
         "metric": str(holdout.metric),
-        "surprises_left": holdout.forecast(),
+        "left": holdout.forecast(),
+        "account": account.name,
         "spent": account.spent.to_json(),
         "remaining": account.remaining.to_json(),
     }
 
 
 def _plan(args: argparse.Namespace) -> Answer:
+    from dataclasses import asdict
+
     from steelyard.holdout.planner import plan
 
     guess_error = None if args.guess_error is None else _number(args.guess_error, "--guess-error")
+    _check_chart(args)
     found = plan(
         args.rows, args.questions, _number(args.tolerance, "--tolerance"),
         _number(args.confidence, "--confidence"), guess_error,
     )  # fmt: skip
-    data = {"best": found.best.name, "possible": found.possible, "half_width": found.half_width}
-    return Answer(str(found), data)
+    if args.chart:
+        found.chart().save(args.chart)
+    best = {"best": found.best.name, "mode": found.best.best_at, "possible": found.possible}
+    return Answer(str(found), {**best, "half_width": found.half_width, "methods": [asdict(row) for row in found.rows]})
 
 
 def _number(text: str, name: str) -> float:
@@ -135,7 +168,11 @@ def _attack(args: argparse.Namespace) -> Answer:
     from steelyard.holdout.attacks import suite
     from steelyard.holdout.holdout import Holdout
 
+    _check_chart(args)
+    if args.rows < 2 or args.questions < 1:
+        raise InvalidTask(f"an attack needs two rows and one question; got {args.rows} and {args.questions}.")
     labels = np.random.default_rng().integers(0, 2, args.rows)
+    Holdout(labels, args.tolerance, args.confidence)
     if args.plan:
         return Answer(f"would attack {args.rows:,} coin flips with {args.questions:,} questions; spends nothing")
     with waiting("attacking"):
@@ -143,7 +180,16 @@ def _attack(args: argparse.Namespace) -> Answer:
             None, labels=labels, questions=args.questions,
             renew=lambda: Holdout(labels, args.tolerance, args.confidence),
         )  # fmt: skip
+    if args.chart:
+        report.chart().save(args.chart)
     return Answer(report.table(), {"attacks": report.data})
+
+
+def _check_chart(args: argparse.Namespace) -> None:
+    if args.chart:
+        from steelyard.charts import check_target
+
+        check_target(args.chart)
 
 
 def read_column(path: str, column: str | None) -> Any:
@@ -161,13 +207,15 @@ def read_column(path: str, column: str | None) -> Any:
         elif kind == ".csv":
             from pyarrow import csv
 
-            table = csv.read_csv(path)
+            table = csv.read_csv(path, parse_options=csv.ParseOptions(ignore_empty_lines=False))
         else:
             raise InvalidTask(f"{path} must be a .csv, .parquet or .npy file.")
-    except (OSError, ValueError) as problem:
+    except FileNotFoundError:
+        raise InvalidTask(f"there is no file {path}.") from None
+    except (EOFError, OSError, ValueError) as problem:
         if isinstance(problem, InvalidTask):
             raise
-        raise InvalidTask(f"{path} cannot be read ({type(problem).__name__}).") from None
+        raise InvalidTask(f"{path} cannot be read as {kind} ({type(problem).__name__}).") from None
     return _pick(table, path, column)
 
 

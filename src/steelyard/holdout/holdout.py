@@ -69,7 +69,8 @@ class Holdout:
         self.mode = mode
         self.account = self._open(account, ledger)
         self._record = Record(self.account, self.name, self._bound(options), self._mode.kinds)
-        self._record.open(Loss.zero(self.account.terms.currency), Event("holdout opened", {}, Neighbours.REPLACE))
+        opened = Event("holdout opened", self._settings(options), Neighbours.REPLACE)
+        self._record.open(Loss.zero(self.account.terms.currency), opened)
         self._tag, self._seal = self._record.secret("predictions"), self._record.secret("questions")
         self._lock = threading.RLock()
 
@@ -150,19 +151,36 @@ class Holdout:
         if account is not None and ledger is not None:
             raise InvalidTask("give an account or a ledger to open one on, not both.")
         if account is None:
+            if hasattr(self._mode, "admit"):
+                self._mode.admit(open_account(":memory:", self.name, **terms).terms)
             return open_account(":memory:" if ledger is None else ledger, self.name, **terms)
         if "nats" in terms and account.terms.currency is not Currency.NATS:
             raise CurrencyMismatch(
                 f"mode {self.mode!r} spends nats, and account {account.name!r} counts in {account.terms.currency}. Open one "
                 f"with open_account(..., unit=holdout({self.name!r}), nats={terms['nats']})."
             )
+        if hasattr(self._mode, "admit"):
+            self._mode.admit(account.terms)
         return account
+
+    def _settings(self, options: dict[str, Any]) -> dict[str, int | str | list[int]]:
+        """Every public setting, for the ledger: whoever opens this holdout again can look them up."""
+        frame = self.frame
+        return {
+            "holdout": self.name,
+            "rows": frame.rows,
+            "mode": self.mode,
+            "metric": str(self.metric),
+            "tolerance": str(frame.tolerance * frame.upper),
+            "confidence": str(frame.confidence),
+            **{f"option {key}": str(value) for key, value in options.items() if key != "source"},
+        }
 
     def _bound(self, options: dict[str, Any]) -> bytes:
         frame = self.frame
         settings = [self.mode, str(self.metric), frame.rows, str(frame.tolerance), str(frame.confidence)]
         return (
-            canonical([*settings, sorted((key, repr(value)) for key, value in options.items())])
+            canonical([*settings, sorted((key, _spelled(value)) for key, value in options.items())])
             + self._judge.identity()
         )
 
@@ -191,6 +209,16 @@ def _share(guess: Number, upper: Fraction) -> tuple[Fraction, bytes]:
     if not 0 <= share <= 1:
         raise InvalidTask(f"a guess of the score is between 0 and {_text(upper)}; got {guess!r}.")
     return share, str(share).encode()
+
+
+def _spelled(option: Any) -> str:
+    """An option's value, the same however a number was typed."""
+    if isinstance(option, tuple | list):
+        return "[" + ", ".join(_spelled(each) for each in option) + "]"
+    try:
+        return str(exact(option, "option"))
+    except InvalidTask:
+        return repr(option)
 
 
 def _again(arguments: tuple[Any, ...], options: dict[str, Any]) -> Holdout:

@@ -325,7 +325,9 @@ def find_metric(metric: str | Metric, classes: Sequence[Any] | None = None) -> M
         metric = _named(metric)
     elif not hasattr(metric, "judge"):
         raise InvalidTask(f"a metric is a name or an object such as LogLoss(upper=3); got {type(metric).__name__}.")
-    return metric if classes is None else _declare(metric, tuple(classes))
+    if classes is None:
+        return metric
+    return _declare(metric, tuple(each.item() if isinstance(each, np.generic) else each for each in classes))
 
 
 def _declare(metric: Any, classes: tuple[Any, ...]) -> Metric:
@@ -342,7 +344,7 @@ def settled(labels: Any, metric: Any, mode: str) -> Any:
         if metric.classes is None:
             raise InvalidTask(
                 f"mode {mode!r} hides labels, and which of them occur would show in what it refuses: declare what they "
-                "may be, such as classes=[0, 1]."
+                "may be, such as classes=[0, 1] (--classes 0,1)."
             )
         return settled_classes(labels, metric.classes)
     return settled_numbers(labels) if isinstance(metric, AbsoluteError) else labels

@@ -236,7 +236,10 @@ class Private:
         """The half-width, once everything public has been checked."""
         if not self._source.secure and record.account.durable:
             raise InsecureNoise(f"{self._source.name} protects nobody and may only spend an account on ':memory:'.")
-        terms = record.account.terms
+        return self.admit(record.account.terms)
+
+    def admit(self, terms: Terms) -> float:
+        """The half-width on such an account; refused where it is more than the tolerance."""
         width = self.width(terms)
         if width > self.frame.tolerance:
             raise InvalidTask(

@@ -56,15 +56,15 @@ class Rounds:
             if held is not None:
                 return int(held["winner"])
             if self._finished(record) is not None or self._left(record) < _cost(len(batch)):
-                raise BudgetExceeded(
-                    f"a round of {len(batch)} costs {_cost(len(batch)) / MICRO:.2f} nats, and this holdout has "
-                    f"{self._left(record) / MICRO:.2f} left"
-                    + (" and is finished" if self._finished(record) else "")
-                    + ".",
-                    wanted=Loss(Currency.NATS, _cost(len(batch))),
-                    remaining=Loss(Currency.NATS, self._left(record)),
-                )
+                raise self._refusal(len(batch), record)
             self._play(name, batch, record)
+
+    def _refusal(self, candidates: int, record: Record) -> BudgetExceeded:
+        cost, left = _cost(candidates), self._left(record)
+        told = f"a round of {candidates} costs {cost / MICRO:.2f} nats, and this holdout has {left / MICRO:.2f} left."
+        if self._finished(record) is not None:
+            told = "this holdout is finished: it has told its one score, and compares no more."
+        return BudgetExceeded(told, wanted=Loss(Currency.NATS, cost), remaining=Loss(Currency.NATS, left))
 
     def _play(self, name: str, batch: Sequence[Question], record: Record) -> None:
         cost, event = _cost(len(batch)), Event("holdout round", {"candidates": len(batch)}, Neighbours.REPLACE)
@@ -103,7 +103,12 @@ class Rounds:
         record.refresh()
         sizes = [int(e.held["candidates"]) for e in record.entries if e.kind == ROUND and e.held is not None]
         return [
-            ("rounds", f"{len(sizes)} of {sizes[:8]}{'…' if len(sizes) > 8 else ''} candidates"),
+            (
+                "rounds",
+                f"{len(sizes)}, of {', '.join(map(str, sizes[:8]))}{'…' if sizes[8:] else ''} candidates"
+                if sizes
+                else "none yet",
+            ),
             ("nats", f"{_spent(record) / MICRO:.2f} spent, {self._left(record) / MICRO:.2f} left"),
             ("state", "finished" if self._finished(record) is not None else "open"),
         ]

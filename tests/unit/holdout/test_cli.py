@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,11 @@ import pytest
 
 from steelyard.cli import holdouts
 from steelyard.cli.answer import Answer
-from steelyard.errors import InvalidTask, LedgerError
+from steelyard.errors import BudgetExceeded, InvalidTask, LedgerError, UnitMismatch
+from steelyard.holdout.holdout import Holdout
+from steelyard.holdout.metrics import AbsoluteError
+from steelyard.ledger import Ledger, open_account
+from steelyard.privacy import rows
 
 N = 5000
 
@@ -48,14 +53,14 @@ def test_open_check_and_show_share_one_budget(files: tuple[Path, ...]) -> None:
     assert run("open", labels, *given, "--plan").text.startswith("would open")
     assert not ledger.exists()
     opened = run("open", labels, *given)
-    assert opened.data["surprises_left"] > 1
+    assert opened.data["left"] > 1
     free = run("check", labels, array, *given, "--guess", "0.8")
     assert (free.data["kind"], free.data["value"]) == ("free", 0.8)
     assert run("check", labels, table, *given, "--guess", "0.8").data == free.data
     paid = run("check", labels, table, *given, "--guess", "0.5")
     assert paid.data["kind"] == "paid"
     shown = run("show", labels, *given)
-    assert shown.data["surprises_left"] < opened.data["surprises_left"]
+    assert shown.data["left"] < opened.data["left"]
     assert "1 paid" in shown.text
 
 
@@ -85,10 +90,150 @@ def test_mistakes_are_named(files: tuple[Path, ...], tmp_path: Path) -> None:
         run("open", labels, *given, "--column", "z")
     with pytest.raises(InvalidTask, match=r"must be a \.csv"):
         run("open", tmp_path / "x.txt", *given)
-    with pytest.raises(InvalidTask, match="cannot be read"):
+    with pytest.raises(InvalidTask, match=r"no file .*gone\.npy"):
         run("open", tmp_path / "gone.npy", *given)
+    (tmp_path / "empty.npy").write_bytes(b"")
+    with pytest.raises(InvalidTask, match="cannot be read as"):
+        run("open", tmp_path / "empty.npy", *given)
     with pytest.raises(LedgerError, match="no ledger"):
         run("check", labels, array, *given, "--column", "y")
+
+
+WRONG: dict[str, tuple[list[Any], str]] = {
+    "short": ([0] * (N - 1), "4,999 predictions for 5,000 rows"),
+    "missing": (["", *[0] * (N - 1)], "not a number"),
+    "text": (["cat"] * N, "predictions are text, but the classes are numbers"),
+    "foreign": ([7] + [0] * (N - 1), r"none of the declared classes \[0, 1\]"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_wrong_predictions_are_named_before_anything_is_charged(files: tuple[Path, ...], kind: str) -> None:
+    labels, _, table, ledger = files
+    given = ["--column", "y", "--ledger", ledger, "--name", "spring", "--classes", "0,1"]
+    before = run("open", labels, *given).data
+    values, message = WRONG[kind]
+    table.write_text("p\n" + "\n".join(map(str, values)) + "\n")
+    with pytest.raises(InvalidTask, match=message):
+        run("check", labels, table, *given)
+    assert run("show", labels, *given).data == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["--tolerance", "0.001"], "even one question needs"),
+        (["--mode", "private"], "--classes 0,1"),
+        (["--classes", "0,2"], "none of the declared classes"),
+        (["--classes", "no,yes"], "'no' is not one"),
+        (["--between", "0.5"], "two scores"),
+        (["--epsilon", "1"], "mode 'certified' takes"),
+        (["--mode", "private", "--classes", "0,1", "--questions", "500"], "certain to within"),
+    ],
+)
+def test_wrong_settings_are_named_and_leave_no_ledger(
+    files: tuple[Path, ...], settings: list[str], message: str
+) -> None:
+    labels, _, _, ledger = files
+    with pytest.raises(InvalidTask, match=message):
+        run("open", labels, "--column", "y", "--ledger", ledger, "--name", "spring", *settings)
+    assert not ledger.exists()
+
+
+def test_settings_are_given_once_and_then_read_from_the_ledger(files: tuple[Path, ...]) -> None:
+    labels, array, _, ledger = files
+    place = ["--column", "y", "--ledger", ledger, "--name", "spring"]
+    settings = [
+        "--tolerance",
+        "0.1",
+        "--between",
+        "0.5,1",
+        "--confidence",
+        "0.9",
+        "--classes",
+        "0,1",
+        "--metric",
+        "error",
+    ]
+    opened = run("open", labels, *place, *settings)
+    assert run("show", labels, *place).data == opened.data
+    assert run("check", labels, array, *place, "--guess", "0.2").data["high"] == pytest.approx(0.3)
+    with pytest.raises(UnitMismatch, match="open it as it was"):
+        run("show", labels, *place, "--tolerance", "0.2")
+    with pytest.raises(LedgerError, match="no holdout 'autumn'"):
+        run("show", labels, *place[:-1], "autumn")
+
+
+def test_a_holdout_opened_from_python_is_asked_from_the_command_line(files: tuple[Path, ...]) -> None:
+    labels, array, _, ledger = files
+    held = np.asarray(pq.read_table(labels)["y"])
+    Holdout(held, ledger=ledger, name="spring", between=(0.5, 1.0), questions=50, classes=list(np.array([0, 1])))
+    given = ["--column", "y", "--ledger", ledger, "--name", "spring"]
+    assert run("check", labels, array, *given, "--guess", "0.8").data["kind"] == "free"
+    Holdout(held.astype(float), ledger=ledger, name="loss", metric=AbsoluteError(Fraction(1)))
+    with pytest.raises(InvalidTask, match="Ask it from Python"):
+        run("show", labels, *given[:-1], "loss")
+
+
+def test_a_ladder_shows_the_best_so_far(files: tuple[Path, ...]) -> None:
+    labels, array, table, ledger = files
+    given = ["--column", "y", "--ledger", ledger, "--name", "board"]
+    run("open", labels, *given, "--mode", "ladder", "--start", "0.5")
+    first = run("check", labels, array, *given)
+    table.write_text("p\n" + "0\n" * N)
+    assert run("check", labels, table, *given).data["value"] == first.data["value"]
+
+
+def test_rounds_name_a_winner_and_tell_one_score(files: tuple[Path, ...], tmp_path: Path) -> None:
+    labels, array, _, ledger = files
+    given = ["--column", "y", "--ledger", ledger, "--name", "search"]
+    run("open", labels, *given, "--mode", "rounds")
+    np.save(tmp_path / "zeros.npy", np.zeros(N, dtype=int))
+    won = run("check", labels, tmp_path / "zeros.npy", array, *given)
+    assert won.data["best"] == 1
+    assert "predictions.npy is the best of 2" in won.text
+    with pytest.raises(InvalidTask, match="--finish asks for the score of one"):
+        run("check", labels, array, *given)
+    assert run("check", labels, array, *given, "--finish").data["value"] == pytest.approx(0.8, abs=0.02)
+    with pytest.raises(BudgetExceeded, match="is finished"):
+        run("check", labels, array, tmp_path / "zeros.npy", *given)
+
+
+def test_private_answers_are_paid_by_their_own_account_or_by_one_that_is_named(files: tuple[Path, ...]) -> None:
+    labels, array, _, ledger = files
+    settings = ["--mode", "private", "--classes", "0,1", "--tolerance", "0.1", "--questions", "3"]
+    given = ["--column", "y", "--ledger", ledger]
+    opened = run("open", labels, *given, "--name", "own", *settings)
+    assert (opened.data["left"], opened.data["account"]) == (3, "own")
+    first = run("check", labels, array, *given, "--name", "own")
+    assert first.data["low"] < 0.8 < first.data["high"]
+    assert run("check", labels, array, *given, "--name", "own").data == first.data
+    open_account(ledger, "team", unit=rows(neighbours="replace", n=N), epsilon="0.1", delta="1e-6")
+    run("open", labels, *given, "--name", "theirs", "--account", "team", *settings)
+    assert run("show", labels, *given, "--name", "theirs").data["account"] == "team"
+    assert run("check", labels, array, *given, "--name", "theirs").data["kind"] == "paid"
+    assert Ledger(ledger).account("team").spent.amount > 0
+
+
+def test_classic_answers_several_files_in_one_go_and_none_after_it(files: tuple[Path, ...]) -> None:
+    labels, array, table, ledger = files
+    given = ["--column", "y", "--ledger", ledger, "--name", "classic"]
+    run("open", labels, *given, "--mode", "classic", "--classes", "0,1", "--budget", "2")
+    table.write_text("p\n" + "0\n" * N)
+    both = run("check", labels, array, table, *given, "--guess", "0.8,0.9")
+    assert [answer["kind"] for answer in both.data["answers"]] == ["free", "paid"]
+    assert run("check", labels, array, *given, "--guess", "0.4").exit_code == 3
+    with pytest.raises(InvalidTask, match="3 guesses for 2"):
+        run("check", labels, array, table, *given, "--guess", "0.8,0.9,1")
+
+
+def test_plan_and_attack_draw(files: tuple[Path, ...], tmp_path: Path) -> None:
+    run("plan", "--rows", 10_000, "--questions", 8, "--chart", tmp_path / "plan.svg")
+    run("attack", "--rows", 2000, "--questions", 5, "--tolerance", "0.1", "--chart", tmp_path / "attack.svg")
+    assert all((tmp_path / name).read_text().startswith("<svg") for name in ("plan.svg", "attack.svg"))
+    for wrong in (["--rows", "-4"], ["--rows", "100"], ["--questions", "0"], ["--chart", "x.doc"]):
+        with pytest.raises(InvalidTask):
+            run("attack", *wrong)
 
 
 def test_plan_and_attack_say_what_is_certified(files: tuple[Path, ...]) -> None:
