@@ -1,16 +1,14 @@
-"""``steelyard fit`` and ``steelyard predict``: a private model of a table, and what it says about another."""
+"""``steelyard fit``: a private model of a table (``predicting`` says what it tells about another)."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-from pathlib import Path
 from typing import Any
 
-from steelyard.cli import reaching
+from steelyard.cli import predicting, reaching
 from steelyard.cli.answer import Answer, columns, waiting
-from steelyard.errors import InvalidTask, TableError
+from steelyard.errors import InvalidTask
 
 _ALONE = "charged to an account of this command alone: nothing adds up several fits; --ledger would"
 
@@ -32,6 +30,10 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     fit.add_argument("--upper", help="linear: the public upper bound of the label")
     fit.add_argument("--classes", help="logistic: the label's public values, separated by commas")
     fit.add_argument("--x-bound", help="the public largest length of a row of features; needed for bare names")
+    fit.add_argument(
+        "--public-rows", type=int, help="users hidden: a row count known without looking; it helps the fit"
+    )
+    fit.add_argument("--cap", type=int, help="logistic, users hidden: keep this many rows of each user")
     fit.add_argument("--epsilon", required=True, help="how much this model may spend")
     fit.add_argument(
         "--delta", default="1e-6", help="without a ledger: the delta of the guarantee (0: pure; default 1e-6)"
@@ -44,20 +46,15 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     fit.add_argument("--out", required=True, help="save the model here, as JSON")
     reaching.add_arguments(fit)
     fit.set_defaults(run=_fit)
-    tell = commands.add_parser(
-        "predict", parents=[shared], help="what a saved model says about a table; spends nothing"
-    )
-    tell.add_argument("model", help="a model saved by steelyard fit")
-    tell.add_argument("data", help="a Parquet file with the model's columns")
-    tell.add_argument("--out", required=True, help="write the predictions here, as Parquet, in the order of the rows")
-    tell.set_defaults(run=_predict)
+    predicting.add_commands(commands, shared)
 
 
 def _fit(args: argparse.Namespace) -> Answer:
+    from steelyard.models.saved import write
     from steelyard.session import Session
     from steelyard.tables import read
 
-    _check_folder(args.out)
+    predicting.check_folder(args.out)
     if args.chart:
         from steelyard.charts import check_target
 
@@ -75,7 +72,7 @@ def _fit(args: argparse.Namespace) -> Answer:
         return _plan(session, task)
     with waiting("charging, reading and noising"):
         release = session.release(task, key=args.key)
-    release.value.save(args.out)
+    write(release.value.to_json(), args.out)
     if args.chart:
         _draw(release, args.label).save(args.chart)
     receipt = release.receipt
@@ -91,15 +88,18 @@ def _fit(args: argparse.Namespace) -> Answer:
 
 def _task(args: argparse.Namespace, table: Any) -> Any:
     features = [_feature(text) for text in args.features]
-    common = {"epsilon": args.epsilon, "x_bound": args.x_bound}
+    common = {"epsilon": args.epsilon, "x_bound": args.x_bound, "public_rows": args.public_rows}
     if args.model == "logistic":
         from steelyard.models import FitLogistic
 
         if args.classes is None:
             raise InvalidTask("a logistic model needs --classes, the public values of its label.")
-        return FitLogistic(features, args.label, _classes(args.classes, table.columns.get(args.label)), **common)
+        classes = _classes(args.classes, table.columns.get(args.label))
+        return FitLogistic(features, args.label, classes, cap=args.cap, **common)
     from steelyard.models import FitLinear
 
+    if args.cap is not None:
+        raise InvalidTask("a cap on rows per user is for logistic models; leave --cap out.")
     if args.lower is None or args.upper is None:
         raise InvalidTask("a linear model needs --lower and --upper, the public bounds of its label.")
     return FitLinear(features, args.label, args.lower, args.upper, **common)
@@ -170,8 +170,9 @@ def _coefficients(model: Any) -> str:
 
 
 def _accuracy(release: Any) -> list[str]:
-    excess = release.point.get("expected_excess")
-    return [] if excess is None else [f"the noise adds about {excess:.3g} to the mean squared error"]
+    excess, warning = release.point.get("expected_excess"), release.point.get("warning")
+    said = [] if excess is None else [f"the noise adds about {excess:.3g} to the mean squared error"]
+    return said if warning is None else [*said, f"warning: {warning}"]
 
 
 def _draw(release: Any, label: str) -> Any:
@@ -181,49 +182,3 @@ def _draw(release: Any, label: str) -> Any:
     return bars(
         list(names), list(values), [0.0] * len(names), title=f"Coefficients for {label}", caption=str(release.guarantee)
     )  # fmt: skip
-
-
-def _predict(args: argparse.Namespace) -> Answer:
-    from steelyard.models import Model
-
-    model = Model.load(args.model)
-    _check_folder(args.out)
-    if args.plan:
-        return Answer(
-            f"would read {', '.join(model.features.source)}; spends nothing", {"columns": model.features.source}
-        )
-    with waiting("predicting"):
-        count = _write(model, args.data, args.out)
-    return Answer(f"{count:,} predictions of {model.label!r} in {args.out}", {"rows": count, "out": args.out})
-
-
-def _write(model: Any, data: str, out: str) -> int:
-    """Stream predictions in the order of the rows; the result appears whole or not at all."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from steelyard.errors import ColumnMissing
-
-    try:
-        source = pq.ParquetFile(data)
-    except (OSError, pa.ArrowInvalid):
-        raise TableError(f"no Parquet file can be read at {data!r}.") from None
-    names, wanted = source.schema_arrow.names, model.features.source
-    for name in wanted:
-        if name not in names:
-            raise ColumnMissing(name, names)
-    field = pa.field("prediction" if model.kind == "linear" else "probability", pa.float64())
-    part, count = f"{out}.part", 0
-    with pq.ParquetWriter(part, pa.schema([field])) as writer:
-        for batch in source.iter_batches(65_536, columns=wanted):
-            told = model.predict_batch(batch.select(wanted))
-            writer.write_batch(pa.record_batch([pa.array(told)], schema=pa.schema([field])))
-            count += len(told)
-    os.replace(part, out)
-    return count
-
-
-def _check_folder(path: str) -> None:
-    folder = Path(path).absolute().parent
-    if not folder.is_dir():
-        raise InvalidTask(f"there is no folder {folder} to write to.")

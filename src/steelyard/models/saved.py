@@ -117,15 +117,31 @@ class Model:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as JSON."""
-        Path(path).write_text(json.dumps(self.to_json(), indent=1, allow_nan=False) + "\n")
+        write(self.to_json(), path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Model:
         """Read a model that ``save`` wrote."""
-        try:
-            return cls.from_json(json.loads(Path(path).read_text()))
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError):
-            raise InvalidTask(f"no model can be read from {os.fspath(path)!r}.") from None
+        return cls.from_json(_document(path))
+
+
+def write(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write what a model's ``to_json`` gave."""
+    Path(path).write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
+
+
+def read_models(path: str | os.PathLike[str]) -> tuple[Model, ...]:
+    """Read a saved model, or one for each of several classes, in their order."""
+    document = _document(path)
+    several = document.get("models") if isinstance(document, dict) else None
+    return tuple(map(Model.from_json, several if isinstance(several, list) and several else [document]))
+
+
+def _document(path: str | os.PathLike[str]) -> Any:
+    try:
+        return json.loads(Path(path).read_text())
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError):
+        raise InvalidTask(f"no model can be read from {os.fspath(path)!r}.") from None
 
 
 def _column(data: Mapping[str, Any]) -> Column:

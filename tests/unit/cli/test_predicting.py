@@ -1,0 +1,88 @@
+"""``steelyard predict`` for several classes and files, and what ``fit`` passes on where users are hidden."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from steelyard.cli import fitting
+from steelyard.cli.answer import Answer
+from steelyard.errors import InvalidTask, TableError, UnitMismatch
+
+
+def command(*words: Any) -> Answer:
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--plan", action="store_true")
+    root = argparse.ArgumentParser()
+    fitting.add_commands(root.add_subparsers(), shared)
+    args = root.parse_args([str(word) for word in words])
+    answer: Answer = args.run(args)
+    return answer
+
+
+@pytest.fixture
+def spend(tmp_path: Path) -> Path:
+    random = np.random.default_rng(0)
+    n = 20_000
+    age, land = random.uniform(0, 100, n), random.choice(["FR", "DE", "IT"], n)
+    label = 50 + 2 * age + 30 * (land == "FR") + random.normal(size=n) * 10
+    path = tmp_path / "spend.parquet"
+    pd.DataFrame({"age": age, "land": land, "spend": label, "who": np.arange(n) // 2}).to_parquet(path)
+    return path
+
+
+FEATURES = ("--features", "age:0:100", "land=FR,DE", "--label", "spend", "--lower", 0, "--upper", 400)
+
+
+def test_several_classes_are_saved_and_the_likeliest_is_told_from_parquet_and_csv_alike(
+    spend: Path, tmp_path: Path
+) -> None:
+    frame = pd.read_parquet(spend)
+    frame["band"] = np.select([frame["age"] < 30, frame["age"] < 70], ["low", "middle"], "high")
+    frame.to_parquet(tmp_path / "bands.parquet")
+    command("fit", tmp_path / "bands.parquet", "--features", "age:0:100", "--label", "band", "--model", "logistic",
+            "--classes", "low,middle,high", "--epsilon", 4, "--out", tmp_path / "m.json")  # fmt: skip
+    command("predict", tmp_path / "m.json", tmp_path / "bands.parquet", "--out", tmp_path / "p.parquet")
+    told = pq.read_table(tmp_path / "p.parquet").to_pandas()
+    assert list(told) == ["prediction", "probability of low", "probability of middle", "probability of high"]
+    extreme = frame["band"] != "middle"
+    assert np.mean((told["prediction"] == frame["band"])[extreme]) > 0.9
+    assert told.iloc[:, 1:].sum(axis=1).to_numpy() == pytest.approx(1)
+    for part in range(2):
+        frame[part * 10_000 : (part + 1) * 10_000].to_csv(tmp_path / f"part-{part}.csv", index=False)
+    again = command("predict", tmp_path / "m.json", tmp_path / "part-*.csv", "--out", tmp_path / "q.parquet")
+    assert again.data["rows"] == 20_000
+    assert pq.read_table(tmp_path / "q.parquet").to_pandas().equals(told)
+
+
+def test_a_cap_and_a_declared_row_count_reach_the_fit_and_its_warning_is_said(spend: Path, tmp_path: Path) -> None:
+    frame = pd.read_parquet(spend).assign(rich=lambda f: f["spend"] > 160, one=0)
+    frame.to_parquet(tmp_path / "rich.parquet")
+    logistic = ("fit", tmp_path / "rich.parquet", "--features", "age:0:100", "--label", "rich", "--model", "logistic",
+                "--classes", "false,true", "--epsilon", 2, "--out", tmp_path / "m.json")  # fmt: skip
+    pure = command(*logistic, "--user", "who", "--delta", 0, "--cap", 2)
+    assert "intercept" in pure.text
+    with pytest.raises(UnitMismatch, match="bound users"):
+        command(*logistic, "--cap", 2)
+    with pytest.raises(InvalidTask, match="--cap"):
+        command("fit", spend, *FEATURES, "--epsilon", 4, "--user", "who", "--cap", 2, "--out", tmp_path / "m.json")
+    few = command("fit", tmp_path / "rich.parquet", *FEATURES, "--epsilon", 1, "--user", "one", "--public-rows", 20_000,
+                  "--out", tmp_path / "m.json")  # fmt: skip
+    assert "warning: " in few.text
+
+
+def test_a_torn_file_is_refused_and_leaves_nothing(spend: Path, tmp_path: Path) -> None:
+    command("fit", spend, *FEATURES, "--epsilon", 1, "--out", tmp_path / "m.json")
+    (tmp_path / "torn.parquet").write_bytes(b"PAR1")
+    whole = spend.read_bytes()
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1" + bytes(200) + whole[204:])
+    for name in ("torn.parquet", "cut.parquet", "none.parquet", "*.json"):
+        with pytest.raises(TableError):
+            command("predict", tmp_path / "m.json", tmp_path / name, "--out", tmp_path / "p.parquet")
+    assert not list(tmp_path.glob("p.parquet*"))
