@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -85,3 +86,42 @@ def test_the_objective_needs_rounds_and_trials(data: tuple[Any, ...]) -> None:
         RoundObjective(Holdout(data[3]), lambda trial: (0.0, None))
     with pytest.raises(InvalidTask, match="no trial"):
         RoundObjective(Holdout(data[3], mode="rounds"), lambda trial: (0.0, None)).best()
+
+
+def snippet(start: str) -> str:
+    """The code of a block of the user's page that is no doctest, because it needs scikit-learn or Optuna."""
+    page = (Path(__file__).parents[3] / "docs" / "holdout.md").read_text()
+    block = page[page.index(start) :].split("```")[1]
+    assert ">>>" not in block
+    return block
+
+
+def test_the_search_on_the_page_runs(data: tuple[Any, ...]) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    x, y, x_held, y_held = data
+    known = {"Holdout": Holdout, "X": x, "y": y, "X_holdout": x_held, "y_holdout": y_held}
+    known |= {"model": LogisticRegression(), "grid": {"C": [0.1, 1.0]}}
+    exec(snippet("A scikit-learn search"), known)  # noqa: S102 (our own page)
+    search: Any = known["search"]
+    assert 0.65 < search.best_score_ < 0.85
+
+
+def test_the_study_on_the_page_runs(data: tuple[Any, ...]) -> None:
+    x, y, x_held, y_held = data
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+    def trial(trial: Any) -> tuple[float, Any]:
+        cut = trial.suggest_float("cut", -2, 2)
+        return float(((x[:, 0] > cut) == y).mean()), (x_held[:, 0] > cut).astype(int)
+
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=1))
+    known: dict[str, Any] = {
+        "Holdout": Holdout,
+        "y_holdout": y_held,
+        "study": study,
+        "trial_to_score_and_predictions": trial,
+    }
+    exec(snippet("An Optuna study").replace("n_trials=1000", "n_trials=150"), known)  # noqa: S102 (our own page)
+    assert abs(study.trials[known["number"]].params["cut"]) < 0.3
+    assert known["answer"].low < 0.75 < known["answer"].high
