@@ -19,11 +19,12 @@ import numpy as np
 
 from steelyard.accounting.objective import LEAST, MOST
 from steelyard.bounding.amounts import check_unit
-from steelyard.errors import InvalidTask, NeighbourMismatch
+from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Objective, PureObjective
 from steelyard.mechanisms.objective import GRID
 from steelyard.mechanisms.spherical import error
 from steelyard.models.columns import Features
+from steelyard.models.first.population import check_population, public_n
 from steelyard.models.first.quantiles import chi_square, gamma_quantile
 from steelyard.models.logistic import Classes, signs
 from steelyard.models.newton import Memory
@@ -31,7 +32,7 @@ from steelyard.models.objective import ObjectiveFit
 from steelyard.models.rows import gather
 from steelyard.models.saved import Model
 from steelyard.noise import Noise
-from steelyard.privacy import MICRO, Currency, Event, Neighbours, Terms
+from steelyard.privacy import MICRO, Currency, Event, Terms
 from steelyard.release import Outcome
 from steelyard.tables import Table
 
@@ -67,6 +68,7 @@ class LogisticTask:
         self.features.check(table)
         table.require(self.label)
         self.fit(terms)
+        check_population(table, terms)
 
     def event(self, table: Table, terms: Terms) -> Event:
         """One perturbed objective."""
@@ -87,15 +89,10 @@ class LogisticTask:
 
     def fit(self, terms: Terms) -> ObjectiveFit:
         """The least private noise that is still small enough, from public numbers alone."""
-        unit = terms.unit
-        if unit.kind != "rows" or unit.neighbours is not Neighbours.REPLACE or unit.n is None:
-            raise NeighbourMismatch(
-                "an excess is about the mean over n rows, so n must be public: open the account with "
-                f"unit=rows(neighbours='replace', n=...). This one hides {unit}."
-            )
-        ridge, failure = self.penalty * unit.n, 1 - self.confidence
+        n = public_n(terms)
+        ridge, failure = self.penalty * n, 1 - self.confidence
         make = gaussian if terms.currency is Currency.GAUSSIAN else pure
-        return ObjectiveFit(make(self.features.width, unit.n, ridge, self.alpha, failure))
+        return ObjectiveFit(make(self.features.width, n, ridge, self.alpha, failure))
 
 
 @dataclass(frozen=True)

@@ -28,18 +28,22 @@ class Stop:
 
 @dataclass(frozen=True)
 class Found:
-    """A model on features of length at most one and labels in [-1, 1]; ``bound`` is what is certified of it."""
+    """A model on features of length at most one and labels in [-1, 1]; ``bound`` is what is certified of it.
+
+    ``alone`` says that no other question had measurements of this path made before.
+    """
 
     model: Array | None
     bound: float
     reason: str
     path: tuple[Stop, ...]
     spent: int
+    alone: bool = True
 
     @classmethod
-    def of(cls, path: RidgePath, spent: int) -> Found:
+    def of(cls, path: RidgePath, spent: int, *, alone: bool) -> Found:
         """The end of a ridge path."""
-        return cls(path.model, path.bound, path.reason, tuple(path.history), spent)
+        return cls(path.model, path.bound, path.reason, tuple(path.history), spent, alone)
 
     @property
     def mu2(self) -> float:

@@ -26,6 +26,11 @@ _SHARES = (0.35, 0.25, 0.15, 0.1, 0.1, 0.05)
 _ROOM, _FIRST = 4, 2  # the first look comes when noise costs about a quarter of the target, and is half as exact
 
 
+def share_of(rank: int) -> float:
+    """The share of the failure probability for the looks of the target of this rank; with the label's they make one."""
+    return 0.95 * 0.9 * 0.1**rank
+
+
 @dataclass(frozen=True)
 class Excess:
     """Is the risk within ``alpha`` of the best there is?"""
@@ -38,9 +43,9 @@ class Excess:
         """Below the planned level, looks only; around it, free certificates."""
         return schedule.levels(path.ridge, path.norm, self.alpha, self.failure)
 
-    def null(self, square: float) -> bool:
+    def null(self, square: float) -> float:
         """Predicting nothing is off by half the mean of y squared at most."""
-        return square / 2 <= self.alpha
+        return square / 2
 
     def certificate(self, path: RidgePath, stop: schedule.Level) -> tuple[Array, float] | None:
         """The free certificate, where the stop has a failure probability for it."""
@@ -126,16 +131,16 @@ class Target:
         stops = [max(1, round(around * MICRO * ratio**k)) for k in range(-20, 9)]
         return [schedule.Level(micro) for micro in dict.fromkeys(stops)]
 
-    def null(self, square: float) -> bool:
+    def null(self, square: float) -> float:
         """Predicting the middle misses by the mean of y squared."""
-        return square <= self.target
+        return square
 
     def certificate(self, path: RidgePath, stop: schedule.Level) -> tuple[Array, float] | None:
         """Nothing is certified without a look."""
         return None
 
     def certified(self, bound: float) -> bool:
-        """Never reached: no bound is made."""
+        """Whether the bound, which only the model that predicts nothing has, is small enough."""
         return bound <= self.target
 
     def look(self, path: RidgePath) -> tuple[ClippedLoss, float, float] | None:

@@ -27,6 +27,10 @@ from steelyard.session import Session
 
 Progress = Callable[[Stop], None]
 _TUNED = 1024
+LATER = (
+    "; the confidence is that of a target fixed beforehand, and this path was walked for another one first, so it does not "
+    "cover a target chosen from what that one showed"
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,9 @@ def reach_linear(
         question = "the mean squared error on these rows, predictions held within the label's bounds,"
     theta = None if found.model is None else found.model.tolist()
     model = None if theta is None else Model("linear", features, label.column, theta, label.lower, label.upper)
-    certificate = Certificate(question, found.bound * scale, wanted.confidence, _how(found))
+    certificate = Certificate(
+        question, found.bound * scale, wanted.confidence, _how(found, covered=wanted.kind == "loss")
+    )
     return Reached(
         model, certificate, found.reason, found.path, found.spent, *epsilons(session.account.terms, found.spent)
     )
@@ -118,7 +124,7 @@ def _beyond(question: str, wanted: Wanted) -> Reached:
     return Reached(None, nothing, "cap_reached", (), 0, 0.0, 0.0)
 
 
-def _how(found: Found) -> str:
+def _how(found: Found, *, covered: bool) -> str:
     if found.reason == "target_impossible":
         return "every level of the path was tried and none could be shown to be good enough"
     if found.reason == "cap_reached":
@@ -126,7 +132,8 @@ def _how(found: Found) -> str:
     if found.reason == "null_model_ok":
         return "predicting the middle of the label's bounds is already good enough"
     looked = found.path and found.path[-1].passed
-    return "one look at the rows said so" if looked else "the released statistics alone say so"
+    how = "one look at the rows said so" if looked else "the released statistics alone say so"
+    return how if covered or found.alone else how + LATER
 
 
 def epsilons(terms: Terms, spent: int) -> tuple[float, float]:

@@ -9,7 +9,7 @@ Law: a step's price is fixed before it is measured; a model that did not pass is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
@@ -41,6 +41,16 @@ class Ask:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Seen:
+    """A look that was made before: at a model, after so many measurements, for so much."""
+
+    model: tuple[int, ...]
+    level: int
+    cost: int
+    passed: bool
+
+
 class Look(Protocol):
     """A question to the rows about one released model, answered by one noisy integer."""
 
@@ -67,8 +77,8 @@ class Question(Protocol):
     def levels(self, path: RidgePath) -> list[schedule.Level]:
         """The stops, fixed once the bound on the best model's length is known."""
 
-    def null(self, square: float) -> bool:
-        """Whether predicting nothing is certainly good enough, given a bound on the mean of y squared."""
+    def null(self, square: float) -> float:
+        """What may be said of predicting nothing, given a bound on the mean of y squared."""
 
     def certificate(self, path: RidgePath, stop: schedule.Level) -> tuple[Array, float] | None:
         """A model and its bound, where the released statistics alone decide."""
@@ -135,28 +145,31 @@ class RidgePath:
         """Measurements made before fix how those to come are weighted."""
         self.design = Design(self.unit, self.ridge.width, vector)
 
-    def take_up(self, measured: list[tuple[int, list[int]]], looked: int) -> None:
+    def take_up(self, measured: list[tuple[int, list[int]]], looks: Sequence[Seen]) -> None:
         """Go on from measurements made before: for the same target after a crash, or for another one."""
-        self._remember(measured)
-        self.looked = looked
+        self._remember(measured, looks)
+        self.looked = len(looks)
         if self.measured and not self.reason:
             self._pending = None
             self._weigh(next((stop for stop in self.stops if stop.micro**2 == self.spent), None))
             if not self.reason and self._pending is None:
                 self._go_on()
 
-    def _remember(self, measured: list[tuple[int, list[int]]]) -> None:
+    def _remember(self, measured: list[tuple[int, list[int]]], looks: Sequence[Seen]) -> None:
         self.measured, self._pool = list(measured), Pool(self.design)
-        for index in range(len(self.measured)):
-            spent = sum(cost for cost, _ in self.measured[: index + 1])
+        spent = 0
+        for index, (cost, _) in enumerate(self.measured):
+            spent += cost
             self.history.append(Stop(f"level {index}", spent / MICRO**2))
+            then = [(i, look) for i, look in enumerate(looks) if look.level == index + 1]
+            self.history += [Stop(f"look {i}", look.cost / MICRO**2, passed=look.passed) for i, look in then]
 
-    def settle(self, measured: list[tuple[int, list[int]]], model: list[int]) -> None:
-        """A stored look has passed this model before: nothing more is asked."""
-        self._remember(measured)
+    def settle(self, measured: list[tuple[int, list[int]]], looks: Sequence[Seen]) -> None:
+        """The last of these stored looks has passed its model before: nothing more is asked."""
+        self._remember(measured[: looks[-1].level], looks)
         self._pending = None
         if not self.reason:
-            self._finish(as_model(tuple(model)), self.question.passed(self), MET)
+            self._finish(as_model(looks[-1].model), self.question.passed(self), MET)
 
     @property
     def spent(self) -> int:
@@ -187,8 +200,9 @@ class RidgePath:
         self.square = min(max((square / self.unit**2 + noise + 1) / self.ridge.n, 0.0), 1.0)
         self.norm = norm_bound(Fraction(self.square), self.ridge.penalty)
         self.history.append(Stop("label", self.label_micro**2 / MICRO**2))
-        if self.norm <= 0 or self.question.null(self.square):
-            self._finish(np.zeros(self.ridge.width), self.square / 2, NULL)
+        null = self.question.null(self.square)
+        if self.norm <= 0 or self.question.certified(null):
+            self._finish(np.zeros(self.ridge.width), null, NULL)
             return
         self.design = Design(self.unit, self.ridge.width, best_weight(self.norm))
         self.stops = self.question.levels(self)

@@ -111,12 +111,12 @@ def test_a_path_whose_steps_are_charged_whole_levels_is_caught(monkeypatch: pyte
 
 
 def test_a_plan_on_public_rows_predicts_the_price() -> None:
-    wanted = first(excess_loss=0.05)
     made = np.random.default_rng(99)
     public = made.standard_normal((2000, 4)) * 0.4
     labels = np.clip(2 + public @ [0.8, 0.5, -0.5, 0.2] + 0.2 * made.standard_normal(2000), 0, 4)
-    plan = wanted.plan(public, labels, n=N)
-    assert plan["epsilon"] == pytest.approx(wanted.fit(X, Y).epsilon_, rel=0.5)
+    plan = first(excess_loss=0.05).plan(public, labels, n=N)
+    costs = [first(seed, excess_loss=0.05).fit(X, Y).epsilon_ for seed in range(3)]
+    assert 0.5 <= plan["epsilon"] / np.median(costs) <= 2
     assert plan["stopped_reason"] == "target_met"
 
 
