@@ -187,3 +187,18 @@ def test_an_empty_holdout_and_foreign_labels_are_refused() -> None:
         Accuracy((0, 1)).judge([0, 2])
     with pytest.raises(InvalidTask, match="two classes"):
         Brier().judge([0, 1, 2])
+
+
+@pytest.mark.parametrize("kind", [np.bool_, np.int8, np.uint8, np.int64, np.float64, object])
+def test_numbers_other_than_0_and_1_are_no_bits_whatever_their_type(kind: Any) -> None:
+    judge = Accuracy().judge(np.array([0, 1, 1]))
+    assert judge.total(judge.read(np.array([0, 1, 0], dtype=kind))) == 2
+    if kind is not np.bool_:
+        assert judge.total(judge.read(np.array([0, 2, 3], dtype=kind))) == 1
+
+
+def test_whole_numbers_are_compared_exactly_and_huge_ones_are_refused() -> None:
+    judge = Accuracy().judge(np.array([2**53, 2**53 + 1], dtype=object))
+    assert judge.total(judge.read(np.array([2**53, 2**53], dtype=object))) == 1
+    with pytest.raises(InvalidTask, match="at most 64 bits"):
+        judge.read([2**53, 10**400])
