@@ -8,6 +8,7 @@ Law: rows have |x| <= S and |y| <= S in whole grid steps; the statistics are exa
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -144,7 +145,9 @@ class Design:
         released = release_array(self.step(cost), self.values(exact, coarse), noise)
         square = released[: size * size].reshape(size, size)
         pairs = (square + square.T)[np.triu_indices(size)]
-        return [coarse * value for value in [*pairs.tolist(), *released[size * size :].tolist()]]
+        whole = np.concatenate([pairs, released[size * size :]])
+        found: list[int] = (coarse * (whole if coarse <= 512 else whole.astype(object))).tolist()  # 16 sigmas of room
+        return found
 
     def noisy(self, ridge: Ridge, levels: Sequence[tuple[int, Sequence[int]]]) -> Noisy:
         """All measurements so far as one: the average by precision, in units where |x| <= 1 and |y| <= 1."""
@@ -159,16 +162,16 @@ class Design:
 
 
 class Pool:
-    """Measurements averaged by precision: exact sums that grow by one level at a time."""
+    """Measurements averaged by precision, one more at a time."""
 
     def __init__(self, design: Design) -> None:
         self.design, self.levels = design, 0
         self._spent, self._coarsest = 0, 1
-        self._total: NDArray[np.object_] = np.zeros(1, dtype=object)
+        self._total: Array = np.zeros(1)
 
     def add(self, cost: int, values: Sequence[int]) -> None:
         """One more measurement of this price."""
-        self._total = self._total + cost * np.array(values, dtype=object)
+        self._total = self._total + cost * np.array(values, dtype=np.float64)
         self._spent += cost
         self._coarsest = max(self._coarsest, self.design.coarse(cost))
         self.levels += 1
@@ -176,15 +179,30 @@ class Pool:
     def noisy(self, ridge: Ridge) -> Noisy:
         """The average, in units where |x| <= 1 and |y| <= 1."""
         design, unit = self.design, self.design.unit**2
-        average = (self._total / self._spent).astype(np.float64)
+        average = self._total / self._spent
         upper = np.triu_indices(design.width)
         matrix = np.zeros((design.width, design.width))
         matrix[upper] = average[: len(upper[0])] / (2 * MATRIX * unit)
         matrix = matrix + np.triu(matrix, 1).T + ridge.floor * np.eye(design.width)
         vector = average[len(upper[0]) :] / (design.vector * unit)
-        # rounding moves an entry by a coarse step and a half at most; doubles by a few last places of at most n
-        slack = design.width * (2 * self._coarsest / (min(MATRIX, design.vector) * unit) + 1e-15 * ridge.n)
-        return Noisy(matrix, vector, design.variance(self._spent), design.weight, slack)
+        # rounding moves an entry by a coarse step and a half at most; doubles, of at most n, by 2^-53 per operation
+        rounding = 2 * self._coarsest / (min(MATRIX, design.vector) * unit) + (self.levels + 4) * 2.5e-16 * ridge.n
+        return Noisy(matrix, vector, design.variance(self._spent), design.weight, design.width * rounding)
+
+
+def packed(values: Sequence[int]) -> list[str] | str:
+    """Integers as they are stored: one text of 64-bit words where many fit, else each as decimal digits."""
+    if len(values) < 8 or max(values) >= 2**63 or min(values) < -(2**63):
+        return [str(value) for value in values]
+    return base64.b64encode(np.array(values, dtype="<i8").tobytes()).decode()
+
+
+def unpacked(stored: Sequence[str] | str) -> list[int]:
+    """What ``packed`` was given."""
+    if not isinstance(stored, str):
+        return [int(value) for value in stored]
+    values: list[int] = np.frombuffer(base64.b64decode(stored), dtype="<i8").tolist()
+    return values
 
 
 def best_weight(norm: float) -> int:

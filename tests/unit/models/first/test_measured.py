@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +14,16 @@ from steelyard.accounting.gaussian import mu_cap
 from steelyard.accounting.prices import price
 from steelyard.models.columns import SIZE
 from steelyard.models.first.certificate import Ridge
-from steelyard.models.first.measured import MATRIX, Design, Exact, best_weight, label_step, norm_bound
+from steelyard.models.first.measured import (
+    MATRIX,
+    Design,
+    Exact,
+    best_weight,
+    label_step,
+    norm_bound,
+    packed,
+    unpacked,
+)
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Neighbours, Terms, rows
 from unit.models.first.made_up import Array, generated, whole
@@ -93,6 +103,21 @@ def test_arrays_and_lists_are_measured_alike() -> None:
         np.array([design.measure(each, cost, TestNoise(s)) for s in range(300)], dtype=float) for each in (exact, wide)
     ]
     assert np.abs(draws[0].std(axis=0) / draws[1].std(axis=0) - 1).max() < 0.35
+
+
+@given(st.lists(st.integers(-(2**70), 2**70) | st.integers(-(2**63), 2**63 - 1), max_size=20))
+def test_stored_integers_are_read_back(values: list[int]) -> None:
+    assert unpacked(json.loads(json.dumps(packed(values)))) == values
+
+
+def test_a_pool_that_grows_is_the_average_of_all_its_levels() -> None:
+    exact, design, ridge = generated(300, 3, 2).exact, Design(SIZE, 3, 20), Ridge(300, 3, 0.01)
+    levels = [(cost, design.measure(exact, cost, TestNoise(cost))) for cost in (10**6, 10**8, 10**10)]
+    costs = np.array([cost for cost, _ in levels], dtype=object)
+    average = costs @ np.array([values for _, values in levels], dtype=object) / int(costs.sum())
+    noisy = design.noisy(ridge, levels)
+    assert np.abs(noisy.vector - (average[6:] / (20 * SIZE**2)).astype(float)).max() <= noisy.slack
+    assert noisy.slack < 1e-6
 
 
 def test_statistics_are_exact_sums() -> None:
