@@ -1,7 +1,7 @@
 """``steelyard demo``: the main job, end to end, on made-up purchases, ending in a report.
 
 It opens an account on a real ledger, looks once, plans the cap, releases totals, retries one for free, is refused when
-the budget is gone, trains on private labels, fits private models, wears out a holdout, verifies the ledger, puts an old
+the budget is gone, trains on private labels, fits private models, buys accuracy, wears out a holdout, verifies the ledger, puts an old
 backup back to show that it notices, and writes one HTML page.
 """
 
@@ -31,6 +31,7 @@ _STEPS = (
     "retry for free, and be refused when the budget is gone",
     "make every price private and train a model on the noisy ones",
     "learn which parcels come back, hiding whole customers",
+    "ask for a total and a model by their accuracy, and see what they cost",
     "ask a holdout ten thousand questions about pure noise",
     "verify the ledger; put an old backup back, verify again",
     "write report.html",
@@ -71,10 +72,10 @@ def _demo(args: argparse.Namespace) -> Answer:
     session = _open(story)
     _balance(story, session, data)
     _release(story, session, data)
-    from steelyard.cli import demo_holdout, demo_labels, demo_models, demo_report
+    from steelyard.cli import demo_first, demo_holdout, demo_labels, demo_models, demo_report
 
     told = []
-    for number, chapter in enumerate((demo_labels, demo_models, demo_holdout), 5):
+    for number, chapter in enumerate((demo_labels, demo_models, demo_first, demo_holdout), 5):
         story.say(f"{number + 1}. {_STEPS[number]}")
         told.append(chapter.tell(story))
     _verify(story)
@@ -152,7 +153,7 @@ def _release(story: Story, session: Session, data: Purchases) -> None:
 def _verify(story: Story) -> None:
     from steelyard.ledger import Ledger
 
-    story.say(f"9. {_STEPS[8]}")
+    story.say(f"10. {_STEPS[9]}")
     source = story.folder / "budget.db"
     report = Ledger(source).verify()
     story.facts["verified"] = report
@@ -164,7 +165,7 @@ def _verify(story: Story) -> None:
     story.facts["caught"] = caught
     found = caught.findings[0] if caught.findings else "NOT NOTICED"
     story.say(f"     a backup from before the last release, put back to win its cost back: {found}")
-    story.say(f"10. {_STEPS[9]}")
+    story.say(f"11. {_STEPS[10]}")
 
 
 def _back_up(folder: Path) -> None:
@@ -186,5 +187,6 @@ def _summary(facts: dict[str, Any]) -> dict[str, Any]:
         "rollback_found": not facts["caught"].ok,
         "labels": facts["labels"],
         "models": facts["models"],
+        "first": facts["first"],
         "holdout": facts["holdout"],
     }

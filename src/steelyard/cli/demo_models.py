@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from steelyard.charts import Chart, Section
     from steelyard.cli.demo import Story
+    from steelyard.models.columns import Features
     from steelyard.models.logistic import FitLogistic
 
 EPSILONS = ("0.01", "0.03", "0.1", "0.3", "1")
@@ -29,7 +30,7 @@ def tell(story: Story) -> Section:
     """Fit models at several budgets and caps, and tell how good they are."""
     import numpy as np
 
-    rows = _parcels(story)
+    rows = parcels(story)
     mine = rows["user_id"] % 2 == 0
     learnt, aside = ({name: values[part] for name, values in rows.items()} for part in (mine, ~mine))
     budgets = {e: _loss(_task(e, public_rows=60_000), learnt, aside) for e in EPSILONS}
@@ -48,7 +49,7 @@ def tell(story: Story) -> Section:
     return _section(found, len(learnt["returned"]))
 
 
-def _parcels(story: Story) -> dict[str, NDArray[Any]]:
+def parcels(story: Story) -> dict[str, NDArray[Any]]:
     """Every purchase with whether it came back."""
     import numpy as np
     import pyarrow.parquet
@@ -65,12 +66,17 @@ def _parcels(story: Story) -> dict[str, NDArray[Any]]:
     return {"user_id": user, "price": np.log(amount), "country": country, "returned": returned}
 
 
-def _task(epsilon: str, *, cap: int | None = None, public_rows: int | None = None) -> FitLogistic:
+def features() -> Features:
+    """What is known of a parcel: the logarithm of its price, and where it goes."""
     from steelyard.models.columns import Categorical, Features, Numeric
+
+    return Features([Numeric("price", 0, 6), Categorical("country", COUNTRIES)], norm="scale")
+
+
+def _task(epsilon: str, *, cap: int | None = None, public_rows: int | None = None) -> FitLogistic:
     from steelyard.models.logistic import FitLogistic
 
-    features = Features([Numeric("price", 0, 6), Categorical("country", COUNTRIES)], norm="scale")
-    return FitLogistic(features, "returned", [False, True], epsilon, cap=cap, public_rows=public_rows)
+    return FitLogistic(features(), "returned", [False, True], epsilon, cap=cap, public_rows=public_rows)
 
 
 def _loss(task: FitLogistic, learnt: dict[str, Any], aside: dict[str, Any]) -> float:

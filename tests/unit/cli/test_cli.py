@@ -308,12 +308,15 @@ def test_the_demo_plans_and_runs(capsys: pytest.CaptureFixture[str], tmp_path: P
     )
     learnt = answer["models"]
     assert learnt["without privacy"] - 0.01 < learnt["budgets"]["1"] < learnt["base rate"] - 0.05
+    bought = answer["first"]
+    assert bought["total"]["reason"] == "target_met"
+    assert bought["model"]["epsilon"] < bought["model"]["theory"] / 20
     asked = answer["holdout"]
     assert asked["plain"] > 0.6
     assert asked["missed"] == 0
     assert asked["low"] <= 0.5 <= asked["high"]
     page = Path(answer["report"]).read_text()
-    assert page.count("<svg") >= 7
+    assert page.count("<svg") >= 8
     assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
 
 

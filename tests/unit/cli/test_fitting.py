@@ -23,6 +23,7 @@ from steelyard.privacy import rows
 def command(*words: Any) -> Answer:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--plan", action="store_true")
+    shared.add_argument("--json", action="store_true")
     root = argparse.ArgumentParser()
     fitting.add_commands(root.add_subparsers(), shared)
     args = root.parse_args([str(word) for word in words])
@@ -121,3 +122,23 @@ def test_predicting_needs_the_columns_and_a_file(spend: Path, tmp_path: Path) ->
         command("predict", out, tmp_path / "o.parquet", "--out", tmp_path / "p.parquet")
     with pytest.raises(TableError):
         command("predict", out, tmp_path / "none.parquet", "--out", tmp_path / "p.parquet")
+
+
+def test_an_accuracy_can_be_named_instead_of_a_price(
+    spend: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, rows = tmp_path / "m.json", pq.ParquetFile(spend).metadata.num_rows
+    named = ("fit", spend, *FEATURES, "--epsilon", 20, "--rows", rows, "--out", out)
+    with pytest.raises(InvalidTask, match="--rows"):
+        command("fit", spend, *FEATURES, "--epsilon", 20, "--target-loss", 4000, "--out", out)
+    with pytest.raises(InvalidTask, match="exactly one"):
+        command(*named, "--target-loss", 4000, "--excess-loss", 1)
+    assert "at most" in command(*named, "--target-loss", 4000, "--plan").text
+    assert not out.exists()
+    reached = command(*named, "--target-loss", 12000, "--chart", tmp_path / "path.svg")
+    assert reached.data["reason"] in ("target_met", "null_model_ok")
+    assert reached.data["bound"] <= 12000
+    assert out.exists()
+    assert (tmp_path / "path.svg").read_text().startswith("<svg")
+    assert "mu so far" in capsys.readouterr().err
+    assert command(*named, "--target-loss", "0.0001").data["reason"] in ("cap_reached", "target_impossible")
