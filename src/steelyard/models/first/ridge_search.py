@@ -15,17 +15,18 @@ from functools import cached_property
 from typing import Any
 
 from steelyard.desk import Desk
-from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, NeighbourMismatch
+from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask
 from steelyard.models.columns import SIZE, Features
 from steelyard.models.first import questions, schedule
 from steelyard.models.first.certificate import Array, Ridge
 from steelyard.models.first.measured import Exact, norm_bound, packed, unpacked
 from steelyard.models.first.outcome import Found, Stop
-from steelyard.models.first.ridge_path import CAP, Ask, RidgePath
+from steelyard.models.first.population import check_population, public_n
+from steelyard.models.first.ridge_path import CAP, Ask, RidgePath, Seen
 from steelyard.models.first.steps import bought, stored
 from steelyard.models.rows import Target, gather
 from steelyard.noise import Noise
-from steelyard.privacy import Currency, Neighbours, Terms
+from steelyard.privacy import Currency, Terms
 from steelyard.release import Outcome, Release
 from steelyard.tables import Table
 
@@ -49,6 +50,7 @@ class RidgeSearch:
         self.features.check(table)
         table.require_numeric(self.label.column)
         check_terms(terms)
+        check_population(table, terms)
         if not Fraction(1, 10**8) <= self.penalty <= 100:
             raise InvalidTask("the penalty of an accuracy-first ridge must lie between 1e-8 and 100.")
 
@@ -59,11 +61,7 @@ class RidgeSearch:
 
 def check_terms(terms: Terms) -> None:
     """A mean over n rows needs a public n: rows that are replaced, on a Gaussian account."""
-    if terms.unit.kind != "rows" or terms.unit.neighbours is not Neighbours.REPLACE or terms.unit.n is None:
-        raise NeighbourMismatch(
-            "a target is about the mean over n rows, so n must be public: open the account with "
-            f"unit=rows(neighbours='replace', n=...). This one hides {terms.unit}."
-        )
+    public_n(terms)
     if terms.currency is not Currency.GAUSSIAN:
         raise CurrencyMismatch("a ridge path adds Gaussian steps; open the account with a delta.")
 
@@ -101,15 +99,21 @@ class RidgeWalk:
         *Privacy:* every step is charged before it is drawn; stopping early leaves the rest unspent.
         """
         failure = schedule.Failure(1 - confidence)
-        return self._walk(questions.Excess(alpha, failure, looks), failure, f"excess {alpha!r}", progress)
+        name = f"excess {alpha!r} {confidence!r}"
+        return self._walk(questions.Excess(alpha, failure, looks), failure, name, progress)
 
     def reach_loss(
         self, target: float, confidence: float, *, every: bool = False, progress: Progress | None = None
     ) -> Found:
-        """A model whose mean squared error (labels in [-1, 1], predictions clipped) is at most ``target``."""
-        failure = schedule.Failure(1 - confidence)
-        question = questions.Target(target, 0.95 * failure.total, every)
-        return self._walk(question, failure, f"loss {target!r} {every}", progress)
+        """A model whose mean squared error (labels in [-1, 1], predictions clipped) is at most ``target``.
+
+        *Accuracy:* the confidence holds for all targets asked of this path together, chosen in whatever way: the looks of
+        the k-th have a tenth of the failure probability of the one before.
+        """
+        failure, name = schedule.Failure(1 - confidence), f"loss {target!r} {every} {confidence!r}"
+        share = questions.share_of(_Steps(self._desk, self._search).rank(name))
+        question = questions.Target(target, share * failure.total, every)
+        return self._walk(question, failure, name, progress)
 
     def _walk(self, question: Any, failure: schedule.Failure, name: str, progress: Progress | None) -> Found:
         path = RidgePath(self.ridge, SIZE, question, failure, label_micro(self.ridge, question))
@@ -118,18 +122,17 @@ class RidgeWalk:
             self._serve(path, steps, private, name, progress)
         except BudgetExceeded:
             path.give_up(CAP)
-        return Found.of(path, steps.spent)
+        return Found.of(path, steps.spent, alone={*steps.asked("level"), *steps.asked("look")} <= {name})
 
     def _serve(self, path: RidgePath, steps: _Steps, private: _Private, name: str, progress: Progress | None) -> None:
-        path.take(steps.label(path, private))
+        path.take(steps.label(path, private, name))
         levels, looks = steps.levels(), steps.looks(name)
         if levels:
             path.measure_as(steps.vector)
-        passed = next((look for look in looks if look["passed"]), None)
-        if passed is not None:
-            path.settle(levels, [int(k) for k in passed["model"]])
+        if looks and looks[-1].passed:
+            path.settle(levels, looks)
             return
-        path.take_up(levels, len(looks))
+        path.take_up(levels, looks)
         while (ask := path.next()) is not None:
             path.take(steps.pay(ask, private, name))
             if progress is not None:
@@ -163,13 +166,27 @@ class _Steps:
         self._desk, self._search = desk, search
         self.spent, self.vector, self._looked = 0, 0, 0
 
-    def label(self, path: RidgePath, private: _Private) -> list[int]:
+    def asked(self, kind: str) -> list[str]:
+        """The questions for which steps of a kind were bought, each once, in order."""
+        names: dict[str, None] = {}
+        index = 0
+        while (found := stored(self._desk, f"{kind} {index}")) is not None:
+            names[str(found.point["target"])] = None
+            index += 1
+        return list(names)
+
+    def rank(self, name: str) -> int:
+        """How many other questions had looks before this one's first."""
+        names = self.asked("look")
+        return names.index(name) if name in names else len(names)
+
+    def label(self, path: RidgePath, private: _Private, name: str) -> list[int]:
         """The stored size of the labels, which keeps the price it was bought at; or a new one."""
         found = self._desk.find("label")
         if found is None:
             ask = path.next()
             assert ask is not None
-            return self.pay(ask, private, "")
+            return self.pay(ask, private, name)
         path.label_micro = math.isqrt(int(found.point["cost"]))
         self.spent += int(found.point["cost"])
         return self._answers(found)
@@ -183,20 +200,23 @@ class _Steps:
             self.spent += int(found.point["cost"])
         return kept
 
-    def looks(self, name: str) -> list[dict[str, Any]]:
-        """The stored looks for this very target, in order; all looks under the key count as spent."""
-        kept: list[dict[str, Any]] = []
+    def looks(self, name: str) -> list[Seen]:
+        """The stored looks for this very question, in order; all looks under the key count as spent."""
+        kept: list[Seen] = []
         while (found := stored(self._desk, f"look {self._looked}")) is not None:
-            kept.append({**found.point, "passed": self._answers(found)[0] <= found.point["limit"]})
-            self.spent += int(found.point["cost"])
+            point, cost = found.point, int(found.point["cost"])
+            if point["target"] == name:
+                passed = bool(self._answers(found)[0] <= point["limit"])
+                kept.append(Seen(tuple(int(k) for k in point["model"]), int(point["level"]), cost, passed))
+            self.spent += cost
             self._looked += 1
-        return [look for look in kept if look["target"] == name]
+        return kept
 
     def pay(self, ask: Ask, private: _Private, name: str) -> list[int]:
         """Charge a step, compute it, store it, and read it back."""
-        step, facts = ask.name, dict(ask.facts)
+        step, facts = ask.name, {**ask.facts, "target": name}
         if "limit" in facts:
-            step, facts["target"] = f"look {self._looked}", name
+            step = f"look {self._looked}"
             self._looked += 1
         charge = bought(self._desk, ask.event, step)
         compute = lambda table, noise: _outcome(ask, facts, private.of(table), noise)  # noqa: E731
