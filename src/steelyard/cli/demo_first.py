@@ -32,7 +32,7 @@ def tell(story: Story) -> Section:
         f"     a model within {EXCESS} of the best cost epsilon {model['epsilon']:.2f}; inverting the theory, "
         f"{model['theory']:.1f}"
     )
-    return _section(total, model, _steps(first))
+    return _section(total, model, _steps(first, total["value"]))
 
 
 def _total(story: Story) -> tuple[dict[str, Any], Any]:
@@ -101,11 +101,11 @@ def _section(total: dict[str, Any], model: dict[str, Any], picture: Chart) -> Se
     return Section("Accuracy first", [words, picture, more, table])
 
 
-def _steps(first: Any) -> Chart:
+def _steps(first: Any, value: float) -> Chart:
     from steelyard.charts import Line, lines
 
     spent = [math.sqrt(stop.mu2) for stop in first.path_]
-    bounds = [100 * stop.bound for stop in first.path_]
+    bounds = [100 * stop.bound / abs(value) for stop in first.path_]
     return lines(
         [
             Line("half-width", spent, bounds),
