@@ -1,7 +1,7 @@
 """Accuracy of private logistic and linear models beside diffprivlib, on real and generated data, with paired splits.
 
 One table: test log-loss (mean over splits, its standard error, the worst split) and accuracy. diffprivlib runs in its
-own Python (``--peer-python``, with diffprivlib 0.6.6 and scikit-learn 1.7.2), all fits of a split in one process, on the
+own Python (``--peer-python``, with diffprivlib 0.6.6 and scikit-learn 1.7.2), all fits in one process, on the
 same row-normalized features at its default C; it is pure, so the pure column is the like-for-like one. "Redberg" is
 objective perturbation with the noise that Redberg, Koskela and Wang's 2023 bound needs at the same ridge: accounting only,
 not shipped. "no privacy" has a ridge of one. Adult and Bank are read from ``--data`` as parquet files.
@@ -32,6 +32,7 @@ from steelyard.noise import ExactNoise
 from steelyard.privacy import MICRO, Neighbours
 
 Floats = NDArray[np.float64]
+Orders = NDArray[np.int64]
 Found = dict[tuple[float, str], tuple[float, float]]
 DATA = ["adult", "bank", "generated", "linear"]
 EPSILONS = [0.05, 0.1, 0.3, 1.0, 3.0]
@@ -50,12 +51,11 @@ warnings.simplefilter("ignore")
 from diffprivlib.models import LogisticRegression
 job = json.load(sys.stdin)
 with np.load(job["file"]) as data:
-    x, y = data["x"], data["y"]
-found = []
-for epsilon in job["epsilons"]:
-    model = LogisticRegression(epsilon=epsilon, data_norm=1.0, fit_intercept=False, max_iter=1000).fit(x, y)
-    found.append(model.coef_[0].tolist())
-print(json.dumps(found))
+    x, y, orders = data["x"], data["y"], data["orders"]
+def fit(kept, epsilon):
+    model = LogisticRegression(epsilon=epsilon, data_norm=1.0, fit_intercept=False, max_iter=1000)
+    return model.fit(x[kept], y[kept]).coef_[0].tolist()
+print(json.dumps([[fit(order[len(x) // 5:], epsilon) for epsilon in job["epsilons"]] for order in orders]))
 """
 
 
@@ -123,29 +123,28 @@ def fits(rows: Memory, width: int, epsilon: float, seed: int) -> dict[str, Float
     return found
 
 
-def _peer(python: str, x: Floats, y: Floats, epsilons: list[float]) -> list[Floats]:
+def _peer(python: str, x: Floats, y: Floats, orders: Orders, epsilons: list[float]) -> list[list[list[float]]]:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
         file = f"{folder}/rows.npz"
-        np.savez(file, x=x, y=y)
+        np.savez(file, x=x, y=y, orders=orders)
         job = json.dumps({"file": file, "epsilons": epsilons})
         done = subprocess.run([python, "-c", PEER], input=job, capture_output=True, text=True, check=True)
-    return [np.array(each) for each in json.loads(done.stdout)]
+    found: list[list[list[float]]] = json.loads(done.stdout)
+    return found
 
 
-def split(x: Floats, y: Floats, seed: int, peer: str | None, epsilons: list[float]) -> Found:
+def split(x: Floats, y: Floats, order: Orders, epsilons: list[float], theirs: list[list[float]]) -> Found:
     """One split of 80/20: for each epsilon and method, log-loss and accuracy on the rows held out."""
-    order = np.random.default_rng(seed).permutation(len(x))
     held, kept = order[: len(x) // 5], order[len(x) // 5 :]
     rows, width = steps(x[kept], y[kept]), x.shape[1]
-    theirs = _peer(peer, x[kept], y[kept], epsilons) if peer else []
     public = Problem(rows, Fraction(1), [Fraction(0)] * width, Fraction(1, 2**10)).solve()
     found: Found = {}
     for place, epsilon in enumerate(epsilons):
-        each = {**fits(rows, width, epsilon, seed), "no privacy": public}
+        each = {**fits(rows, width, epsilon, int(order[0])), "no privacy": public}
         if theirs:
-            each["diffprivlib"] = theirs[place]
+            each["diffprivlib"] = np.array(theirs[place])
         for method, theta in each.items():
             margin = (x[held] @ theta) * y[held]
             found[epsilon, method] = float(np.logaddexp(0, -margin).mean()), float((margin > 0).mean())
@@ -154,7 +153,9 @@ def split(x: Floats, y: Floats, seed: int, peer: str | None, epsilons: list[floa
 
 def measure(name: str, x: Floats, y: Floats, splits: int, peer: str | None, epsilons: list[float]) -> list[list[Any]]:
     """Rows of the table: data, epsilon, method, log-loss (mean, its standard error, worst), accuracy."""
-    each = [split(x, y, seed, peer, epsilons) for seed in range(splits)]
+    orders = np.array([np.random.default_rng(seed).permutation(len(x)) for seed in range(splits)])
+    theirs = _peer(peer, x, y, orders, epsilons) if peer else [[] for _ in orders]
+    each = [split(x, y, order, epsilons, their) for order, their in zip(orders, theirs, strict=True)]
     table = []
     for epsilon, method in each[0]:
         loss, hit = np.array([found[epsilon, method] for found in each]).T
@@ -194,21 +195,24 @@ def main() -> None:
     parser.add_argument("--epsilons", type=float, nargs="*", default=EPSILONS)
     parser.add_argument("--only", nargs="*", default=DATA, choices=DATA)
     args = parser.parse_args()
-    table: list[list[Any]] = []
-    for name in ("adult", "bank"):
-        if name not in args.only:
-            continue
-        if args.data is None or not (Path(args.data) / f"{name}.parquet").exists():
+    print(f"{'data':>18} {'epsilon':>8} {'method':>16} {'log-loss':>9} {'error':>8} {'worst':>9} {'accuracy':>9}")
+    for name in args.only:
+        if name in NUMERIC and (args.data is None or not (Path(args.data) / f"{name}.parquet").exists()):
             print(f"{name}: not found; say where with --data")
             continue
-        table += measure(name, *real(name, Path(args.data)), args.splits, args.peer_python, args.epsilons)
-    if "generated" in args.only:
-        table += measure("50k x 20", *generated(50_000, 20, 1), args.splits, args.peer_python, args.epsilons)
-    if "linear" in args.only:
-        table += linear(args.epsilons, 3 * args.splits)
-    print(f"{'data':>18} {'epsilon':>8} {'method':>16} {'log-loss':>9} {'error':>8} {'worst':>9} {'accuracy':>9}")
+        show(linear(args.epsilons, 3 * args.splits) if name == "linear" else logistic(name, args))
+
+
+def logistic(name: str, args: argparse.Namespace) -> list[list[Any]]:
+    """The rows of one set of data."""
+    x, y = real(name, Path(args.data)) if name in NUMERIC else generated(50_000, 20, 1)
+    return measure(name, x, y, args.splits, args.peer_python, args.epsilons)
+
+
+def show(table: list[list[Any]]) -> None:
+    """Print rows as soon as they are known."""
     for name, epsilon, method, loss, error, worst, hit in table:
-        print(f"{name:>18} {epsilon:>8g} {method:>16} {loss:>9.4f} {error:>8.4f} {worst:>9.4f} {hit:>9.4f}")
+        print(f"{name:>18} {epsilon:>8g} {method:>16} {loss:>9.4f} {error:>8.4f} {worst:>9.4f} {hit:>9.4f}", flush=True)
 
 
 if __name__ == "__main__":

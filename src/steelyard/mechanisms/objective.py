@@ -47,7 +47,7 @@ class Objective:
     *Privacy:* mu-GDP with mu^2 = price^2 + output^2 for one row added or removed.
 
     >>> mechanism = Objective(3, 100_000, Fraction(5), 2_000)
-    >>> 100_000 <= mechanism.price <= 100_200
+    >>> 100_000 <= mechanism.price <= 100_300
     True
     """
 

@@ -2,7 +2,8 @@
 
 There is no step size, no number of iterations and no clipping to choose, and with the default ridge the fit costs what
 one Gaussian (or one spherical Laplace) release of the gradient would. The ridge follows from the width and the price
-alone: large enough for the proof, and for the perturbation to move the model by no more than about twenty.
+alone: large enough for the proof (so a little larger where mu is), and for the perturbation to move the model by no
+more than about twenty.
 Law: rows have length at most one, every coordinate is penalized, and nothing below depends on how many rows there are.
 """
 
@@ -77,7 +78,7 @@ class ObjectiveFit:
 def gaussian_objective(width: int, micro: int, ridge: Fraction | None = None) -> ObjectiveFit:
     """The fit that costs at most, and almost exactly, ``micro`` millionths of mu."""
     root = Fraction(math.isqrt(width * 10**6) + 1, 1000)
-    level = max(_FLOOR, root / REACH)
+    level = max(_FLOOR, root / REACH, min(Fraction(1), Fraction(micro, 2 * MICRO)))
     for margin in _MARGINS[0 if level >= Fraction(9, 20) else 1 :]:
         shift = min(math.floor(micro / margin), MOST)
         if shift < LEAST:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
-from steelyard.accounting.objective import curvature, near_one, objective_mu
+from steelyard.accounting.objective import _COARSE, _FINE, _above_chords, _Programme, curvature, near_one, objective_mu
 from steelyard.errors import InvalidTask
 from steelyard.privacy import MICRO
 
@@ -43,18 +44,30 @@ def excess(mu: float, slope: float, shift: float) -> float:
     )
 
 
-@pytest.mark.parametrize(("slope", "shift"), [("2.5", 236_700), ("4", 1_000_000)])
+@pytest.mark.parametrize(
+    ("slope", "shift"),
+    [("2.5", 236_700), ("1", 3_500_000), pytest.param("4", 1_000_000, marks=pytest.mark.slow)],
+)
 def test_no_adversary_on_a_grid_exceeds_the_price(slope: str, shift: int) -> None:
     mu = objective_mu(Fraction(slope), shift) / MICRO
     assert excess(mu, float(slope), shift / MICRO) <= 1.0
 
 
-@pytest.mark.parametrize("shift", [0.1, 0.3])
-def test_charging_one_gaussian_release_for_a_small_ridge_is_caught(shift: float) -> None:
-    assert excess(shift, 10.0, shift) > 1.02
+def test_charging_one_gaussian_release_for_a_small_ridge_is_caught() -> None:
+    assert excess(0.3, 10.0, 0.3) > 1.02
 
 
-@pytest.mark.parametrize(("slope", "room", "shift"), [("2", 1.001, 27_500), ("2.5", 1.012, 236_700)])
+def test_a_coarse_grid_is_a_bound_too_and_a_finer_one_a_better_bound() -> None:
+    slope, shift, epsilon = 2.5, 0.2367, np.array([0.0, 0.2, 0.4])
+    coarse, fine = (_Programme(slope, shift, epsilon, step)._needs() for step in (_COARSE, _FINE))
+    best = [attained(slope, shift, each) for each in epsilon.tolist()]
+    assert (coarse >= fine).all()
+    assert coarse[-1] > fine[-1]
+    assert (fine >= best).all()
+    assert (fine <= np.multiply(best, 1.03)).all()
+
+
+@pytest.mark.parametrize(("slope", "room", "shift"), [("2.5", 1.012, 236_700), ("1", 1.002, 3_500_000)])
 def test_with_a_ridge_of_the_default_rule_the_price_is_within_a_hundredth_of_one_release(
     slope: str, room: float, shift: int
 ) -> None:
@@ -66,9 +79,17 @@ def test_a_larger_slope_never_costs_less() -> None:
 
 
 def test_settings_without_a_proved_price_are_refused() -> None:
-    for slope, shift in ((Fraction(5), 100_000), (Fraction(0), 100_000), (Fraction(2), 10), (Fraction(2), 10**8)):
+    for slope, shift in (
+        (Fraction(5), 100_000),
+        (Fraction(0), 100_000),
+        (Fraction(2), 10),
+        (Fraction(2), 10**8),
+    ):
         with pytest.raises(InvalidTask):
             objective_mu(slope, shift)
+    for mu in (math.inf, 0.5):
+        with pytest.raises(InvalidTask):
+            _above_chords(np.array([0.0, 0.5]), mu)
 
 
 def second_derivative(shift: float, points: list[tuple[float, float]], move: float) -> float:
