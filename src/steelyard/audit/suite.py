@@ -219,6 +219,9 @@ def tasks() -> dict[str, Item]:
         "fit-logistic-users": Item(
             FitLogistic(features, "label", [0, 1], epsilon="1"), gaussian(who), {**table, "who": texts()}
         ),
+        "fit-logistic-cap": Item(
+            FitLogistic(features, "label", [0, 1], epsilon="1", cap=2), pure(who), {**table, "who": texts()}
+        ),
         "question": Item(Question("land", epsilon="0.5", equals="FR"), pure(swapped), placed),
         "question-gaussian": Item(Question("amount", mu="0.5", lower=-50, upper=10), gaussian(swapped), amounts),
         "question-integers": Item(Question("amount", epsilon="1", equals=100), gaussian(swapped), whole),

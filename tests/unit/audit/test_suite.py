@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
 from typing import Any
 
 import pytest
@@ -38,6 +41,51 @@ def test_every_task_is_in_the_registry() -> None:
     public = (getattr(bounding, name) for name in bounding.__all__)
     shipped = {thing for thing in public if isinstance(thing, type) and callable(getattr(thing, "run", None))}
     assert shipped <= {type(item.subject) for item in suite.tasks().values()}
+
+
+def priced(name: str) -> dict[str, type]:
+    """Every class of a package that says what it costs."""
+    package = import_module(f"steelyard.{name}")
+    modules = [import_module(each.name) for each in walk_packages(package.__path__, f"{package.__name__}.")]
+    found = [(module, thing) for module in modules for thing in vars(module).values() if isinstance(thing, type)]
+    own = [thing for module, thing in found if thing.__module__ == module.__name__ and "event" in vars(thing)]
+    return {thing.__name__: thing for thing in own if not getattr(thing, "_is_protocol", False)}
+
+
+PARTS = {
+    "Statistics": "fit-linear",
+    "UserSquares": "fit-linear-users",
+    "TwoDescents": "fit-linear-users",
+    "UserSum": "fit-linear-users",
+    "ObjectiveFit": "fit-logistic",
+    "OutputFit": "fit-logistic-output",
+    "DescentFit": "fit-logistic-descent",
+    "UserDescent": "fit-logistic-users",
+    "Capped": "fit-logistic-cap",
+}
+"""What is bought only as a part of a task, and the entry that replays it."""
+
+ELSEWHERE = {
+    "UserStatistics": "models/test_user_linear.py",
+    "Hypotheses": "models/test_hypotheses.py",
+    "LogisticTask": "models/first/test_one_shot.py",
+}
+"""What no entry can hold (no task buys it, or it takes tables of one size only), and its own replay or proof test."""
+
+
+@pytest.mark.parametrize("package", ["models", "holdout"])
+def test_whatever_has_a_price_in_models_and_holdouts_is_audited(package: str) -> None:
+    registry, shipped = suite.registry(), priced(package)
+    subjects = {type(item.subject).__name__ for item in registry.values()}
+    assert shipped
+    assert set(shipped) <= subjects | set(PARTS) | set(ELSEWHERE)
+
+
+def test_the_parts_and_exceptions_are_really_there() -> None:
+    known = {**priced("models"), **priced("holdout")}
+    assert {*PARTS, *ELSEWHERE} <= set(known)
+    assert set(PARTS.values()) <= set(suite.registry())
+    assert all((Path(__file__).parents[1] / place).exists() for place in ELSEWHERE.values())
 
 
 def test_a_name_means_itself_and_its_variants() -> None:
