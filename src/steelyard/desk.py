@@ -53,6 +53,21 @@ class Desk:
         stored = None if charge is None else charge.answer
         return None if charge is None or stored is None else _deliver(stored, _as_is, charge)
 
+    def seal(self, data: bytes) -> bytes:
+        """A digest of these bytes under a key of this very request, which never leaves the ledger's own key."""
+        return self._account.seal(f"desk/{self._key}", data)
+
+    def compare(self, same: Callable[[Table], bool]) -> bool:
+        """Whether the rows are still those of an earlier step: the one question that is answered without a charge.
+
+        *Privacy:* True says nothing new; False says that the owner changed the table, which counts as public. A table
+        that cannot be read compares as changed.
+        """
+        try:
+            return same(self._table)
+        except Exception:
+            return False
+
     def answer(
         self, charge: Charge, event: Event, compute: Compute, *, step: int = 0, present: Callable[[Any], Any] = _as_is
     ) -> Release:

@@ -7,6 +7,7 @@ returns what the store holds, and that is what may be delivered, so a key never 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
 from functools import cached_property
@@ -78,6 +79,14 @@ class Account:
         digest = hashlib.sha256(request).hexdigest()
         standing = self._store.write(moves.find(self.name, key, digest, self.terms.currency))
         return None if standing is None else Charge(self._store, self.name, key, standing)
+
+    def seal(self, purpose: str, data: bytes) -> bytes:
+        """A keyed digest that only holders of the ledger's own key can compute or check; one key for each purpose.
+
+        *Privacy:* to anyone else it is indistinguishable from random bytes, so it may be stored beside an answer.
+        """
+        key = hmac.digest(self._store.identity.key, f"{self.name}/{purpose}".encode(), hashlib.sha256)
+        return hmac.digest(key, data, hashlib.sha256)
 
     @property
     def durable(self) -> bool:

@@ -3,7 +3,7 @@
 Every row is read as text, hashed with a secret, and 120 bits of the hashes are added up in wide integers by the engine
 itself; the sum does not mind the order and needs no memory. Whoever does not hold the secret learns nothing from it;
 whoever does could test a guess about the rows, so a fingerprint is compared where it is made and never released.
-Law: a fingerprint and its secret stay in the process that made them (docs/proofs/accuracy_first_paths.md).
+Law: a fingerprint leaves its process under a seal of the ledger's key or not at all (docs/proofs/accuracy_first_paths.md).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -144,7 +144,7 @@ class Design:
         coarse, size = self.coarse(cost), self.width
         released = release_array(self.step(cost), self.values(exact, coarse), noise)
         square = released[: size * size].reshape(size, size)
-        pairs = (square + square.T)[np.triu_indices(size)]
+        pairs = (square + square.T)[_upper(size)]
         whole = np.concatenate([pairs, released[size * size :]])
         found: list[int] = (coarse * (whole if coarse <= 512 else whole.astype(object))).tolist()  # 16 sigmas of room
         return found
@@ -180,14 +180,21 @@ class Pool:
         """The average, in units where |x| <= 1 and |y| <= 1."""
         design, unit = self.design, self.design.unit**2
         average = self._total / self._spent
-        upper = np.triu_indices(design.width)
+        upper = _upper(design.width)
         matrix = np.zeros((design.width, design.width))
         matrix[upper] = average[: len(upper[0])] / (2 * MATRIX * unit)
-        matrix = matrix + np.triu(matrix, 1).T + ridge.floor * np.eye(design.width)
+        matrix.T[upper] = matrix[upper]
+        matrix[np.diag_indices(design.width)] += ridge.floor
         vector = average[len(upper[0]) :] / (design.vector * unit)
         # rounding moves an entry by a coarse step and a half at most; doubles, of at most n, by 2^-53 per operation
         rounding = 2 * self._coarsest / (min(MATRIX, design.vector) * unit) + (self.levels + 4) * 2.5e-16 * ridge.n
         return Noisy(matrix, vector, design.variance(self._spent), design.weight, design.width * rounding)
+
+
+@cache
+def _upper(width: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    rows, columns = np.triu_indices(width)
+    return rows, columns
 
 
 def packed(values: Sequence[int]) -> list[str] | str:

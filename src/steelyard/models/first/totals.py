@@ -1,15 +1,15 @@
 """A sum or a count that is sharpened until its relative error is small enough, and not one step further.
 
 On a Gaussian account every step is an independent measurement with its own price. On a pure account the path is one
-entry whose level rises: each release refines the last one and needs the very same rows, so the path is bound to a
-fingerprint of them that never leaves the process (docs/proofs/accuracy_first_paths.md).
+entry whose level rises: each release refines the last one and needs the very same rows, so the path is bound to their
+fingerprint, stored under a seal of the ledger's own key (docs/proofs/accuracy_first_paths.md).
 Law: the levels are fixed by the account's terms; the promise covers the noise, and what the cap cuts off is said beside it.
 """
 
 from __future__ import annotations
 
+import hmac
 import math
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -213,7 +213,6 @@ class LaplaceTotal(_TotalPath):
 
     def __init__(self, search: TotalSearch, desk: Desk) -> None:
         super().__init__(search, desk)
-        self._secret, self._seal = secrets.token_bytes(32), ""
         self._releases: list[Release] = []
         self._charge: Charge | None = None
 
@@ -236,10 +235,10 @@ class LaplaceTotal(_TotalPath):
             path = self._path(micro, None)
             self._charge = self._desk.charge(path.event)
         else:
-            if not self._seal:
-                raise InvalidTask(
-                    "this path was begun by another process, and nobody can tell any more whether its rows are still the "
-                    "same; the stored answer stays valid. For a sharper one use a new key."
+            if not self._desk.compare(self._same):
+                raise TableError(
+                    "the rows are not, or no longer, those that this path began with, so it cannot be sharpened; nothing "
+                    "more was charged and the stored answers stay valid. For the rows as they are now use a new key."
                 )
             path = self._path(micro, int(self._releases[-1].point["micro"]))
             self._charge.raise_to(price(path.event, self._desk.terms))
@@ -248,20 +247,31 @@ class LaplaceTotal(_TotalPath):
         self._releases.append(release)
         return self._step(release, failure)
 
+    @property
+    def _sealed(self) -> str:
+        return str(self._releases[0].point.get("snapshot", ""))
+
+    def _same(self, table: Table) -> bool:
+        return hmac.compare_digest(self._snapshot(table), self._sealed)
+
+    def _snapshot(self, table: Table) -> str:
+        """The fingerprint of what is read, sealed: noise to whoever does not hold the ledger's key."""
+        unit, task = self._desk.terms.unit, self._search.task
+        read = [name for name in (getattr(task, "column", None), unit.column) if name is not None]
+        found = table.fingerprint(read or list(table.columns), self._desk.seal(b"the secret of a fingerprint"))
+        return self._desk.seal(f"snapshot {found}".encode()).hex()
+
     def _draw(self, table: Table, noise: Noise, path: LaplacePath, micro: int) -> Outcome:
-        terms, task = self._desk.terms, self._search.task
-        read = [name for name in (getattr(task, "column", None), terms.unit.column) if name is not None]
-        seal = table.fingerprint(read or list(table.columns), self._secret)
-        if self._seal not in ("", seal):
+        seal = self._snapshot(table)
+        if self._releases and not hmac.compare_digest(seal, self._sealed):
             raise TableError("the rows changed under a Laplace path")  # told to nobody: the step fails like any other
-        self._seal = seal
         total = self._total(table)
         if len(path.scales) == 1:
             noised = path.release([total], noise)[0]
         else:
             noised = path.refine([total], [int(self._releases[-1].point["measured"])], 1, noise)[0]
         half = self._half(micro, 0.05)
-        point = {"cap": float(self._bounds.upper), "micro": micro, "measured": noised}
+        point = {"cap": float(self._bounds.upper), "micro": micro, "measured": noised, "snapshot": seal}
         value = self._told(self._amount.back(noised))
         return Outcome(value, Error(half / math.log(20), half, self._bounds.bias), point)
 

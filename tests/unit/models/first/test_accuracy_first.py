@@ -211,35 +211,6 @@ def test_a_count_goes_on_under_its_key_and_pays_the_difference(delta: str | None
     assert again.spent_ == before.amount
 
 
-def test_a_laplace_path_stops_when_its_rows_change() -> None:
-    from steelyard.errors import TableError
-    from steelyard.models.first.totals import TotalSearch
-
-    spend = DRAWS.uniform(0, 10, USERS)
-    account = open_account(":memory:", "moving", unit=users("who"), epsilon=4)
-    rows_now = {"who": np.arange(USERS), "spend": spend}
-    walk = Session(read(rows_now), account, noise=ExactOnce()).open(TotalSearch(Sum("spend", cap=10)), key="k")
-    walk.reach(0.5, 0.9)
-    spend[0] += 1
-    with pytest.raises(TableError):
-        walk.reach(0.02, 0.9)
-
-
-def test_a_laplace_path_begun_elsewhere_hands_out_what_is_stored_and_goes_no_further() -> None:
-    from steelyard.models.first.totals import TotalSearch
-
-    account = open_account(":memory:", "elsewhere", unit=users("who"), epsilon=4)
-    session = Session(TABLE, account, noise=TestNoise(5))
-    value = session.open(TotalSearch(Sum("spend", cap=80)), key="k").reach(0.5, 0.9).release
-    walk = session.open(TotalSearch(Sum("spend", cap=80)), key="k")
-    assert value is not None
-    assert walk.reach(0.5, 0.9).release.value == value.value  # type: ignore[union-attr]
-    before = account.spent
-    with pytest.raises(InvalidTask, match="another process"):
-        walk.reach(0.001, 0.9)
-    assert account.spent == before
-
-
 def test_a_step_that_was_paid_for_and_never_drawn_wastes_one_step_at_most() -> None:
     from steelyard.desk import Desk
     from steelyard.mechanisms import Gaussian
