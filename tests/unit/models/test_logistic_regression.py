@@ -35,9 +35,10 @@ def test_scikit_learns_own_checks_pass(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-def test_a_large_epsilon_is_taken_and_not_overspent() -> None:
-    model = LogisticRegression(epsilon=50, delta=1e-6, classes=["no", "yes"], x_bound=2).fit(X[:500], Y[:500])
-    assert model.guarantee_.spent <= model.account_.terms.cap
+def test_a_large_epsilon_is_spent_and_not_overspent() -> None:
+    model = LogisticRegression(epsilon=10, delta=1e-3, classes=["no", "yes"], x_bound=2).fit(X[:500], Y[:500])
+    spent, cap = model.guarantee_.spent.amount, model.account_.terms.cap.amount
+    assert 0.999 * cap <= spent <= cap
 
 
 def test_it_learns_predicts_and_says_what_it_promised() -> None:
