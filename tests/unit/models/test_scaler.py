@@ -61,6 +61,20 @@ def test_ranges_are_near_the_true_quantiles_across_scales() -> None:
     assert np.linalg.norm(moved, axis=1).max() <= scaler.x_bound_
 
 
+def test_a_column_that_hardly_varies_needs_bounds_of_its_own_or_many_rows() -> None:
+    pressure = np.random.default_rng(3).normal(1013, 6, (20_000, 1))
+
+    def wide(rows: int, bounds: tuple[float, float], low: float = 0.01) -> float:
+        taken = pressure[:rows]
+        asked = PrivateScaler(1, (low, 1 - low), bounds=bounds, noise=TestNoise(5)).fit(taken)
+        return float((asked.high_[0] - asked.low_[0]) / np.ptp(np.quantile(taken, [low, 1 - low])))
+
+    assert 0.8 < wide(3_000, (900, 1100)) < 1.25
+    assert 0.8 < wide(20_000, (-(10**6), 10**6)) < 1.6
+    assert 0.8 < wide(2_000, (-(10**6), 10**6), 0.1) < 2
+    assert wide(3_000, (0, 2000)) > 10
+
+
 @pytest.mark.parametrize("delta", [None, "1e-6"])
 @pytest.mark.parametrize("unit", [rows(), rows(neighbours="replace", n=300)])
 def test_all_columns_together_cost_no_more_than_epsilon_and_hardly_less(delta: Any, unit: Any) -> None:
