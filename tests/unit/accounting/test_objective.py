@@ -36,7 +36,7 @@ def attained(slope: float, shift: float, epsilon: float, step: float = 0.02) -> 
 
 def excess(mu: float, slope: float, shift: float) -> float:
     """The largest attained delta over what mu allows, over a range of epsilons."""
-    ratios = (Fraction(k, 4) for k in range(int(4 * slope) + 2))
+    ratios = (Fraction(k, 2) for k in range(min(int(2 * slope) + 2, 10)))
     return max(
         attained(slope, shift, float(r) * shift) / gaussian_delta(float(r) * shift, mu)
         for r in ratios
