@@ -3,7 +3,7 @@
 First table: accuracy on the n holdout rows of the attacker's last predictor; 0.500 means nothing was learnt. Then the same
 attacks on certified holdouts of two settings, on fresh coin flips each run: in how many runs any interval missed the
 truth, what share of runs can miss at 99 % confidence, and what share is promised. 250 questions a run at most (so that
-459 runs, which bound the share by 1 % where none misses, take minutes), then a few runs of up to 100,000.
+459 runs, which bound the share by 1 % where none misses, take minutes), then one run of up to 100,000.
 
     python bench/holdout_attacks.py [--n 10000] [--runs 459] [--long 100000] [--part climbed|certified|long] [--quick]
 """
@@ -193,7 +193,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=459)
     parser.add_argument("--part", choices=("all", "climbed", "certified", "long"), default="all")
     parser.add_argument("--long", type=int, default=100_000, help="questions of a long run")
-    parser.add_argument("--long-runs", type=int, default=3)
+    parser.add_argument("--long-runs", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="few questions, few runs")
     given = parser.parse_args()
     began, counts = process_time(), (100, 1000) if given.quick else (100, 1000, 3000, 10_000)
