@@ -97,16 +97,16 @@ def _beyond(losses: Floats, law: Floats, times: int, total: float) -> float:
     """A bound on the chance that the sum leaves the window at its top.
 
     Either two steps lose more than ``small``, or at most one does and is below the cut: then the others, all small,
-    must add up to the head of the window, which Chernoff's inequality bounds.
+    must add up to the head of the window, which Chernoff's inequality bounds, whichever step is the larger one.
     """
     ends = [int(np.searchsorted(losses, small * total, side="right")) for small in _SMALL]
-    twice = [(times * float(law[end:].sum())) ** 2 / 2 for end in ends]
+    larger = [times * float(law[end:].sum()) for end in ends]
     tilt, weighted, found = np.exp(losses[: ends[-1]] / total), law[: ends[-1]], 1.0
     spare = 1 + (len(law) + 128) * _ROUND  # for the products and the sums below, all of positive terms
     for rate in range(1, _STEEPEST + 1):
         weighted = weighted * tilt
         if rate in _RATES:
-            for end, other in zip(ends, twice, strict=True):
+            for end, once in zip(ends, larger, strict=True):
                 growth = times * max(math.log(float(weighted[:end].sum()) * spare), 0.0)
-                found = min(found, math.exp(min(growth - rate * _HEAD, 0.0)) + other)
+                found = min(found, (1 + once) * math.exp(min(growth - rate * _HEAD, 0.0)) + once**2 / 2)
     return found

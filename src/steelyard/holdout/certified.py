@@ -70,15 +70,13 @@ class Certified:
     def check(self, question: Question, record: Record) -> Answer:
         """Answer with the guess if the interval of the score lies within the tolerance of it, else pay."""
         counter = self._count(record)
-        while True:
-            known = self._remembered(question, counter)
-            if known is not None:
-                return known
-            if not counter.take():
-                return NO_MORE
-            known = self._answer(question, counter)
-            if known is not None:
-                return known
+        with counter.turn():
+            while True:
+                known = self._remembered(question, counter)
+                if known is None:
+                    known = self._answer(question, counter) if counter.take() else NO_MORE
+                if known is not None:
+                    return known
 
     def _remembered(self, question: Question, counter: Counter) -> Answer | None:
         if question.guess is not None and counter.was_free(question.name):
@@ -128,6 +126,10 @@ class Certified:
     def flush(self, record: Record) -> None:
         """Store which questions were answered free since the last block."""
         self._count(record).flush()
+
+    def close(self, record: Record) -> None:
+        """Give question numbers back that were reserved, and say so on the ledger."""
+        self._count(record).close()
 
     def _count(self, record: Record) -> Counter:
         if self._counter is None:

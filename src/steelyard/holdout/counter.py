@@ -3,20 +3,25 @@
 The state of a holdout is public: how many numbers were reserved, how many answers were surprises, what both cost. It is
 recomputed from the entries of the record. A number belongs to one process and is used only while its block is the
 newest entry but for that process's own surprises; after anyone else's entry the rest of the block counts as asked and
-answered free. Law: every interval is made at the level of all that has been charged (docs/proofs/holdout_ledger.md).
+answered free. One process asks at a time, and marks that it does; whoever finds a mark charges a surprise for it first.
+Law: of a number that was scored, "free" was delivered or a surprise is charged before the next one is scored; every
+interval is made at the level of all that has been charged (docs/proofs/holdout_ledger.md).
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import math
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from steelyard.errors import OurBug
 from steelyard.holdout.record import Entry, Record
+from steelyard.ledger.turns import Turns
 from steelyard.privacy import MICRO, Currency, Event, Loss, Neighbours
 
 ONE, BLOCK, PAID, CLOSED = "question", "block", "paid", "closed"
@@ -24,6 +29,7 @@ KINDS = (BLOCK, ONE, PAID, CLOSED)
 LARGEST = 1024
 _CALM = 16
 _NAME = 12
+_LOST = {"lost": True}
 
 
 @dataclass
@@ -31,6 +37,7 @@ class _Block:
     entry: Entry
     left: int
     process: int
+    touched: bool = False
 
 
 class Counter:
@@ -46,6 +53,8 @@ class Counter:
         self.answers: dict[str, Mapping[str, Any]] = {}
         self.free: set[bytes] = set()
         self._unclaimed: list[Entry] = []
+        self._newest: Entry | None = None
+        self._held: Turns | None = None
         self._read = 0
         self._block: _Block | None = None
         self._used: list[bytes] = []
@@ -58,18 +67,36 @@ class Counter:
         """The micro-nats that are left."""
         return max(0, self._cap - self.spent)
 
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """Ask alone: nobody else's question comes between a number and its outcome."""
+        with self._record.turns() as turns:
+            self._held = turns
+            try:
+                yield
+            finally:
+                self._held = None
+
     def take(self) -> bool:
-        """Take a question number that is nobody else's; False when there is none left, for good."""
+        """Take a question number that is nobody else's; False when there is none left, for good.
+
+        The mark is set on return: until the outcome is stored or delivered, an end of any kind costs a surprise.
+        """
         while True:
             self._follow()
             if self.closed:
                 return False
+            if self._owes():
+                self._forfeit()
+                continue
             if self._over:
                 self._close()
                 continue
             block = self._block
             if block is not None and block.left > 0 and block.process == os.getpid():
                 block.left -= 1
+                block.touched = True
+                self._turn.mark(len(self._record.entries))
                 return True
             self._reserve()
 
@@ -78,6 +105,9 @@ class Counter:
         key = _short(name)
         self.free.add(key)
         self._used.append(key)
+        if not self._turn.lasting:
+            self._store_free(closed=True)
+        self._turn.clear()
 
     def was_free(self, name: str) -> bool:
         """Whether this very question was answered by its own guess before."""
@@ -87,25 +117,28 @@ class Counter:
         """Charge for a surprise and store it; what is held for this question, or None: look again, things changed.
 
         After None another process came first and the question needs a new number. A surprise is never refused once its
-        question has a number; if it takes more than is left it takes what is left, and is the last answer.
+        question has a number; if it takes more than is left it takes what is left, and is the last answer. A surprise
+        that was charged and not stored is spent: no other question may have it.
         """
         if not self._record.current():
             return None
-        if name in self.answers:
-            return self.answers[name]
-        entry = self._unclaimed[0] if self._unclaimed else self._add(PAID)
+        entry = self._add(PAID)
         if entry is None:
             return None
         held = self._record.claim(entry, {"question": name, **content})
         self._settle()
-        return held if held["question"] == name else None
+        self._turn.clear()
+        return held
 
     def flush(self) -> None:
         """Store which questions of the present block were answered free."""
-        block, used = self._block, self._used
-        self._used = []
-        if block is not None and used and block.process == os.getpid():
-            self._record.note(block.entry, {"free": base64.b64encode(b"".join(used)).decode()})
+        self._store_free(closed=False)
+
+    def close(self) -> None:
+        """Give the block up and say so: after a power cut it owes nothing."""
+        with self.turn():
+            self._store_free(closed=self._turn.trusted and self._turn.pending is None)
+            self._block = None
 
     def forecast(self) -> int:
         """How many surprises are certain to be answered if no other question came between."""
@@ -113,6 +146,45 @@ class Counter:
         while not self.closed and self._needs(self.asked + count + 1, self.paid + count) <= self._cap and count < 10**6:
             count += 1
         return count
+
+    @property
+    def _turn(self) -> Turns:
+        if self._held is None:
+            raise OurBug("a question was asked out of turn.")
+        return self._held
+
+    def _owes(self) -> bool:
+        """Whether a number was scored and neither a free answer delivered nor a surprise charged, as far as is known.
+
+        Where the mark cannot be trusted the ledger must say it: the newest reservation was closed, or paid for.
+        """
+        turn, newest = self._turn, self._newest
+        if turn.trusted:
+            return turn.pending is not None and not any(e.kind == PAID for e in self._record.entries[turn.pending :])
+        if newest is None or (self._block is not None and self._block.entry is newest and not self._block.touched):
+            return False
+        later = [entry for entry in self._record.entries[newest.number :] if entry.kind == PAID]
+        if (newest.kind == ONE and later) or any(entry.held == _LOST for entry in later):
+            return False
+        self._record.reread(newest)
+        return not any(note.get("closed") for note in self._record.notes(newest))
+
+    def _forfeit(self) -> None:
+        """Charge a surprise that nobody was told, and go on."""
+        entry = self._add(PAID)
+        if entry is not None:
+            self._record.claim(entry, _LOST)
+            self._settle()
+            self._turn.clear()
+
+    def _store_free(self, *, closed: bool) -> None:
+        block, used = self._block, self._used
+        if block is None or block.process != os.getpid():
+            self._used = []
+        elif used or closed:
+            note = {"free": base64.b64encode(b"".join(used)).decode()}
+            self._record.note(block.entry, {**note, "closed": True} if closed else note)
+            self._used = []
 
     def _follow(self) -> None:
         """Learn what others did; if they did anything, the block is no longer the newest."""
@@ -127,6 +199,8 @@ class Counter:
     def _apply(self, entry: Entry) -> None:
         self._read += 1
         self.spent += entry.loss.amount
+        if entry.kind in (ONE, BLOCK):
+            self._newest = entry
         if entry.kind == ONE:
             self.asked += 1
         elif entry.kind == BLOCK:
@@ -145,7 +219,7 @@ class Counter:
 
     def _settle(self) -> None:
         for entry in self._unclaimed:
-            if entry.held is not None:
+            if entry.held is not None and "question" in entry.held:
                 self.answers[entry.held["question"]] = entry.held
         self._unclaimed = [entry for entry in self._unclaimed if entry.held is None]
 
@@ -162,7 +236,8 @@ class Counter:
     def _reserve(self) -> None:
         self.flush()
         self._block = None
-        size = 1 if self._crowded or not self._fits(self._size()) else self._size()
+        alone = self._crowded or not self._turn.lasting or not self._fits(self._size())
+        size = 1 if alone else self._size()
         if not self._fits(size):
             return self._close()
         kind = ONE if size == 1 else BLOCK

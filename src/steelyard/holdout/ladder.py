@@ -71,23 +71,28 @@ class Ladder:
     def check(self, question: Question, record: Record) -> Answer:
         """The best score so far, this submission included."""
         counter = self._count(record)
-        while True:
-            held = counter.answers.get(question.name)
-            if held is not None:
-                return Answer.from_json(held["answer"])
-            if counter.was_free(question.name):
-                return self._best(counter)
-            if not counter.take():
-                return NO_MORE
-            place = self._place(question.total())
-            best = self._standing(counter)
-            if place <= best:
-                counter.answered_free(question.name)
-                return self._best(counter)
-            shown = self._shown(place, counter.nats)
-            held = counter.pay(question.name, {"answer": shown.to_json(), "place": place})
-            if held is not None:
-                return Answer.from_json(held["answer"])
+        with counter.turn():
+            while True:
+                known = self._remembered(question, counter)
+                if known is None:
+                    known = self._answer(question, counter) if counter.take() else NO_MORE
+                if known is not None:
+                    return known
+
+    def _remembered(self, question: Question, counter: Counter) -> Answer | None:
+        if counter.was_free(question.name):
+            return self._best(counter)
+        held = counter.answers.get(question.name)
+        return None if held is None else Answer.from_json(held["answer"])
+
+    def _answer(self, question: Question, counter: Counter) -> Answer | None:
+        place = self._place(question.total())
+        if place <= self._standing(counter):
+            counter.answered_free(question.name)
+            return self._best(counter)
+        shown = self._shown(place, counter.nats)
+        held = counter.pay(question.name, {"answer": shown.to_json(), "place": place})
+        return None if held is None else Answer.from_json(held["answer"])
 
     def _place(self, total: int) -> int:
         place = self._rounding.nearest(total)
@@ -127,6 +132,10 @@ class Ladder:
     def flush(self, record: Record) -> None:
         """Store which submissions were no records since the last block."""
         self._count(record).flush()
+
+    def close(self, record: Record) -> None:
+        """Give submission numbers back that were reserved, and say so on the ledger."""
+        self._count(record).close()
 
     def _count(self, record: Record) -> Counter:
         if self._counter is None:

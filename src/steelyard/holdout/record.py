@@ -21,6 +21,7 @@ from steelyard.errors import KeyConflict, LedgerError, UnitMismatch
 from steelyard.ledger import Account, Charge, place
 from steelyard.ledger.guard import FileAnchor
 from steelyard.ledger.store import Store, reach
+from steelyard.ledger.turns import Turns
 from steelyard.privacy import Event, Loss, canonical
 
 _OPEN = "open"
@@ -64,6 +65,10 @@ class Record:
             self.add(_OPEN, loss, event)
             self.refresh()
 
+    def turns(self) -> Turns:
+        """One asker of this holdout at a time, in whichever process, and whether the last one came to an end."""
+        return self._store.turns(f"{self.account.name}/{self.name}")
+
     def current(self) -> bool:
         """Whether no entry was added that this process does not know."""
         if self._mark is None:
@@ -77,7 +82,7 @@ class Record:
         mark, known = self._glance(), len(self.entries)
         for entry in self.entries:
             if entry.held is None and entry.kind != _OPEN:
-                self._reread(entry)
+                self.reread(entry)
         while (added := self._find(len(self.entries))) is not None:
             self.entries.append(added)
         self._mark = mark
@@ -130,7 +135,8 @@ class Record:
             "tolerance, confidence or mode. A holdout has one budget for good: open it as it was, or use another name."
         )
 
-    def _reread(self, entry: Entry) -> None:
+    def reread(self, entry: Entry) -> None:
+        """Learn what was stored under an entry since it was read."""
         again = self.account.find(key=self._key(entry.number), request=self._requests[entry.kind])
         if again is not None:
             fresh = _entry(entry.number, entry.kind, again)

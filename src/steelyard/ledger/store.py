@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import hashlib
 import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TypeVar
 
 from steelyard.errors import EngineMissing, LedgerError, LedgerTampered
@@ -21,6 +23,7 @@ from steelyard.ledger.link import Link
 from steelyard.ledger.place import Place
 from steelyard.ledger.sqlite import SqliteLink
 from steelyard.ledger.transaction import Identity, Transaction
+from steelyard.ledger.turns import FileTurns, LinkTurns, Turns
 from steelyard.ledger.writer import Writer
 
 T = TypeVar("T")
@@ -35,6 +38,7 @@ class Store:
         self._memory = SqliteLink(":memory:", where.shown, create=True) if where.kind == "memory" else None
         self._one_at_a_time = threading.RLock()
         self._newborn = False
+        self._turns: dict[str, Turns] = {}
         exists = birth.exists(where, self.connect)
         if not (exists or create):
             raise LedgerError(
@@ -88,6 +92,25 @@ class Store:
         except OSError:
             return None
         return status.st_dev, status.st_ino
+
+    def turns(self, name: str) -> Turns:
+        """The turns of this name on the ledger: ``with`` them one holder at a time goes on, whichever process it is in."""
+        found = self._turns.get(name)
+        return self._turns.setdefault(name, self._new_turns(name)) if found is None else found
+
+    def _new_turns(self, name: str) -> Turns:
+        if self.place.kind == "memory":
+            return Turns(self.place.shown)
+        if self.place.kind == "postgres":
+            return LinkTurns(name, self.place.shown, self.connect)
+        digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+        return FileTurns(Path(f"{Path(self.place.text).resolve()}.{digest}.turn"), self.place.shown)
+
+    def forget_turns(self) -> None:
+        """After a fork, in the child: its turns are its own."""
+        for turns in self._turns.values():
+            turns.forget()
+        self._turns = {}
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Link]:
@@ -181,6 +204,7 @@ def _after_in_child() -> None:
     _opening = threading.RLock()
     for store in _held:
         store.writer.restart()
+        store.forget_turns()
     _held.clear()
 
 
