@@ -22,13 +22,14 @@ from steelyard.models.first.ridge_path import RidgePath
 from steelyard.privacy import MICRO
 
 LOSS_BITS = 20
-_SHARES = (0.35, 0.25, 0.15, 0.1, 0.1, 0.05)
+LOOKS = 0.95
+SHARES = (0.35, 0.25, 0.15, 0.1, 0.1, 0.05)
 _ROOM, _FIRST = 4, 2  # the first look comes when noise costs about a quarter of the target, and is half as exact
 
 
 def share_of(rank: int) -> float:
     """The share of the failure probability for the looks of the target of this rank; with the label's they make one."""
-    return 0.95 * 0.9 * 0.1**rank
+    return LOOKS * 0.9 * 0.1**rank
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class Target:
     target: float
     failure: float
     every: bool = False
-    looks: int = len(_SHARES)
+    looks: int = len(SHARES)
 
     def levels(self, path: RidgePath) -> list[schedule.Level]:
         """A geometric row of stops around where a certificate of a tenth of the target would pass."""
@@ -145,7 +146,7 @@ class Target:
 
     def look(self, path: RidgePath) -> tuple[ClippedLoss, float, float] | None:
         """A look at the loss, after every measurement or when it is expected to end the search most cheaply."""
-        noisy, failure = path.noisy, self.failure * _SHARES[path.looked]
+        noisy, failure = path.noisy, self.failure * SHARES[path.looked]
         here = schedule.guess(path.ridge, noisy, path.norm, noisy.variance)
         ask = ClippedLoss(path.ridge.n, path.unit, in_ball(here.model, path.norm), self.target, here.excess)
         sensitivity = 4 / path.ridge.n

@@ -14,8 +14,9 @@ from typing import Any
 
 from steelyard.accounting.gaussian import epsilon_of
 from steelyard.accounting.odometers import MixtureOdometer
-from steelyard.errors import BudgetExceeded, InvalidTask
+from steelyard.errors import BudgetExceeded
 from steelyard.models.columns import Features
+from steelyard.models.first.logistic_search import LogisticSearch
 from steelyard.models.first.one_shot import LogisticTask
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.ridge_search import RidgeSearch
@@ -97,11 +98,13 @@ def reach_logistic(
     key: str | None = None,
     progress: Progress | None = None,
 ) -> Reached:
-    """The most private logistic model that is near the best, in one release whose price is known beforehand."""
+    """The most private logistic model that is near the best, in one release; or one whose log loss is low enough.
+
+    *Cost:* of an excess, known beforehand; of a target, found out on the way.
+    """
     if wanted.kind != "excess":
-        raise InvalidTask(
-            "a logistic model is certified for excess_loss; its loss itself can only be looked at afterwards."
-        )
+        search = LogisticSearch(features, label, classes, positive(penalty, "penalty"))
+        return _reach_log_loss(session, search, wanted, key, progress)
     task = LogisticTask(features, label, classes, wanted.amount, wanted.confidence, positive(penalty, "penalty"))
     question = "the penalized mean log loss above the best possible"
     try:
@@ -119,6 +122,25 @@ def reach_logistic(
     return Reached(release.value, certificate, "target_met", (stop,), spent, ahead, ahead)
 
 
+def _reach_log_loss(
+    session: Session, search: LogisticSearch, wanted: Wanted, key: str | None, progress: Progress | None
+) -> Reached:
+    every = wanted.check == "every"
+    found = session.open(search, key=key).reach_loss(wanted.amount, wanted.confidence, every=every, progress=progress)
+    theta = None if found.model is None else found.model.tolist()
+    model = (
+        None
+        if theta is None
+        else Model("logistic", search.features, search.label, theta, positive=tuple(search.classes)[1])
+    )
+    certificate = Certificate(
+        "the mean log loss on these rows", found.bound, wanted.confidence, _how(found, covered=True)
+    )
+    return Reached(
+        model, certificate, found.reason, found.path, found.spent, *epsilons(session.account.terms, found.spent)
+    )
+
+
 def _beyond(question: str, wanted: Wanted) -> Reached:
     nothing = Certificate(question, math.inf, wanted.confidence, "the account has too little left for this accuracy")
     return Reached(None, nothing, "cap_reached", (), 0, 0.0, 0.0)
@@ -130,7 +152,7 @@ def _how(found: Found, *, covered: bool) -> str:
     if found.reason == "cap_reached":
         return "the account's cap was reached first"
     if found.reason == "null_model_ok":
-        return "predicting the middle of the label's bounds is already good enough"
+        return "the model that predicts nothing is already good enough"
     looked = found.path and found.path[-1].passed
     how = "one look at the rows said so" if looked else "the released statistics alone say so"
     return how if covered or found.alone else how + LATER

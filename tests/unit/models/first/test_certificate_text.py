@@ -39,7 +39,7 @@ def test_the_model_that_predicts_nothing_is_certified_in_the_loss_that_was_asked
 
 
 @pytest.mark.parametrize("wanted", [{"target_loss": 0.03}, {"excess_loss": 0.004}])
-def test_a_look_made_at_a_lower_confidence_does_not_speak_at_a_higher_one(wanted: dict[str, float]) -> None:
+def test_a_look_made_at_a_lower_confidence_does_not_speak_at_a_higher_one(wanted: dict[str, Any]) -> None:
     mine = account()
     low = first(confidence=0.6, account=mine, key="k", **wanted).fit(X, Y)
     paid = mine.spent.amount

@@ -1,0 +1,329 @@
+"""``LogisticSearch``: classifiers drawn again and again, each time less noisily, until one certainly has the loss asked for.
+
+Every level is an objective perturbation of its own, so their average by price is a model too, about as good as one
+draw at the price of all. A model of length r has a log loss between log(1 + e^-r) and log(1 + e^r) on every row, a
+range of exactly r: that is how far a replaced row moves the sum of losses, and nothing needs clipping.
+Law: the model that is looked at is the one that is handed out, on the grid on which its losses were added up
+(docs/proofs/logistic_target.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.accounting.objective import LEAST, MOST
+from steelyard.accounting.prices import price
+from steelyard.bounding.amounts import sigma_for
+from steelyard.desk import Desk
+from steelyard.errors import BudgetExceeded, InvalidTask
+from steelyard.mechanisms import Gaussian, Objective
+from steelyard.models.columns import SIZE, Features
+from steelyard.models.first.certificate import Array
+from steelyard.models.first.outcome import Found, Stop
+from steelyard.models.first.population import check_population
+from steelyard.models.first.quantiles import normal_quantile
+from steelyard.models.first.questions import LOOKS, SHARES, share_of
+from steelyard.models.first.ridge_path import CAP, IMPOSSIBLE, MET, NULL
+from steelyard.models.first.ridge_search import check_terms
+from steelyard.models.first.schedule import AHEAD, look_cost, look_now
+from steelyard.models.first.steps import bought, stored
+from steelyard.models.logistic import Classes, signs
+from steelyard.models.newton import Memory
+from steelyard.models.objective import REACH, ObjectiveFit
+from steelyard.models.rows import gather
+from steelyard.noise import Noise
+from steelyard.privacy import MICRO, Event, Neighbours, Terms
+from steelyard.release import Outcome, Release
+from steelyard.tables import Table
+
+Progress = Callable[[Stop], None]
+GRID, MARGIN, LOSS = 20, 14, 20
+"""Bits of a released weight, of a margin and of a loss."""
+
+LONGEST = 32.0
+RATIO, LADDER, LEVELS, START = 1.3, 40, 24, 0.5
+_ROOM = 4  # the first look comes when noise likely costs a quarter of what there is to gain
+
+
+@dataclass(frozen=True)
+class LogLoss:
+    """A look at the mean log loss of one released model, its weights in whole steps of 2^-20."""
+
+    n: int
+    model: tuple[int, ...]
+    target: float
+
+    @property
+    def length(self) -> float:
+        """No margin is longer."""
+        return float(math.sqrt(sum(k * k for k in self.model)) / 2**GRID)
+
+    @cached_property
+    def losses(self) -> NDArray[np.int64]:
+        """The loss at each margin of the grid, rounded up: public, made before a row is read."""
+        top = math.ceil(self.length * 2**MARGIN) + 1
+        margins = np.arange(-top, top + 1) / 2**MARGIN
+        return np.asarray(np.ceil(np.logaddexp(0, -margins) * 2**LOSS), dtype=np.int64) + 1
+
+    @property
+    def moves(self) -> int:
+        """The range of the losses."""
+        return int(self.losses[0] - self.losses[-1])
+
+    def limit(self) -> float:
+        """The target as a sum, less what the grid of the features can hide from a prediction."""
+        hidden = self.length * math.sqrt(len(self.model)) / SIZE
+        return float(self.n * (self.target - hidden) * 2**LOSS)
+
+    def value(self, signed: Array) -> int:
+        """The sum of losses, margins rounded towards more loss: whole numbers, each row's a function of that row alone."""
+        margins = (signed.astype(np.int64) @ np.array(self.model, dtype=np.int64)) // (SIZE << (GRID - MARGIN))
+        middle = len(self.losses) // 2
+        return int(self.losses[np.clip(margins + middle, 0, 2 * middle)].sum())
+
+
+@dataclass(frozen=True)
+class LogisticSearch:
+    """Open with ``session.open(LogisticSearch(features, label, classes, penalty), key=...)``, then ask for a loss.
+
+    A row whose label is no declared class, or missing, counts as undecided: it has loss log 2 under every model.
+    """
+
+    features: Features
+    label: str
+    classes: Sequence[Any]
+    penalty: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "classes", Classes(self.label, self.classes).values)
+        if len(self.classes) != 2:
+            raise InvalidTask("a loss is certified for two classes.")
+
+    def check(self, table: Table, terms: Terms) -> None:
+        """Refuse what the schema or the account rule out."""
+        self.features.check(table)
+        table.require(self.label)
+        check_terms(terms)
+        check_population(table, terms)
+        if not Fraction(1, 10**8) <= self.penalty <= 100:
+            raise InvalidTask("the penalty of an accuracy-first model must lie between 1e-8 and 100.")
+
+    def start(self, desk: Desk) -> LogisticWalk:
+        """Begin, or pick up where the stored steps left off."""
+        return LogisticWalk(self, desk)
+
+    def signed(self, table: Table, terms: Terms) -> Array:
+        """The rows times the signs of their classes."""
+        rows = gather(table, self.features, Classes(self.label, self.classes), terms.unit)
+        return np.asarray(rows.x * signs(rows.y, 2)[:, None])
+
+
+class LogisticWalk:
+    """A path of classifiers on its account: ``reach_loss``, as often as wanted."""
+
+    def __init__(self, search: LogisticSearch, desk: Desk) -> None:
+        self._search, self._desk = search, desk
+
+    def reach_loss(
+        self, target: float, confidence: float, *, every: bool = False, progress: Progress | None = None
+    ) -> Found:
+        """A model whose mean log loss on these rows is at most ``target``.
+
+        *Privacy:* every step is charged before it is drawn. *Accuracy:* the confidence holds for all targets asked of
+        this path together. *Cost:* nothing where predicting one half is good enough.
+        """
+        if target >= math.log(2):
+            return Found(np.zeros(self._search.features.width), math.log(2), NULL, (), 0)
+        name = f"loss {target!r} {every} {confidence!r}"
+        walk = _Walk(self._search, self._desk, name)
+        state = _State(self._search.features.width, walk.n, float(self._search.penalty), target, every)
+        kept = walk.kept()
+        state.failure = (1 - confidence) * share_of(walk.rank(kept)) / LOOKS
+        try:
+            walk.go(state, kept, progress)
+        except BudgetExceeded:
+            state.reason = CAP
+        bound = target if state.reason == MET else math.inf
+        return Found(state.model, bound, state.reason, tuple(state.history), walk.spent)
+
+
+@dataclass
+class _State:
+    """What is known of a search, all of it released, and what to do next."""
+
+    width: int
+    n: int
+    penalty: float
+    target: float
+    every: bool
+    failure: float = 0.0
+    drawn: list[tuple[int, Array]] = field(default_factory=list)
+    lessons: list[tuple[float, float, int]] = field(default_factory=list)
+    history: list[Stop] = field(default_factory=list)
+    model: Array | None = None
+    reason: str = ""
+
+    @property
+    def paid(self) -> int:
+        """What the levels have cost."""
+        return sum(cost for cost, _ in self.drawn)
+
+    @property
+    def scale(self) -> float:
+        """What there is to gain over predicting one half, if the target is just reached."""
+        return min(self.target, math.log(2) - self.target)
+
+    def candidate(self) -> LogLoss:
+        """The average of the models by price, shortened into the ball, on the grid."""
+        average = sum((cost * model for cost, model in self.drawn), np.zeros(self.width)) / self.paid
+        ball, length = min(math.sqrt(2 * math.log(2) / self.penalty), LONGEST), float(np.linalg.norm(average))
+        steps = np.trunc(average * min(1.0, ball / (length + 1e-300)) * 2**GRID)
+        return LogLoss(self.n, tuple(int(k) for k in steps), self.target)
+
+    def excess(self, paid: int) -> float:
+        """The likely excess of an average that cost so much, for features that share a row's length evenly."""
+        sigma = 2 * MICRO / math.sqrt(paid)
+        ridge = max(self.penalty, float(steepness(self.width)) * sigma / self.n)
+        noise: float = self.width * sigma**2 / (2 * self.n**2 * (ridge + 0.1 / self.width))
+        return noise + (ridge - self.penalty)
+
+    def ahead(self) -> list[int]:
+        """What the levels may yet have cost in all, from one whose excess is likely twice the target."""
+        ladder = [round((2 * LEAST * RATIO**k) ** 2) for k in range(LADDER)]
+        coarse = [cost for cost in ladder if self.excess(cost) <= START * self.target]
+        return [cost for cost in coarse[:LEVELS] if cost > self.paid * 1.05]
+
+    def look(self, ask: LogLoss) -> float:
+        """The mu of a look that is worth making now, or 0."""
+        if len(self.lessons) >= len(SHARES):
+            return 0.0
+        failure, move = self.failure * SHARES[len(self.lessons)], ask.moves / 2**LOSS / self.n
+        wanted: float = move * (normal_quantile(failure) + 1) * (_ROOM if self.lessons else 2) / self.scale
+        blind = min(wanted, math.sqrt(self.paid) / MICRO)  # a guess may not cost more than what it is about
+        here, ahead = self.excess(self.paid), self.ahead()
+        if self.every or not ahead:
+            return blind
+        if not self.lessons:
+            return blind if _ROOM * here <= self.scale else 0.0
+        if self.paid >= _ROOM * self.lessons[-1][2]:
+            return blind
+        best = min(loss - 2 * excess for excess, loss, _ in self.lessons)
+        now = look_cost(move, self.target, best + 2 * here, failure)
+        later = [
+            (math.sqrt(cost) / MICRO, look_cost(move, self.target, best + 2 * self.excess(cost), failure))
+            for cost in ahead[:AHEAD]
+        ]
+        return now if look_now(now, math.sqrt(self.paid) / MICRO, later) else 0.0
+
+
+class _Walk:
+    """The stored steps of one key, in order, and how another is bought."""
+
+    def __init__(self, search: LogisticSearch, desk: Desk, name: str) -> None:
+        self._search, self._desk, self._name = search, desk, name
+        self._signed: Array | None = None
+        self.n = desk.terms.unit.n or 1
+        self.spent = 0
+
+    def kept(self) -> list[Release]:
+        """What is stored under the key."""
+        found: list[Release] = []
+        while (release := stored(self._desk, f"step {len(found)}")) is not None:
+            found.append(release)
+        self.spent = sum(int(release.point["cost"]) for release in found)
+        return found
+
+    def rank(self, kept: list[Release]) -> int:
+        """How many other questions had looks before this one's first."""
+        names = list(dict.fromkeys(str(each.point["target"]) for each in kept if "limit" in each.point))
+        return names.index(self._name) if self._name in names else len(names)
+
+    def go(self, state: _State, kept: list[Release], progress: Progress | None) -> None:
+        """Read back what is stored, then look or draw until a model passes or the levels end."""
+        for release in kept:
+            if not state.reason:
+                self._learn(state, release)
+        count, looked = len(kept), bool(kept) and "limit" in kept[-1].point
+        while not state.reason:
+            ask = state.candidate() if state.drawn else None
+            mu = state.look(ask) if ask is not None and not looked else 0.0
+            ahead = state.ahead()
+            if not mu and not ahead:
+                state.reason = IMPOSSIBLE
+                return
+            release = self._look(state, ask, mu, count) if ask and mu else self._level(ahead[0] - state.paid, count)
+            count, looked = count + 1, "limit" in release.point
+            self._learn(state, release)
+            if progress is not None:
+                progress(state.history[-1])
+
+    def _learn(self, state: _State, release: Release) -> None:
+        point, cost = release.point, int(release.point["cost"])
+        if "limit" not in point:
+            step = Fraction(point["step"])
+            state.drawn.append((cost, np.array([float(int(k) * step) for k in release.value])))
+            state.history.append(Stop(f"level {len(state.drawn) - 1}", state.paid / MICRO**2))
+            state.model = as_weights(state.candidate().model)
+        elif point["target"] == self._name:
+            answer = int(release.value[0])
+            passed = bool(answer <= point["limit"])
+            state.history.append(Stop(f"look {len(state.lessons)}", cost / MICRO**2, passed=passed))
+            state.lessons.append((state.excess(state.paid), answer / 2**LOSS / self.n, state.paid))
+            if passed:
+                state.model, state.reason = as_weights(tuple(int(k) for k in point["model"])), MET
+
+    def _level(self, cost: int, count: int) -> Release:
+        """A fresh objective perturbation for about this price."""
+        width, shift = self._search.features.width, min(max(math.isqrt(cost) // 2, LEAST), MOST)
+        ridge = max(self._search.penalty * self.n, steepness(width) * Fraction(MICRO, shift))
+        fit = ObjectiveFit(Objective(width, shift, ridge, max(1, shift // 16)))
+        step = fit.mechanism.step
+
+        def steps(signed: Array, noise: Noise) -> list[int]:
+            return [round(Fraction(float(x)) / step) for x in fit.solve(Memory(signed), noise)]
+
+        return self._pay(fit.event, count, steps, {"step": str(step)})
+
+    def _look(self, state: _State, ask: LogLoss, mu: float, count: int) -> Release:
+        cost, failure = math.ceil(mu * MICRO) ** 2, state.failure * SHARES[len(state.lessons)]
+        step = Gaussian(ask.moves, sigma_for(ask.moves**2, cost), Neighbours.REPLACE)
+        limit = ask.limit() - normal_quantile(failure) * float(step.sigma) - 2
+        facts = {"model": [str(k) for k in ask.model], "limit": limit, "target": self._name}
+        return self._pay(step.event, count, lambda signed, noise: step.release([ask.value(signed)], noise), facts)
+
+    def _pay(
+        self, event: Event, count: int, compute: Callable[[Array, Noise], list[int]], facts: dict[str, Any]
+    ) -> Release:
+        """Charge a step, compute it, store it, and read it back."""
+        cost = price(event, self._desk.terms).amount
+
+        def outcome(table: Table, noise: Noise) -> Outcome:
+            answer = compute(self._rows(table), noise)
+            return Outcome([str(value) for value in answer], None, {"cost": cost, **facts})
+
+        release = self._desk.answer(bought(self._desk, event, f"step {count}"), event, outcome)
+        self.spent += cost
+        return release
+
+    def _rows(self, table: Table) -> Array:
+        if self._signed is None:
+            self._signed = self._search.signed(table, self._desk.terms)
+        return self._signed
+
+
+def steepness(width: int) -> Fraction:
+    """The least ridge for a sigma of one: enough for the proof's price, and for noise to move a weight little."""
+    return max(Fraction(1), Fraction(math.isqrt(width) + 1, REACH))
+
+
+def as_weights(steps: tuple[int, ...]) -> Array:
+    """Whole steps of 2^-20 as the weights they stand for."""
+    return np.array(steps, dtype=np.float64) / 2.0**GRID
