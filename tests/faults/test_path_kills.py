@@ -24,8 +24,8 @@ def run(folder: Path, kind: str, kills: int) -> dict[str, Any]:
     return report
 
 
-def test_fifty_kills_along_a_path_break_no_promise(tmp_path: Path) -> None:
-    report = run(tmp_path, "good", 50)
+def test_forty_kills_along_a_path_break_no_promise(tmp_path: Path) -> None:
+    report = run(tmp_path, "good", 40)
     assert report["violations"] == []
     assert report["told"] > 10
 
@@ -33,6 +33,21 @@ def test_fifty_kills_along_a_path_break_no_promise(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_thousand_kills_along_a_path_break_no_promise(tmp_path: Path) -> None:
     assert run(tmp_path, "good", 1000)["violations"] == []
+
+
+def test_kills_along_a_laplace_path_break_no_promise_and_the_next_process_goes_on(tmp_path: Path) -> None:
+    report = run(tmp_path, "laplace", 5)
+    assert report["violations"] == []
+    assert report["resumed"] > 0
+
+
+def test_a_path_that_forgets_to_pay_for_its_next_level_is_caught(tmp_path: Path) -> None:
+    assert any("never paid for" in text for text in run(tmp_path, "forgets", 2)["violations"])
+
+
+@pytest.mark.slow
+def test_sixty_kills_along_laplace_paths_break_no_promise(tmp_path: Path) -> None:
+    assert run(tmp_path, "laplace", 60)["violations"] == []
 
 
 def test_a_desk_that_tells_before_it_stores_is_caught(tmp_path: Path) -> None:

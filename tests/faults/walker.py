@@ -1,6 +1,8 @@
-"""A ridge path on a ledger file, walked again and again by processes that are killed; run as a script.
+"""Paths on a ledger file, walked again and again by processes that are killed; run as a script.
 
-    python -m faults.walker FOLDER --kind good|early --kills 50
+    python -m faults.walker FOLDER --kind good|early|laplace|forgets --kills 50
+
+``good`` walks ridge paths on a Gaussian account and ``laplace`` sums on a pure one; ``early`` and ``forgets`` are the twins.
 
 Prints one line of JSON: what happened, and every broken promise. A worker writes each answer it was given to a file.
 """
@@ -17,23 +19,31 @@ import time
 import traceback
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from steelyard.bounding import Sum
 from steelyard.desk import Desk
 from steelyard.ledger import Account, Charge, Ledger, open_account
-from steelyard.models.columns import Features, Plain
+from steelyard.models.columns import SIZE, Features, Plain
 from steelyard.models.first import questions, ridge_search, schedule
 from steelyard.models.first.certificate import Ridge
+from steelyard.models.first.measured import Exact, unpacked
+from steelyard.models.first.ridge_path import RidgePath
 from steelyard.models.first.ridge_search import RidgeSearch
+from steelyard.models.first.totals import LaplaceTotal, TotalSearch
 from steelyard.models.rows import Target
-from steelyard.privacy import Event, rows
+from steelyard.noise import ExactNoise
+from steelyard.privacy import Event, canonical, rows
 from steelyard.release import Release, request_of
 from steelyard.session import Session
 from steelyard.tables import read
 
 N = 3000
+SUMS = ("laplace", "forgets")
+SUM = TotalSearch(Sum("z", cap=1))
 SEARCH = RidgeSearch(Features([Plain("x0"), Plain("x1")], "clip", 1), Target("y", -1, 1), Fraction(1, 100))
 
 
@@ -41,7 +51,8 @@ def session(location: str) -> Session:
     """The same rows for everybody."""
     draws = np.random.default_rng(1)
     x = draws.uniform(-0.7, 0.7, (N, 2))
-    table = read({"x0": x[:, 0], "x1": x[:, 1], "y": 0.8 * x[:, 0] + 0.1 * draws.standard_normal(N)})
+    y = 0.8 * x[:, 0] + 0.1 * draws.standard_normal(N)
+    table = read({"x0": x[:, 0], "x1": x[:, 1], "y": y, "z": draws.uniform(0, 1, N)})
     return Session(table, Account(location, "path"))
 
 
@@ -52,6 +63,8 @@ def walk(location: str, folder: Path, kind: str) -> None:
     def told(key: str, step: str, first: object) -> None:
         os.write(log, f"{key}|{step}|{first}\n".encode())
 
+    if kind in SUMS:
+        sharpen(location, folder, told, forgets=kind == "forgets")
     at = session(location)
     pay, key = ridge_search._Steps.pay, [""]
 
@@ -70,13 +83,53 @@ def walk(location: str, folder: Path, kind: str) -> None:
             (folder / f"{key[0]}.done").touch()
 
 
+def sharpen(location: str, folder: Path, told: Any, *, forgets: bool) -> None:
+    """Sharpen sums for ever; the twin forgets to raise its charge before it draws."""
+    at, take = Session(session(location)._table, Account(location, "pure")), LaplaceTotal._take
+    key = ""
+
+    def telling(self: Any, micro: int, failure: float) -> Any:
+        found = take(self, micro, failure)
+        told(key, f"level {len(self._releases) - 1}", f"{found.release.value} {micro}")
+        return found
+
+    LaplaceTotal._take = telling  # type: ignore[method-assign]
+    if forgets:
+        Charge.raise_to = lambda self, level: None  # type: ignore[method-assign]
+    for number in range(1000):
+        key = f"k{number}"
+        if not (folder / f"{key}.done").exists():
+            at.open(SUM, key=key).reach(0.003, 0.9)
+            (folder / f"{key}.done").touch()
+
+
+def sharpened(location: str, folder: Path) -> list[str]:
+    """What the ledger and the workers' files say against each other, of sums."""
+    broken: list[str] = []
+    told: dict[tuple[str, str], str] = {}
+    at = Session(session(location)._table, Account(location, "pure"))
+    for path in folder.glob("*.told"):
+        for line in path.read_text().splitlines():
+            name, step, answer = line.split("|")
+            if told.setdefault((name, step), answer) != answer:
+                broken.append(f"{name} {step} was answered twice, differently")
+    for (name, step), answer in told.items():
+        value, micro = answer.split()
+        charge = at.account.find(key=name, request=canonical(request_of(SUM)))
+        if charge is None or charge.level.amount < int(micro):
+            broken.append(f"{name} {step} was never paid for")
+        elif json.loads(charge.answers[int(step.split()[1])])["value"] != float(value):
+            broken.append(f"{name} {step} was redrawn")
+    return broken
+
+
 def early(told: Any, key: list[str]) -> Any:
     """A desk that tells an answer before it is stored: the twin."""
 
     def answer(self: Desk, charge: Charge, event: Event, compute: Any, **rest: Any) -> Release:
         if charge.answers.get(0) is None:
             sealed = self._sealed(event, compute)
-            told(key[0], json.loads(sealed)["point"]["step"], json.loads(sealed)["value"][0])
+            told(key[0], json.loads(sealed)["point"]["step"], unpacked(json.loads(sealed)["value"])[0])
             time.sleep(0.01)
             charge.store(sealed)
         return Release.delivered(charge.answers[0], lambda value: value, charge)
@@ -118,19 +171,41 @@ def await_steps(log: Path, steps: int) -> None:
         time.sleep(0.002)
 
 
+def resumed(folder: Path) -> int:
+    """How many paths were gone on with by another process than the one that began them."""
+    who: dict[str, set[str]] = {}
+    for path in folder.glob("*.told"):
+        for line in path.read_text().splitlines():
+            who.setdefault(line.split("|")[0], set()).add(path.name)
+    return sum(len(names) > 1 for names in who.values())
+
+
+def warm() -> None:
+    """Import and compute what is the same for every worker, without a database or a thread, before any is forked."""
+    for name in ("ibis", "duckdb", "ibis.backends.sql.compilers.duckdb", "pyarrow.dataset", "scipy.optimize"):
+        importlib.import_module(name)
+    ridge = Ridge(N, 3, 0.01)
+    question: Any = questions.Excess(0.002, schedule.Failure(0.1), 0)
+    x = np.random.default_rng(1).integers(0, 2**17, (N, 3)).astype(np.float64)
+    private: Any = SimpleNamespace(exact=Exact.of_rows(x, x[:, 0]))
+    path = RidgePath(ridge, SIZE, question, schedule.Failure(0.1), ridge_search.label_micro(ridge, question))
+    while (ask := path.next()) is not None:
+        path.take(ask.compute(private, ExactNoise()))
+    ExactNoise().laplace(Fraction(1000), 10)
+
+
 def main() -> None:
     """Kill workers, then look at what is left."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
-    parser.add_argument("--kind", choices=["good", "early"], default="good")
+    parser.add_argument("--kind", choices=["good", "early", "laplace", "forgets"], default="good")
     parser.add_argument("--kills", type=int, default=50)
     options = parser.parse_args()
     folder = Path(options.folder)
     location = str(folder / "budget.db")
     open_account(location, "path", unit=rows(neighbours="replace", n=N), epsilon=900, delta="1e-6")
-    for name in ("ibis", "duckdb", "ibis.backends.sql.compilers.duckdb", "pyarrow.dataset", "scipy.optimize"):
-        importlib.import_module(name)  # so that a forked worker begins at once
-    ridge_search.label_micro(Ridge(N, 3, 0.01), questions.Excess(0.002, schedule.Failure(0.1)))
+    open_account(location, "pure", unit=rows(), epsilon=100)
+    warm()
     for _ in range(options.kills):
         child = os.fork()
         if child == 0:
@@ -139,14 +214,15 @@ def main() -> None:
             finally:
                 traceback.print_exc()
                 os._exit(3)
-        await_steps(folder / f"{child}.told", random.choice([0, 1, 1, 2, 4]))
+        await_steps(folder / f"{child}.told", random.choice([1, 1, 3] if options.kind in SUMS else [0, 1, 1, 2, 4]))
         time.sleep(random.uniform(0, 0.03))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
             raise SystemExit(f"a worker ended by itself with status {status}")
     lines = sum(len(path.read_text().splitlines()) for path in folder.glob("*.told"))
-    print(json.dumps({"told": lines, "violations": violations(location, folder)}))
+    check = sharpened if options.kind in SUMS else violations
+    print(json.dumps({"told": lines, "resumed": resumed(folder), "violations": check(location, folder)}))
 
 
 if __name__ == "__main__":
