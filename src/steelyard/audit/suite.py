@@ -17,6 +17,7 @@ from typing import Any
 
 from steelyard.accounting.gaussian import mu_cap
 from steelyard.audit.corpus import Pool, decimals, floats, integers, texts
+from steelyard.audit.paths import OneShot, RidgeLevel, RidgeLook
 from steelyard.audit.subjects import audit
 from steelyard.audit.verdict import Verdict
 from steelyard.bounding import Count, CountUsers, Mean, Profile, Quantile, Sum, Together
@@ -39,9 +40,12 @@ from steelyard.mechanisms import (
     PureObjective,
     Staircase,
 )
-from steelyard.models.columns import Categorical, Column, Numeric
+from steelyard.models.columns import Categorical, Column, Features, Numeric
+from steelyard.models.first.one_shot import LogisticTask
+from steelyard.models.first.ridge_search import RidgeSearch
 from steelyard.models.linear import FitLinear
 from steelyard.models.logistic import FitLogistic
+from steelyard.models.rows import Target
 from steelyard.privacy import ATTO, Loss, Neighbours, Terms, Unit, rows, users
 
 SAMPLES = 400_000
@@ -222,6 +226,7 @@ def tasks() -> dict[str, Item]:
         "fit-logistic-cap": Item(
             FitLogistic(features, "label", [0, 1], epsilon="1", cap=2), pure(who), {**table, "who": texts()}
         ),
+        **accuracy_first(table),
         "question": Item(Question("land", epsilon="0.5", equals="FR"), pure(swapped), placed),
         "question-gaussian": Item(Question("amount", mu="0.5", lower=-50, upper=10), gaussian(swapped), amounts),
         "question-integers": Item(Question("amount", epsilon="1", equals=100), gaussian(swapped), whole),
@@ -229,6 +234,21 @@ def tasks() -> dict[str, Item]:
         "count-rows": Item(Count(epsilon="1"), pure(each), amounts),
         "count-keys": Item(Count(epsilon="1", cap=7, **grouped), pure(who), placed),
         "count-keys-few": Item(Count(epsilon="1", cap=7, rows_per_key=2, **grouped), gaussian(who), placed),
+    }
+
+
+def accuracy_first(table: Mapping[str, Pool]) -> dict[str, Item]:
+    """The steps of accuracy-first paths, on terms with room for the audit's longest table."""
+    many = rows(neighbours="replace", n=500)
+    features = Features([Numeric("amount", -9, 10)], "clip", 1)
+    search = RidgeSearch(features, Target("label", -2, 3), Fraction(1, 100))
+    one_shot = OneShot(LogisticTask(features, "label", [0, 1], 0.05, 0.9, Fraction(1, 100)))
+    return {
+        "first-level": Item(RidgeLevel(search, 10**10), gaussian(many), table),
+        "first-level-coarse": Item(RidgeLevel(search, 10**6), gaussian(many), table),
+        "first-look": Item(RidgeLook(search, 10**10, (2**46, -(2**47))), gaussian(many), table),
+        "first-logistic": Item(one_shot, gaussian(many), table),
+        "first-logistic-pure": Item(one_shot, pure(many), table),
     }
 
 

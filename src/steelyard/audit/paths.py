@@ -1,0 +1,124 @@
+"""Single steps of accuracy-first paths as tasks, so that the audit can replay them on neighbouring tables.
+
+A path decides from released numbers what to pay for next, so its privacy is that of its steps: one measurement of ridge
+statistics, one look at the root of an excess, one perturbed logistic objective. Each runs here as it does on a path.
+Law: a step's event is a function of public numbers; tables shorter than n stand for tables padded with empty rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from steelyard.bounding.amounts import sigma_for
+from steelyard.mechanisms import Gaussian
+from steelyard.models.columns import SIZE
+from steelyard.models.first.certificate import Ridge
+from steelyard.models.first.excess import RootExcess
+from steelyard.models.first.measured import Design, Exact, packed
+from steelyard.models.first.one_shot import LogisticTask
+from steelyard.models.first.population import public_n
+from steelyard.models.first.ridge_search import RidgeSearch
+from steelyard.noise import Noise
+from steelyard.privacy import Event, Neighbours, Terms
+from steelyard.release import Outcome
+from steelyard.tables import Table
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What steps of a ridge path share."""
+
+    search: RidgeSearch
+    cost: int
+
+    def check(self, table: Table, terms: Terms) -> None:
+        """The public schema."""
+        self.search.features.check(table)
+        table.require_numeric(self.search.label.column)
+
+    def present(self, value: Any) -> Any:
+        """As it is."""
+        return value
+
+    def _exact(self, table: Table, terms: Terms) -> Exact:
+        return Exact.of_table(table, self.search.features, self.search.label, public_n(terms))
+
+
+@dataclass(frozen=True)
+class RidgeLevel(_Step):
+    """One measurement of the statistics, at a price in 1e-12 of mu squared."""
+
+    vector: int = 20
+
+    @property
+    def _design(self) -> Design:
+        return Design(SIZE, self.search.features.width, self.vector)
+
+    def event(self, table: Table, terms: Terms) -> Event:
+        """One Gaussian release."""
+        return self._design.step(self.cost).event
+
+    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
+        """Add up and measure."""
+        return Outcome(packed(self._design.measure(self._exact(table, terms), self.cost, noise)), None)
+
+
+@dataclass(frozen=True)
+class RidgeLook(_Step):
+    """One look at the root of the excess risk of a model, given in steps of 2^-48."""
+
+    model: tuple[int, ...]
+    alpha: float = 0.01
+
+    def _look(self, terms: Terms) -> RootExcess:
+        ridge = Ridge(public_n(terms), self.search.features.width, float(self.search.penalty))
+        return RootExcess(ridge, self.model, Fraction(2), self.alpha)
+
+    def _step(self, terms: Terms) -> Gaussian:
+        moves = self._look(terms).moves
+        return Gaussian(moves, sigma_for(moves**2, self.cost), Neighbours.REPLACE)
+
+    def event(self, table: Table, terms: Terms) -> Event:
+        """One Gaussian release of one integer."""
+        return self._step(terms).event
+
+    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
+        """Find the root and noise it."""
+        private = _Rows(self._exact(table, terms))
+        return Outcome(self._step(terms).release([self._look(terms).value(private)], noise)[0], None)
+
+
+@dataclass(frozen=True)
+class OneShot:
+    """A logistic release that is certain of its excess, on tables of any length."""
+
+    task: LogisticTask
+
+    def check(self, table: Table, terms: Terms) -> None:
+        """The public schema."""
+        self.task.features.check(table)
+        table.require(self.task.label)
+
+    def event(self, table: Table, terms: Terms) -> Event:
+        """The task's own."""
+        return self.task.event(table, terms)
+
+    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
+        """The task's own."""
+        return self.task.run(table, noise, terms)
+
+    def present(self, value: Any) -> Any:
+        """The task's own."""
+        return self.task.present(value)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    exact: Exact
+
+    @property
+    def rows(self) -> Any:
+        """Looks at the root of an excess need no single row."""
+        raise NotImplementedError
