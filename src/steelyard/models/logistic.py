@@ -9,6 +9,7 @@ memory. Only the logistic loss is offered: the proof needs its curvature.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -33,7 +34,7 @@ from steelyard.models.objective import ObjectiveFit, gaussian_objective, pure_ob
 from steelyard.models.output import OutputFit
 from steelyard.models.passes import Folded, kept
 from steelyard.models.rows import Rows, gather
-from steelyard.models.saved import Model
+from steelyard.models.saved import Model, write
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Event, Number, Terms, positive
 from steelyard.release import Error, Outcome
@@ -65,6 +66,10 @@ class OneVsRest:
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``OneVsRest.from_json`` reads it back."""
         return {"models": [model.to_json() for model in self.models]}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the models as one JSON file."""
+        write(self.to_json(), path)
 
     @classmethod
     def from_json(cls, data: Any) -> OneVsRest:

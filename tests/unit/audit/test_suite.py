@@ -62,12 +62,12 @@ PARTS = {
     "DescentFit": "fit-logistic-descent",
     "UserDescent": "fit-logistic-users",
     "Capped": "fit-logistic-cap",
+    "Hypotheses": "fit-logistic-choice",
 }
 """What is bought only as a part of a task, and the entry that replays it."""
 
 ELSEWHERE = {
     "UserStatistics": "models/test_user_linear.py",
-    "Hypotheses": "models/test_hypotheses.py",
     "LogisticTask": "models/first/test_one_shot.py",
 }
 """What no entry can hold (no task buys it, or it takes tables of one size only), and its own replay or proof test."""
