@@ -118,9 +118,12 @@ class Design:
         Rounding down moves an entry of a difference by less than one coarse step, so the distance grows by the root of
         the number of entries; where that were more than 3e-7 of it, the noise is drawn as Python integers instead.
         """
-        ratio = max(1, math.isqrt(self.square * MICRO**2 // cost) >> 47)
-        step = 1 << (ratio - 1).bit_length()
-        return step if step * (math.isqrt(self.entries) + 3) * 3_000_000 <= math.isqrt(self.square) else 1
+        sigma, most = math.isqrt(self.square * MICRO**2 // cost), math.isqrt(self.square) // 3_000_000
+        for bits in (43, 47):  # narrow noise is drawn faster
+            step = 1 << (max(1, sigma >> bits) - 1).bit_length()
+            if step == 1 or step * (math.isqrt(self.entries) + 3) <= most:
+                return step
+        return 1
 
     @property
     def entries(self) -> int:
@@ -199,9 +202,12 @@ def _upper(width: int) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def packed(values: Sequence[int]) -> list[str] | str:
     """Integers as they are stored: one text of 64-bit words where many fit, else each as decimal digits."""
-    if len(values) < 8 or max(values) >= 2**63 or min(values) < -(2**63):
-        return [str(value) for value in values]
-    return base64.b64encode(np.array(values, dtype="<i8").tobytes()).decode()
+    try:
+        if len(values) >= 8:
+            return base64.b64encode(np.array(values, dtype="<i8").tobytes()).decode()
+    except OverflowError:  # of released numbers
+        pass
+    return [str(value) for value in values]
 
 
 def unpacked(stored: Sequence[str] | str) -> list[int]:
