@@ -129,7 +129,8 @@ class Certified:
 
     def close(self, record: Record) -> None:
         """Give question numbers back that were reserved, and say so on the ledger."""
-        self._count(record).close()
+        if self._counter is not None:
+            self._counter.close()
 
     def _count(self, record: Record) -> Counter:
         if self._counter is None:

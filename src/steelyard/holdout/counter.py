@@ -136,6 +136,8 @@ class Counter:
 
     def close(self) -> None:
         """Give the block up and say so: after a power cut it owes nothing."""
+        if self._block is None or self._block.process != os.getpid():
+            return
         with self.turn():
             self._store_free(closed=self._turn.trusted and self._turn.pending is None)
             self._block = None

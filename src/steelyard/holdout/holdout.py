@@ -8,9 +8,12 @@ Law: the account is charged before an answer is seen, and a refusal is for good.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import hmac
 import os
 import threading
+import weakref
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -20,7 +23,7 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
-from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
+from steelyard.errors import CurrencyMismatch, InvalidTask, LedgerError, UnitMismatch
 from steelyard.holdout.answer import Answer
 from steelyard.holdout.metrics import Metric, find_metric, settled
 from steelyard.holdout.modes import HIDING, Frame, Question, make_mode
@@ -36,6 +39,8 @@ class Holdout:
     dies with the process. ``classes`` declares what labels and predictions may be; where privacy is promised it must be
     given, and a label outside counts as the first. Further options belong to the mode (``questions=``, ``between=`` …).
     *Accuracy:* every interval ever given holds, all at once, with probability ``confidence`` over the draw of the rows.
+    It is assumed that nobody measures how long an answer takes, and that the ledger's files are not put back to an older
+    state. A check that ends in an error or with the process counts as a surprise, since both could tell one.
     *Privacy:* none; answers are exact up to rounding. Use mode="private" for labels of people.
 
     >>> labels = np.arange(10_000) % 5 > 0                    # 80% are true
@@ -73,6 +78,7 @@ class Holdout:
         self._record.open(Loss.zero(self.account.terms.currency), opened)
         self._tag, self._seal = self._record.secret("predictions"), self._record.secret("questions")
         self._lock = threading.RLock()
+        _entered.add(self)
 
     @property
     def rows(self) -> int:
@@ -124,7 +130,13 @@ class Holdout:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.flush()
+        self._leave()
+
+    def _leave(self) -> None:
+        """Flush, and say on the ledger that nothing is pending here."""
+        with self._lock:
+            if hasattr(self._mode, "close"):
+                self._mode.close(self._record)
 
     def __str__(self) -> str:
         frame, where = self.frame, "durable" if self.account.durable else "in memory, for this process only"
@@ -193,7 +205,7 @@ class Holdout:
     def _called(self, content: Any, guess: bytes) -> str:
         """A name for a question that nobody can forge or read back: a keyed digest of a keyed fingerprint."""
         tag = Poly1305.generate_tag(self._tag, content.reshape(-1).view(np.uint8).data)
-        message = tag + guess + b" of " + content.dtype.char.encode() + str(content.shape).encode()
+        message = tag + guess + b" of " + content.dtype.str.encode() + str(content.shape).encode()
         return hmac.digest(self._seal, message, "sha256").hex()
 
     def _rounds(self) -> Any:
@@ -219,6 +231,18 @@ def _spelled(option: Any) -> str:
         return str(exact(option, "option"))
     except InvalidTask:
         return repr(option)
+
+
+_entered: weakref.WeakSet[Holdout] = weakref.WeakSet()
+
+
+@atexit.register
+def _leave_all() -> None:
+    """Leave holdouts in order at the end of the process; what cannot be said then costs a surprise after a power cut."""
+    for holdout in list(_entered):
+        with contextlib.suppress(LedgerError, OSError, RuntimeError):
+            if holdout.account.durable:
+                holdout._leave()
 
 
 def _again(arguments: tuple[Any, ...], options: dict[str, Any]) -> Holdout:
