@@ -68,36 +68,50 @@ class ClassLabels:
 
 
 def settled_classes(labels: Any, classes: Sequence[Any]) -> NDArray[Any]:
-    """Labels with whatever is none of the classes replaced by the first class: a total function of each label."""
-    known, array = class_array(list(classes), "classes"), np.asarray(labels)
-    if array.dtype.kind == "O" and array.ndim == 1:
-        values = known.tolist()
-        return np.array([label if _among(label, values) else values[0] for label in array], dtype=known.dtype)
-    if array.ndim != 1 or _is_text(array) != _is_text(known):
+    """Labels with whatever is none of the classes replaced by the first class: a total function of each label.
+
+    One odd label makes text of a whole column, so a label also counts as the class that is written like it.
+    """
+    known = class_array(list(classes), "classes")
+    array = _one_by_one(labels)
+    if array.ndim != 1:
         return array
-    return np.where(np.isin(array, known), array, known[0])
+    if _is_text(array) == _is_text(known) and array.dtype.kind in "biufUS":
+        return np.where(np.isin(array, known), array, known[0])
+    values = known.tolist()
+    return np.array([_settled(label, values) for label in array.tolist()], dtype=known.dtype)
 
 
 def settled_numbers(labels: Any) -> NDArray[np.float64]:
     """Labels with whatever is no finite number replaced by 0."""
-    array = np.asarray(labels)
-    if array.dtype.kind == "O" and array.ndim == 1:
-        array = np.array([_number(label) for label in array])
-    return (
-        np.nan_to_num(array.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-        if array.dtype.kind in "biuf"
-        else array
-    )
+    array = _one_by_one(labels)
+    if array.ndim != 1:
+        return array
+    if array.dtype.kind not in "biuf":
+        array = np.array([_number(label) for label in array.tolist()])
+    return np.nan_to_num(array.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
 
 
-def _among(label: Any, values: list[Any]) -> bool:
-    return isinstance(label, str | int | float | np.number | np.bool_) and label in values
+def _one_by_one(labels: Any) -> NDArray[Any]:
+    """Labels as an array in which no label has changed another: a list with odd ones in it stays a list of objects."""
+    if not isinstance(labels, list | tuple):
+        return np.asarray(labels)
+    array = np.empty(len(labels), dtype=object)
+    array[:] = [tuple(each) if isinstance(each, list) else each for each in labels]
+    return array
+
+
+def _settled(label: Any, values: list[Any]) -> Any:
+    if isinstance(label, str | bytes | int | float | np.number | np.bool_):
+        text = label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)
+        return next((value for value in values if value == label or str(value) == text), values[0])
+    return values[0]
 
 
 def _number(label: Any) -> float:
     try:
-        return float(label) if isinstance(label, int | float | np.number | np.bool_) else 0.0
-    except (OverflowError, TypeError):
+        return float(label) if isinstance(label, str | bytes | int | float | np.number | np.bool_) else 0.0
+    except (OverflowError, TypeError, ValueError):
         return 0.0
 
 
@@ -170,7 +184,7 @@ def one_per_row(rows: int, *, exactly: bool = True) -> Callable[[Any], NDArray[A
 
     def read(predictions: Any) -> NDArray[Any]:
         array = numbers(predictions, "predictions") if exactly else np.asarray(predictions)
-        if array.ndim == 0 or array.dtype.kind == "O":
+        if array.ndim == 0 or array.dtype.kind in "OV":
             raise InvalidTask("predictions must be an array of numbers or text, one row for each label.")
         return _right_length(array, len(array), rows)
 

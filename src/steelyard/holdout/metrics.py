@@ -27,6 +27,7 @@ from steelyard.holdout.classes import (
     settled_numbers,
     two_classes,
 )
+from steelyard.holdout.compiled import bound_to
 from steelyard.holdout.packed import Packed, differing
 from steelyard.privacy import Number, positive
 
@@ -270,6 +271,8 @@ class SquaredError(AbsoluteError):
 class PerExample:
     """The mean of your own ``function(label, prediction)``, called for each row by itself and cut to [0, ``upper``].
 
+    A holdout is bound to the function's ``version``, if you give one, else to its compiled code, which another Python
+    compiles differently; neither sees what the function reads from elsewhere.
     *Accuracy:* a row for which the function fails or gives no number counts ``upper``: an error could tell a label.
     """
 
@@ -277,6 +280,7 @@ class PerExample:
     upper: Fraction
     scale: int = SCALE
     higher_is_better: bool = False
+    version: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "upper", positive(self.upper, "upper"))
@@ -290,7 +294,9 @@ class PerExample:
         def losses(read: NDArray[Any]) -> Integers:
             return _whole(np.array([_one(self.function, a, b) for a, b in zip(held, read, strict=True)]) / upper)
 
-        return _Rows(held.tobytes(), len(held), one_per_row(len(held), exactly=False), losses)
+        kept = repr(held.tolist()).encode() if held.dtype.hasobject else held.tobytes()
+        bound = f"{held.dtype.str} {held.shape} {bound_to(self.function, self.version)} ".encode() + kept
+        return _Rows(bound, len(held), one_per_row(len(held), exactly=False), losses)
 
     def __str__(self) -> str:
         return f"{self.function.__qualname__} cut at {self.upper}"

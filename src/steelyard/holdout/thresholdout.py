@@ -180,7 +180,8 @@ def certified_answers(n: int, questions: int, tolerance: float, beta: float) -> 
 class Classic:
     """The mode "classic": Thresholdout with its published noise, and with the interval that it really certifies.
 
-    ``budget`` paid answers among at most ``questions``; ``threshold`` and ``sigma`` default to the published theorem's
+    ``budget`` paid answers among at most ``questions`` in each row of answers, and the interval covers as many rows as the
+    account can pay for; ``threshold`` and ``sigma`` default to the published theorem's
     (3/4 of the tolerance; the tolerance over 96 ln(4 questions / beta)). A restart ends the row of answers for good.
     """
 
@@ -219,7 +220,8 @@ class Classic:
         possible = max(1, terms.cap.amount // cost.amount)
         beta = float(self.frame.beta)
         widths = (
-            noise_bound(self.plan, self.questions, possible, share * beta) + account_distance(terms, (1 - share) * beta)
+            noise_bound(self.plan, self.questions * possible, possible, share * beta)
+            + account_distance(terms, (1 - share) * beta)
             for share in _SHARES
         )
         return min(1.0, min(widths))

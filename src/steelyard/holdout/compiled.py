@@ -1,0 +1,31 @@
+"""What a user's own function is known by: its version if it has one, else a digest of its compiled code.
+
+Its name alone would let another function answer from the first one's record. What the code reads from elsewhere (globals,
+closures, files) is not seen, and another Python compiles differently; a version is for both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+
+def bound_to(function: Callable[..., Any], version: str | None) -> str:
+    """A text that differs between functions of different code, the same in every process."""
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    if version is not None or code is None:
+        return f"version {version}"
+    return f"code {hashlib.sha256(_spelled(code).encode()).hexdigest()}"
+
+
+def _spelled(code: CodeType) -> str:
+    return repr((code.co_code.hex(), [_constant(each) for each in code.co_consts], code.co_names, code.co_varnames))
+
+
+def _constant(value: Any) -> str:
+    """A constant as text; a set of them has no order of its own."""
+    if isinstance(value, CodeType):
+        return _spelled(value)
+    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
