@@ -255,7 +255,7 @@ class _Walk:
         while not state.reason:
             ask = state.candidate() if state.drawn else None
             mu = state.look(ask) if ask is not None and not looked else 0.0
-            ahead = state.ahead()
+            ahead = state.ahead() if len(state.lessons) < len(SHARES) else []
             if not mu and not ahead:
                 state.reason = IMPOSSIBLE
                 return

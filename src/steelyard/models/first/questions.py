@@ -8,7 +8,7 @@ range; it is answered by a look at the mean loss itself.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -18,12 +18,14 @@ from steelyard.models.first.certificate import Array, certify
 from steelyard.models.first.excess import RootExcess
 from steelyard.models.first.models import MODEL_BITS, Private, in_ball
 from steelyard.models.first.quantiles import normal_quantile
-from steelyard.models.first.ridge_path import RidgePath
+from steelyard.models.first.ridge_path import Lesson, RidgePath
 from steelyard.privacy import MICRO
 
 LOSS_BITS = 20
 LOOKS = 0.95
-SHARES = (0.35, 0.25, 0.15, 0.1, 0.1, 0.05)
+SHARES = tuple(0.4 * 0.6**k for k in range(12))
+UNSURE, HOPE, COST = 0.25, 0.5, 1.4  # an excess is of half the loss, and guessed on the high side: 1.4 of it, not 2
+STEEP, BELOW, ABOVE = 1.25, 22, 6
 _ROOM, _FIRST = 4, 2  # the first look comes when noise costs about a quarter of the target, and is half as exact
 
 
@@ -39,6 +41,7 @@ class Excess:
     alpha: float
     failure: schedule.Failure
     looks: int = 2
+    blind: bool = False
 
     def levels(self, path: RidgePath) -> list[schedule.Level]:
         """Below the planned level, looks only; around it, free certificates."""
@@ -92,11 +95,18 @@ class ClippedLoss:
     model: tuple[int, ...]
     target: float
     guess: float = 0.0
+    mu: float = 1.0
 
     @property
     def moves(self) -> int:
-        """A squared error lies between 0 and 4; replacing a row moves the sum by that range."""
-        return 4 << LOSS_BITS
+        """An error is at most one plus the longest prediction; replacing a row moves the sum by at most its square."""
+        return ((1 << LOSS_BITS) + self.longest) ** 2 >> LOSS_BITS
+
+    @property
+    def longest(self) -> int:
+        """What a prediction is at most, in steps of 2^-20: one, or the model's length where that is less."""
+        length = math.isqrt(sum(k * k for k in self.model)) >> (MODEL_BITS - LOSS_BITS)
+        return min(1 << LOSS_BITS, length + 1)
 
     def limit(self) -> float:
         """The target as a sum of losses, less what rounding can hide: of the model, both predictions and the square."""
@@ -109,8 +119,22 @@ class ClippedLoss:
         bits = 2**LOSS_BITS
         model = np.array([k >> (MODEL_BITS - LOSS_BITS) for k in self.model], dtype=np.int64)
         predicted = (x.astype(np.int64) @ model) // self.unit
-        missed = y.astype(np.int64) * bits // self.unit - np.clip(predicted, -bits, bits)
+        missed = y.astype(np.int64) * bits // self.unit - np.clip(predicted, -self.longest, self.longest)
         return int(((missed * missed) >> LOSS_BITS).sum())
+
+
+def _likely(path: RidgePath, here: schedule.Guess, target: float) -> float:
+    """The best loss there is, as the target, the statistics and the looks so far tell it, and some of how unsure that is."""
+    noisy, n, w = path.noisy, path.ridge.n, here.likely
+    seen = path.typical_square + (w @ noisy.matrix @ w - path.ridge.floor * w @ w - 2 * w @ noisy.vector) / n
+    square = float(w @ w)
+    spread = math.hypot(
+        MICRO / path.label_micro, math.sqrt(noisy.variance * (square**2 + 4 * square / noisy.weight))
+    ) / n  # fmt: skip
+    hope = (HOPE * target, HOPE * target / 2)  # whoever names a target thinks that it can be met with room to spare
+    told = [hope, (float(seen), spread), *((lesson.best, lesson.spread) for lesson in path.lessons)]
+    weight = sum(spread**-2 for _, spread in told)
+    return max(sum(best * spread**-2 for best, spread in told) / weight, 0.0) + UNSURE / math.sqrt(weight)
 
 
 @dataclass(frozen=True)
@@ -124,12 +148,13 @@ class Target:
     failure: float
     every: bool = False
     looks: int = len(SHARES)
+    blind: bool = True
 
     def levels(self, path: RidgePath) -> list[schedule.Level]:
         """A geometric row of stops around where a certificate of a tenth of the target would pass."""
         around = schedule.planned_mu(path.ridge, path.norm, self.target / 10, 0.05)
-        ratio = schedule.RATIO**2 if self.every else schedule.RATIO
-        stops = [max(1, round(around * MICRO * ratio**k)) for k in range(-20, 9)]
+        ratio = STEEP**2 if self.every else STEEP
+        stops = [max(1, round(around * MICRO * ratio**k)) for k in range(-BELOW, ABOVE)]
         return [schedule.Level(micro) for micro in dict.fromkeys(stops)]
 
     def null(self, square: float) -> float:
@@ -149,26 +174,23 @@ class Target:
         noisy, failure = path.noisy, self.failure * SHARES[path.looked]
         here = schedule.guess(path.ridge, noisy, path.norm, noisy.variance)
         ask = ClippedLoss(path.ridge.n, path.unit, in_ball(here.model, path.norm), self.target, here.excess)
-        sensitivity = 4 / path.ridge.n
-        first = sensitivity * (normal_quantile(failure) + 1) * (_ROOM if path.looked else _FIRST) / self.target
-        if self.every:
-            return ask, first, failure
-        if not path.lessons:
-            return (ask, first, failure) if 2 * _ROOM * here.excess <= self.target else None
-        if noisy.variance <= path.lessons[-1][2] / _ROOM or not path.ahead:
-            return ask, first, failure  # whatever was learnt may have been wrong: so much sharper is worth a look
-        best = min(loss - 2 * excess for excess, loss, _ in path.lessons)
-        now = schedule.look_cost(sensitivity, self.target, best + 2 * here.excess, failure)
+        sensitivity = ask.moves / 2**LOSS_BITS / path.ridge.n
+        blind = sensitivity * (normal_quantile(failure) + 1) * (_ROOM if path.looked else _FIRST) / self.target
+        if self.every or (path.lessons and noisy.variance <= path.lessons[-1].variance / _ROOM) or not path.ahead:
+            return replace(ask, mu=blind), blind, failure  # what was learnt may have been wrong: worth a look
+        best = _likely(path, here, self.target)
+        now = schedule.look_cost(sensitivity, self.target, best + COST * here.excess, failure)
         spent, later = math.sqrt(path.spent) / MICRO, []
         for stop in path.ahead[: schedule.AHEAD]:
             there = schedule.guess(path.ridge, noisy, path.norm, path.design.variance(stop.micro**2))
-            cost = schedule.look_cost(sensitivity, self.target, best + 2 * there.excess, failure)
+            cost = schedule.look_cost(sensitivity, self.target, best + COST * there.excess, failure)
             later.append((stop.micro / MICRO, cost))
-        return (ask, now, failure) if schedule.look_now(now, spent, later) else None
+        return (replace(ask, mu=now), now, failure) if schedule.look_now(now, spent, later) else None
 
     def learn(self, path: RidgePath, ask: ClippedLoss, answer: int) -> None:
         """A look that failed still tells the loss, and so what the best loss is likely to be."""
-        path.lessons.append((ask.guess, answer / 2**LOSS_BITS / path.ridge.n, path.noisy.variance))
+        loss, spread = answer / 2**LOSS_BITS / path.ridge.n, ask.moves / 2**LOSS_BITS / path.ridge.n / ask.mu
+        path.lessons.append(Lesson(loss - 2 * ask.guess, spread, path.noisy.variance))
 
     def passed(self, path: RidgePath) -> float:
         """A model that passed has a loss of at most the target."""

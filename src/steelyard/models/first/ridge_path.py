@@ -51,6 +51,15 @@ class Seen:
     passed: bool
 
 
+@dataclass(frozen=True)
+class Lesson:
+    """What a look that failed says of the best loss: a value, its standard deviation, and the statistics' variance then."""
+
+    best: float
+    spread: float
+    variance: float
+
+
 class Look(Protocol):
     """A question to the rows about one released model, answered by one noisy integer."""
 
@@ -72,7 +81,13 @@ class Look(Protocol):
 class Question(Protocol):
     """How a model is judged: by excess risk or by a public target."""
 
-    looks: int
+    @property
+    def looks(self) -> int:
+        """How many looks may be made."""
+
+    @property
+    def blind(self) -> bool:
+        """Whether nothing is ever certified without a look."""
 
     def levels(self, path: RidgePath) -> list[schedule.Level]:
         """The stops, fixed once the bound on the best model's length is known."""
@@ -114,7 +129,7 @@ class RidgePath:
     square: float = 1.0
     typical_square: float = 1.0
     looked: int = 0
-    lessons: list[tuple[float, float, float]] = field(default_factory=list)
+    lessons: list[Lesson] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.design = Design(self.unit, self.ridge.width, 1)
@@ -209,7 +224,7 @@ class RidgePath:
 
     def _go_on(self) -> None:
         ahead, design = self.ahead, self.design
-        if not ahead:
+        if not ahead or (self.question.blind and self.looked >= self.question.looks):
             self.give_up(IMPOSSIBLE)
             return
         cost = ahead[0].micro ** 2 - self.spent

@@ -26,11 +26,12 @@ from steelyard.models.first.ridge_path import CAP, Ask, RidgePath, Seen
 from steelyard.models.first.steps import bought, stored
 from steelyard.models.rows import Target, gather
 from steelyard.noise import Noise
-from steelyard.privacy import Currency, Terms
+from steelyard.privacy import MICRO, Currency, Terms
 from steelyard.release import Outcome, Release
 from steelyard.tables import Table
 
 Progress = Callable[[Stop], None]
+LABEL = 5.0
 
 
 @dataclass(frozen=True)
@@ -141,9 +142,10 @@ class RidgeWalk:
 
 def label_micro(ridge: Ridge, question: Any) -> int:
     """The mu, in millionths, of the bound on the labels' size: a small part of what the plan expects to spend."""
-    alpha = question.alpha if isinstance(question, questions.Excess) else question.target / 10
-    planned = schedule.planned_mu(ridge, norm_bound(Fraction(1), ridge.penalty), alpha, 0.01)
-    return max(100, min(20_000, round(planned * 1e6 / 16)))
+    if isinstance(question, questions.Target):  # as sharp as it takes to compare with the target, and no sharper
+        return max(100, min(20_000, round(LABEL * MICRO / (ridge.n * question.target))))
+    planned = schedule.planned_mu(ridge, norm_bound(Fraction(1), ridge.penalty), question.alpha, 0.01)
+    return max(100, min(20_000, round(planned * MICRO / 16)))
 
 
 class _Private:

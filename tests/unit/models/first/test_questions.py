@@ -1,0 +1,75 @@
+"""A look at a mean squared error: its range, its rounding, and a search that stops paying when no look is left."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steelyard.models.columns import SIZE
+from steelyard.models.first.certificate import Ridge
+from steelyard.models.first.models import MODEL_BITS, in_ball
+from steelyard.models.first.questions import LOSS_BITS, SHARES, ClippedLoss, Target
+from steelyard.models.first.ridge_path import IMPOSSIBLE, RidgePath
+from steelyard.models.first.ridge_search import label_micro
+from steelyard.models.first.schedule import Failure
+from steelyard.noise import TestNoise
+from unit.models.first.made_up import Array, Data, generated, whole
+
+models = st.lists(st.floats(-1.5, 1.5), min_size=3, max_size=3)
+labelled = st.tuples(st.lists(st.floats(-1, 1), min_size=3, max_size=3), st.floats(-1, 1))
+
+
+def look(model: list[float], n: int = 1) -> ClippedLoss:
+    return ClippedLoss(n, SIZE, in_ball(np.array(model), 9.0), 0.5)
+
+
+def one(row: tuple[list[float], float]) -> Data:
+    x = np.array([row[0]]) / max(1.0, float(np.linalg.norm(row[0])))
+    return Data((whole(x), np.rint(np.array([row[1]]) * SIZE)))
+
+
+@settings(max_examples=150)
+@given(models, labelled, labelled)
+def test_a_replaced_row_moves_the_sum_by_the_models_own_range_at_most(
+    model: list[float], row: tuple[list[float], float], other: tuple[list[float], float]
+) -> None:
+    ask = look(model)
+    assert abs(ask.value(one(row)) - ask.value(one(other))) <= ask.moves
+    length = min(1.0, float(np.linalg.norm(model)))
+    assert ask.moves <= (1 + length) ** 2 * 2**LOSS_BITS + 8
+
+
+def test_a_range_that_forgets_the_prediction_is_caught() -> None:
+    ask = look([0.5, 0.0, 0.0])
+    near, far = one(([1.0, 0.0, 0.0], 0.5)), one(([-1.0, 0.0, 0.0], 1.0))
+    assert abs(ask.value(near) - ask.value(far)) > 1 << LOSS_BITS
+
+
+@settings(max_examples=100)
+@given(models, labelled)
+def test_rounding_hides_no_more_than_the_limit_allows(model: list[float], row: tuple[list[float], float]) -> None:
+    ask, data = look(model), one(row)
+    x, y = (part / SIZE for part in data.rows)
+    weights: Array = np.array(ask.model) / 2.0**MODEL_BITS
+    true = float((y[0] - np.clip(x[0] @ weights, -1, 1)) ** 2)
+    assert ask.value(data) <= ask.limit() or true > 0.5 - 1e-4
+    assert true * 2**LOSS_BITS - ask.value(data) <= 0.5 * 2**LOSS_BITS - ask.limit()
+
+
+def test_a_search_without_a_look_left_stops_paying() -> None:
+    data, ridge = generated(4000, 3, 5, noise=0.3), Ridge(4000, 3, 0.01)
+    question = Target(0.06, 0.09, every=True, looks=3)
+    path = RidgePath(ridge, SIZE, question, Failure(0.1), label_micro(ridge, question))
+    noise = TestNoise(1)
+    while (ask := path.next()) is not None:
+        path.take(ask.compute(data, noise))
+    assert path.reason == IMPOSSIBLE
+    assert path.looked == 3
+    assert len(path.measured) == 3
+
+
+def test_the_shares_of_the_looks_are_one_at_most() -> None:
+    assert math.fsum(SHARES) <= 1
