@@ -1,9 +1,10 @@
 """Processes that ask one holdout and are killed at random, run as a script.
 
-    python -m faults.storm_of_checks LEDGER FOLDER --kind good|early --workers 2 --kills 50
+    python -m faults.storm_of_checks LEDGER FOLDER --kind good|early|markless|thrifty --workers 2 --kills 50
 
-Workers write every answer they got to files of their own, one line in one write. ``early`` is a twin that hands a
-surprise out before it is charged. Prints one line of JSON.
+Workers write every answer they got, and every surprise as soon as it is scored, to files of their own, one line in one
+write. Twins: ``early`` hands a surprise out before it is charged, ``markless`` leaves no mark while it scores,
+``thrifty`` gives a surprise that was charged and not stored to the next one. Prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy as np
 import steelyard.holdout.certified as certified
 from steelyard.holdout.counter import Counter
 from steelyard.holdout.holdout import Holdout
+from steelyard.ledger.turns import FileTurns
 
 N = 20_000
 NAME = "storm"
@@ -54,12 +56,51 @@ class Early(Counter):
     asking = 0
 
 
+class Thrifty(Counter):
+    """The twin: a surprise that was charged and not stored is the next one's."""
+
+    def _owes(self) -> bool:
+        return not self._unclaimed and super()._owes()
+
+    def pay(self, name: str, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        if not self._unclaimed:
+            return super().pay(name, content)
+        held = self._record.claim(self._unclaimed[0], {"question": name, **content})
+        self._settle()
+        self._turn.clear()
+        return held
+
+
+def opened(ledger: str) -> Holdout:
+    """The holdout of the storm, wide enough that a surprise for every kill leaves some to answer."""
+    return Holdout(labels(), tolerance=0.2, ledger=ledger, name=NAME)
+
+
+def watch(holdout: Holdout, log: int) -> None:
+    """Write down every surprise as soon as it is scored: from then on a death tells it."""
+    judge: Any = holdout._judge
+    score = judge.total
+
+    def total(read: Any) -> int:
+        found: int = score(read)
+        if Early.asking % 7 == 0:
+            os.write(log, f"{Early.asking} scored\n".encode())
+        return found
+
+    vars(judge)["total"] = total
+
+
 def work(ledger: str, folder: Path, worker: int, kind: str) -> None:
     log = os.open(folder / f"{worker}.answers", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     if kind == "early":
         Early.log = log
         vars(certified)["Counter"] = Early
-    holdout, dice = Holdout(labels(), ledger=ledger, name=NAME), random.Random()
+    if kind == "thrifty":
+        vars(certified)["Counter"] = Thrifty
+    if kind == "markless":
+        FileTurns.mark = lambda self, number: None  # type: ignore[method-assign]
+    holdout, dice = opened(ledger), random.Random()
+    watch(holdout, log)
     while True:
         number = dice.randrange(QUESTIONS)
         predictions, guess = question(number)
@@ -83,7 +124,9 @@ def fork(ledger: str, folder: Path, worker: int, kind: str) -> int:
 
 def storm(ledger: str, folder: Path, kind: str, workers: int, kills: int) -> dict[str, Any]:
     """Kill until enough were killed, then compare what was delivered with what is on the ledger."""
-    Holdout(labels(), name=NAME)  # what a holdout works out once is inherited, so that a new worker asks at once
+    Holdout(
+        labels(), tolerance=0.2, name=NAME
+    )  # what a holdout works out once is inherited, so that a new worker asks at once
     children = [fork(ledger, folder, worker, kind) for worker in range(workers)]
     for kill in range(kills):
         wait_for(folder, random.randrange(8))
@@ -113,10 +156,13 @@ def given(folder: Path) -> int:
 
 
 def judge(ledger: str, folder: Path) -> dict[str, Any]:
-    holdout = Holdout(labels(), ledger=ledger, name=NAME)
+    holdout = opened(ledger)
+    holdout.check(labels(), guess=1)  # whoever asks next pays for the last one who died
     mode: Any = holdout._mode
     counter = mode._count(holdout._record)
     lines = [line.split() for path in sorted(folder.glob("*.answers")) for line in path.read_text().splitlines()]
+    scored = sum(line[1] == "scored" for line in lines)
+    lines = [line for line in lines if line[1] != "scored"]
     kept = {(h["answer"]["value"], h["answer"]["low"], h["answer"]["high"]) for h in counter.answers.values()}
     found: list[str] = []
     paid: dict[str, set[tuple[str, ...]]] = {}
@@ -131,8 +177,11 @@ def judge(ledger: str, folder: Path) -> dict[str, Any]:
         found.append(f"{len(asked)} questions were answered on {counter.asked} numbers")
     if len(paid) > counter.paid:
         found.append(f"{len(paid)} surprises were answered and {counter.paid} charged")
+    if scored > counter.paid:
+        found.append(f"{scored} surprises were scored and {counter.paid} charged")
     refused = sum(kind == "refused" for _, kind, *_ in lines)
     facts = {"lines": len(lines), "paid": len(paid), "refused": refused, "numbers": counter.asked}
+    facts |= {"scored": scored, "charged": counter.paid}
     return {**facts, "violations": found, "closed": counter.closed}
 
 
@@ -141,7 +190,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("ledger")
     parser.add_argument("folder")
-    parser.add_argument("--kind", choices=["good", "early"], default="good")
+    parser.add_argument("--kind", choices=["good", "early", "markless", "thrifty"], default="good")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--kills", type=int, default=50)
     args = parser.parse_args()

@@ -48,9 +48,11 @@ def test_a_thousand_kills_let_no_answer_escape_undebited(tmp_path: Path) -> None
         check(tmp_path / str(turn), 100)
 
 
-def test_a_holdout_that_delivers_before_it_charges_is_caught(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("twin", "kills"), [("early", 30), ("markless", 60), ("thrifty", 60)])
+def test_a_holdout_that_counts_too_little_is_caught(tmp_path: Path, twin: str, kills: int) -> None:
+    """Twins: delivers before it charges; leaves no mark while it scores; reuses a surprise that was not stored."""
     for attempt in range(5):
-        report = run(tmp_path / str(attempt), "early", 30)
+        report = run(tmp_path / str(attempt), twin, kills)
         if report["violations"]:
             return
-    pytest.fail("the early twin was not caught")
+    pytest.fail(f"the {twin} twin was not caught")

@@ -163,13 +163,17 @@ class Counter:
         turn, newest = self._turn, self._newest
         if turn.trusted:
             return turn.pending is not None and not any(e.kind == PAID for e in self._record.entries[turn.pending :])
-        if newest is None or (self._block is not None and self._block.entry is newest and not self._block.touched):
+        if newest is None or self._is_untouched(newest):
             return False
         later = [entry for entry in self._record.entries[newest.number :] if entry.kind == PAID]
         if (newest.kind == ONE and later) or any(entry.held == _LOST for entry in later):
             return False
         self._record.reread(newest)
         return not any(note.get("closed") for note in self._record.notes(newest))
+
+    def _is_untouched(self, entry: Entry) -> bool:
+        block = self._block
+        return block is not None and block.entry is entry and not block.touched and block.process == os.getpid()
 
     def _forfeit(self) -> None:
         """Charge a surprise that nobody was told, and go on."""
