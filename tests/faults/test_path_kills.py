@@ -25,7 +25,7 @@ def run(folder: Path, kind: str, kills: int) -> dict[str, Any]:
 
 
 def test_forty_kills_along_a_path_break_no_promise(tmp_path: Path) -> None:
-    report = run(tmp_path, "good", 40)
+    report = run(tmp_path, "good", 50)
     assert report["violations"] == []
     assert report["told"] > 10
 
