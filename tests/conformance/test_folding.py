@@ -15,7 +15,6 @@ from steelyard.models.columns import Categorical, Features, Numeric
 from steelyard.privacy import users
 from steelyard.tables.folding import Step
 
-
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning")
 
 
