@@ -1,8 +1,39 @@
-"""Settings for every test: no deadline per example, because the machines that run these tests are shared."""
+"""Settings for every test: no deadline per example, and chance that repeats itself.
+
+The machines that run these tests are shared, so nothing has a deadline. A test of chance draws words fixed by its own
+name: it passes or fails for good, and not once in ten thousand runs. The noise's own tests, the faults and the slow
+studies draw from the operating system as everybody does.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from hashlib import sha256
+from itertools import count
+
+import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("steelyard", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+from steelyard.noise.stream import Stream, current
+
+settings.register_profile(
+    "steelyard", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
+)
 settings.load_profile("steelyard")
+
+_FRESH = ("tests/unit/noise/", "tests/faults/", "tests/conformance/test_noise")
+
+
+@pytest.fixture(autouse=True)
+def chance_that_repeats_itself(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Key the secure noise of this process by the test's name."""
+    name = request.node.nodeid
+    if name.startswith(_FRESH) or request.node.get_closest_marker("slow"):
+        yield
+        return
+    keys = count()
+    monkeypatch.setattr(Stream, "_key", lambda stream: sha256(f"{name} {next(keys)}".encode()).digest())
+    current().reset()
+    yield
+    current().reset()

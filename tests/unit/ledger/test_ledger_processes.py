@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ def test_a_refused_move_leaves_the_others_of_its_group_alone(account: Account, m
         run(self, group)
 
     monkeypatch.setattr(writer.Writer, "_run", noting)
-    gate = threading.Event()
+    inside, gate = threading.Event(), threading.Event()
     outcomes: dict[str, object] = {}
 
     def attempt(key: str, epsilon: str) -> None:
@@ -140,14 +141,20 @@ def test_a_refused_move_leaves_the_others_of_its_group_alone(account: Account, m
         with pytest.raises(OurBug, match="ZeroDivisionError"):
             store.write(broken)
 
-    crew = [threading.Thread(target=store.write, args=(lambda _: gate.wait(),))]
+    def first(_: Transaction) -> None:
+        inside.set()
+        gate.wait()
+
+    crew = [threading.Thread(target=store.write, args=(first,))]
     crew[0].start()
+    assert inside.wait(60)  # its group is gathered; whoever comes now waits for the next one
     crew += [threading.Thread(target=attempt, args=(f"k{number}", "0.3")) for number in range(5)]
     crew.append(threading.Thread(target=bug))
     for thread in crew[1:]:
         thread.start()
-    while store.writer._queue.qsize() < 6:
-        pass
+    late = time.monotonic() + 60
+    while store.writer._queue.qsize() < 6 and time.monotonic() < late:
+        time.sleep(0.001)
     gate.set()
     for thread in crew:
         thread.join()
