@@ -273,7 +273,7 @@ class _Step:
         """A bound for every weight below the first node."""
         import numpy as np
 
-        s, c = self.of.shift, float(self.of.c[0])
+        s, c = self.of.shift, float(self.of.c[1])  # within the step a path may cross into the first cell
         high = (1 + s * self.of.slope * c) * math.exp(max(-s * self.w * c, 0.0))
         gain = self.mass * np.maximum(high - self.of.e, 0.0)
         return np.asarray(np.where(self.live, gain + np.maximum(bottom, cell[:, :1]), 0.0))
@@ -295,7 +295,7 @@ class _Step:
         before = ndtr(w + s * of.b) - of.e * self.at_w + of.step * self.peak * np.maximum(steep - of.e, 0.0)
         possible = (of.a < 1 - of.near) & (self.v >= of.exit)
         total = np.where(possible, before + inside, -np.inf).max(axis=1)
-        c = float(of.c[0])
+        c = float(of.c[1])
         steep = np.maximum(math.exp(max(-s * w * c, 0.0)) - of.e, 0.0)
         low = (ndtr(w + s * c) - of.e * self.at_w + of.step * self.peak * steep + bottom)[:, 0]
         reached = (of.epsilon[:, 0] > 0) | (self.v >= -s * c / 2)
