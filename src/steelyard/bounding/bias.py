@@ -89,7 +89,7 @@ def bias_bounds(counts: ArrayLike, row_cap: float, variance: float | None = None
         return BiasBounds(float(kept.sum()), 1 / ratio, distance, entropy)
     if variance < 0:
         raise InvalidTask(f"a variance cannot be negative; got {variance!r}.")
-    chi = max(0.0, float((after**2 / before).sum()) - 1)
+    chi = float(((after - before) ** 2 / before).sum())  # sum q^2/r - 1, without its cancellation
     by_variance = (
         math.sqrt(2 * variance * ratio),
         math.sqrt(variance * max(0.0, ratio - 1)),

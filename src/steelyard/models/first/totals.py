@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -77,7 +78,7 @@ class Total:
     spent: int
 
 
-class _TotalPath:
+class _TotalPath(ABC):
     """What both kinds share: the grid, the question, and the rule for stopping."""
 
     def __init__(self, search: TotalSearch, desk: Desk) -> None:
@@ -134,14 +135,14 @@ class _TotalPath:
     def _told(self, value: float) -> float:
         return round(value) if isinstance(self._search.task, Count) else value
 
-    def _stored(self, failure: float) -> tuple[Step | None, list[Stop]]:
-        raise NotImplementedError
+    @abstractmethod
+    def _stored(self, failure: float) -> tuple[Step | None, list[Stop]]: ...
 
-    def _take(self, micro: int, failure: float) -> Step:
-        raise NotImplementedError
+    @abstractmethod
+    def _take(self, micro: int, failure: float) -> Step: ...
 
-    def _spent(self, last: Step | None) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def _spent(self, last: Step | None) -> int: ...
 
 
 @dataclass(frozen=True)
