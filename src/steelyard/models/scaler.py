@@ -48,8 +48,7 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
     epsilon in all, in equal shares per column, charged to ``account`` (give the same one to the model: both are added
     up there) or to one in memory. *Accuracy:* rows of the result are no longer than ``x_bound_``. A column that varies by
     less than about a hundredth of its values wants bounds of its own, near its values: between (900, 1100) the grid's
-    steps are small. With generous bounds and fewer rows than some 20,000 per column and unit of epsilon (a tenth of that
-    for quantiles of a tenth) the range is too wide: the column is then small, not wrong.
+    steps are small. With generous bounds and few rows the range is too wide: the column is then small, not wrong.
 
     >>> X = np.random.default_rng(0).normal(size=(2000, 2)) * [1, 100]
     >>> scaler = PrivateScaler(epsilon=4, bounds=(-10_000, 10_000)).fit(X)

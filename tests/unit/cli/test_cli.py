@@ -290,7 +290,7 @@ def test_a_receipt_of_another_ledger_is_noticed(capsys: pytest.CaptureFixture[st
 def test_the_demo_plans_and_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, plan, _ = run(capsys, "demo", "--plan")
     assert code == 0
-    assert len(plan["steps"]) >= 10
+    assert len(plan["steps"]) == 11
     assert not (tmp_path / "steelyard-demo").exists()
     code, answer, _ = run(capsys, "demo")
     assert code == 0
