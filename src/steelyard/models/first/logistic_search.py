@@ -13,11 +13,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from steelyard.accounting.objective import LEAST, MOST
 from steelyard.accounting.prices import price
@@ -25,8 +23,9 @@ from steelyard.bounding.amounts import sigma_for
 from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.mechanisms import Gaussian, Objective
-from steelyard.models.columns import SIZE, Features
+from steelyard.models.columns import Features
 from steelyard.models.first.certificate import Array
+from steelyard.models.first.losses import GRID, LOSS, LogLoss
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import check_population
 from steelyard.models.first.quantiles import normal_quantile
@@ -45,49 +44,9 @@ from steelyard.release import Outcome, Release
 from steelyard.tables import Table
 
 Progress = Callable[[Stop], None]
-GRID, MARGIN, LOSS = 20, 14, 20
-"""Bits of a released weight, of a margin and of a loss."""
-
 LONGEST = 32.0
 RATIO, LADDER, LEVELS, START = 1.3, 40, 24, 0.5
 _ROOM = 4  # the first look comes when noise likely costs a quarter of what there is to gain
-
-
-@dataclass(frozen=True)
-class LogLoss:
-    """A look at the mean log loss of one released model, its weights in whole steps of 2^-20."""
-
-    n: int
-    model: tuple[int, ...]
-    target: float
-
-    @property
-    def length(self) -> float:
-        """No margin is longer."""
-        return float(math.sqrt(sum(k * k for k in self.model)) / 2**GRID)
-
-    @cached_property
-    def losses(self) -> NDArray[np.int64]:
-        """The loss at each margin of the grid, rounded up: public, made before a row is read."""
-        top = math.ceil(self.length * 2**MARGIN) + 1
-        margins = np.arange(-top, top + 1) / 2**MARGIN
-        return np.asarray(np.ceil(np.logaddexp(0, -margins) * 2**LOSS), dtype=np.int64) + 1
-
-    @property
-    def moves(self) -> int:
-        """The range of the losses."""
-        return int(self.losses[0] - self.losses[-1])
-
-    def limit(self) -> float:
-        """The target as a sum, less what the grid of the features can hide from a prediction."""
-        hidden = self.length * math.sqrt(len(self.model)) / SIZE
-        return float(self.n * (self.target - hidden) * 2**LOSS)
-
-    def value(self, signed: Array) -> int:
-        """The sum of losses, margins rounded towards more loss: whole numbers, each row's a function of that row alone."""
-        margins = (signed.astype(np.int64) @ np.array(self.model, dtype=np.int64)) // (SIZE << (GRID - MARGIN))
-        middle = len(self.losses) // 2
-        return int(self.losses[np.clip(margins + middle, 0, 2 * middle)].sum())
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,15 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-import numpy as np
-
 from steelyard.models.first import schedule
 from steelyard.models.first.certificate import Array, certify
 from steelyard.models.first.excess import RootExcess
-from steelyard.models.first.models import MODEL_BITS, Private, in_ball
+from steelyard.models.first.losses import LOSS_BITS, ClippedLoss
+from steelyard.models.first.models import in_ball
 from steelyard.models.first.quantiles import normal_quantile
 from steelyard.models.first.ridge_path import Lesson, RidgePath
 from steelyard.privacy import MICRO
 
-LOSS_BITS = 20
 LOOKS = 0.95
 SHARES = tuple(0.4 * 0.6**k for k in range(12))
 UNSURE, HOPE, COST = 0.25, 0.5, 1.4  # an excess is of half the loss, and guessed on the high side: 1.4 of it, not 2
@@ -84,43 +82,6 @@ class Excess:
     def passed(self, path: RidgePath) -> float:
         """A model that passed is within alpha."""
         return self.alpha
-
-
-@dataclass(frozen=True)
-class ClippedLoss:
-    """A look at the mean squared error of one model, predictions clipped to the label's range."""
-
-    n: int
-    unit: int
-    model: tuple[int, ...]
-    target: float
-    guess: float = 0.0
-    mu: float = 1.0
-
-    @property
-    def moves(self) -> int:
-        """An error is at most one plus the longest prediction; replacing a row moves the sum by at most its square."""
-        return ((1 << LOSS_BITS) + self.longest) ** 2 >> LOSS_BITS
-
-    @property
-    def longest(self) -> int:
-        """What a prediction is at most, in steps of 2^-20: one, or the model's length where that is less."""
-        length = math.isqrt(sum(k * k for k in self.model)) >> (MODEL_BITS - LOSS_BITS)
-        return min(1 << LOSS_BITS, length + 1)
-
-    def limit(self) -> float:
-        """The target as a sum of losses, less what rounding can hide: of the model, both predictions and the square."""
-        hidden = 1 + 4 * (math.sqrt(len(self.model)) + 2)
-        return float(self.n * (self.target * 2**LOSS_BITS - hidden))
-
-    def value(self, private: Private) -> int:
-        """The sum of clipped squared errors: whole numbers throughout, each row's a function of that row alone."""
-        x, y = private.rows
-        bits = 2**LOSS_BITS
-        model = np.array([k >> (MODEL_BITS - LOSS_BITS) for k in self.model], dtype=np.int64)
-        predicted = (x.astype(np.int64) @ model) // self.unit
-        missed = y.astype(np.int64) * bits // self.unit - np.clip(predicted, -self.longest, self.longest)
-        return int(((missed * missed) >> LOSS_BITS).sum())
 
 
 def _likely(path: RidgePath, here: schedule.Guess, target: float) -> float:

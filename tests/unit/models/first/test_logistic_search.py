@@ -17,7 +17,8 @@ from steelyard.ledger import open_account
 from steelyard.mechanisms import Gaussian
 from steelyard.models.columns import SIZE, Features, Plain
 from steelyard.models.first.estimator import AccuracyFirst
-from steelyard.models.first.logistic_search import GRID, LOSS, LogisticSearch, LogLoss
+from steelyard.models.first.logistic_search import LogisticSearch
+from steelyard.models.first.losses import GRID, LOSS, LogLoss
 from steelyard.models.first.quantiles import normal_quantile
 from steelyard.models.logistic_regression import LogisticRegression
 from steelyard.noise import TestNoise

@@ -1,0 +1,96 @@
+"""Looks at the loss of one released model: a sum of whole numbers, each row's a function of that row alone.
+
+How far one replaced row can move the sum is public: it follows from the model and from the bounds of rows and labels.
+Law: what is added up is never below what a row loses, so a sum that passes is a promise kept.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.models.columns import SIZE
+from steelyard.models.first.certificate import Array
+from steelyard.models.first.models import MODEL_BITS, Private
+
+LOSS_BITS = 20
+GRID, MARGIN, LOSS = 20, 14, 20
+"""Bits of a released weight, of a margin and of a loss."""
+
+
+@dataclass(frozen=True)
+class ClippedLoss:
+    """A look at the mean squared error of one model, predictions clipped to the label's range."""
+
+    n: int
+    unit: int
+    model: tuple[int, ...]
+    target: float
+    guess: float = 0.0
+    mu: float = 1.0
+
+    @property
+    def moves(self) -> int:
+        """An error is at most one plus the longest prediction; replacing a row moves the sum by at most its square."""
+        return ((1 << LOSS_BITS) + self.longest) ** 2 >> LOSS_BITS
+
+    @property
+    def longest(self) -> int:
+        """What a prediction is at most, in steps of 2^-20: one, or the model's length where that is less."""
+        length = math.isqrt(sum(k * k for k in self.model)) >> (MODEL_BITS - LOSS_BITS)
+        return min(1 << LOSS_BITS, length + 1)
+
+    def limit(self) -> float:
+        """The target as a sum of losses, less what rounding can hide: of the model, both predictions and the square."""
+        hidden = 1 + 4 * (math.sqrt(len(self.model)) + 2)
+        return float(self.n * (self.target * 2**LOSS_BITS - hidden))
+
+    def value(self, private: Private) -> int:
+        """The sum of clipped squared errors: whole numbers throughout, each row's a function of that row alone."""
+        x, y = private.rows
+        bits = 2**LOSS_BITS
+        model = np.array([k >> (MODEL_BITS - LOSS_BITS) for k in self.model], dtype=np.int64)
+        predicted = (x.astype(np.int64) @ model) // self.unit
+        missed = y.astype(np.int64) * bits // self.unit - np.clip(predicted, -self.longest, self.longest)
+        return int(((missed * missed) >> LOSS_BITS).sum())
+
+
+@dataclass(frozen=True)
+class LogLoss:
+    """A look at the mean log loss of one released model, its weights in whole steps of 2^-20."""
+
+    n: int
+    model: tuple[int, ...]
+    target: float
+
+    @property
+    def length(self) -> float:
+        """No margin is longer."""
+        return float(math.sqrt(sum(k * k for k in self.model)) / 2**GRID)
+
+    @cached_property
+    def losses(self) -> NDArray[np.int64]:
+        """The loss at each margin of the grid, rounded up: public, made before a row is read."""
+        top = math.ceil(self.length * 2**MARGIN) + 1
+        margins = np.arange(-top, top + 1) / 2**MARGIN
+        return np.asarray(np.ceil(np.logaddexp(0, -margins) * 2**LOSS), dtype=np.int64) + 1
+
+    @property
+    def moves(self) -> int:
+        """The range of the losses."""
+        return int(self.losses[0] - self.losses[-1])
+
+    def limit(self) -> float:
+        """The target as a sum, less what the grid of the features can hide from a prediction."""
+        hidden = self.length * math.sqrt(len(self.model)) / SIZE
+        return float(self.n * (self.target - hidden) * 2**LOSS)
+
+    def value(self, signed: Array) -> int:
+        """The sum of losses, margins rounded towards more loss: whole numbers, each row's a function of that row alone."""
+        margins = (signed.astype(np.int64) @ np.array(self.model, dtype=np.int64)) // (SIZE << (GRID - MARGIN))
+        middle = len(self.losses) // 2
+        return int(self.losses[np.clip(margins + middle, 0, 2 * middle)].sum())
