@@ -145,24 +145,32 @@ def _name(column: str, what: str) -> str:
     return column
 
 
-def users(column: str) -> Unit:
-    """Hide all rows of one user; neighbours differ by one user added or removed."""
-    return Unit("users", _name(column, "users(column)"))
+def users(column: str, *, neighbours: str = "add-remove", n: int | None = None) -> Unit:
+    """Hide all rows of one user. ``neighbours="replace"`` needs the public number of users ``n``.
+
+    Replaced, a user and all its rows give way to another user with at least one row: n is the same on both sides.
+    """
+    return Unit("users", _name(column, "users(column)"), *_relation("users", neighbours, n))
 
 
 def rows(*, neighbours: str = "add-remove", n: int | None = None) -> Unit:
     """Hide one row. ``neighbours="replace"`` needs the public number of rows ``n``."""
+    return Unit("rows", None, *_relation("rows", neighbours, n))
+
+
+def _relation(kind: str, neighbours: str, n: int | None) -> tuple[Neighbours, int | None]:
+    """How neighbours of whole rows or users differ, with the public number of them where they are replaced."""
     try:
         relation = Neighbours(neighbours)
     except ValueError:
         raise InvalidTask(f"neighbours must be 'add-remove' or 'replace'; got {neighbours!r}.") from None
     if relation is Neighbours.CHANGE_LABEL:
-        raise InvalidTask("rows() hides whole rows; to hide labels only use labels(column).")
+        raise InvalidTask(f"{kind}() hides whole {kind}; to hide labels only use labels(column).")
     if relation is Neighbours.REPLACE and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
-        raise InvalidTask(f"rows(neighbours='replace') needs the public number of rows, n >= 1; got {n!r}.")
+        raise InvalidTask(f"{kind}(neighbours='replace') needs the public number of {kind}, n >= 1; got {n!r}.")
     if relation is Neighbours.ADD_REMOVE and n is not None:
-        raise InvalidTask("under add-remove the number of rows is secret; give n only with neighbours='replace'.")
-    return Unit("rows", None, relation, n)
+        raise InvalidTask(f"under add-remove the number of {kind} is secret; give n only with neighbours='replace'.")
+    return relation, n
 
 
 def labels(column: str) -> Unit:

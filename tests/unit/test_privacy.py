@@ -101,6 +101,7 @@ def test_units_say_whose_presence_is_hidden() -> None:
     assert "user_id" in str(users("user_id"))
     assert "added or removed" in str(rows())
     assert "n = 10" in str(rows(neighbours="replace", n=10))
+    assert str(users("u", neighbours="replace", n=10)) == "all rows of one value of 'u', replaced (n = 10 is public)"
     assert "changed" in str(labels("y"))
     assert "holdout" in str(holdout("test"))
 
@@ -108,9 +109,11 @@ def test_units_say_whose_presence_is_hidden() -> None:
 @pytest.mark.parametrize(
     "arguments", [{"neighbours": "replace"}, {"neighbours": "replace", "n": 0}, {"n": 5}, {"neighbours": "swap"}]
 )
-def test_row_units_ask_for_a_public_n_exactly_when_neighbours_replace(arguments: dict[str, object]) -> None:
+def test_units_ask_for_a_public_n_exactly_when_neighbours_replace(arguments: dict[str, object]) -> None:
     with pytest.raises(InvalidTask):
         rows(**arguments)  # type: ignore[arg-type]
+    with pytest.raises(InvalidTask):
+        users("u", **arguments)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("make", [users, labels, holdout])
@@ -119,7 +122,14 @@ def test_a_unit_needs_a_name(make: object) -> None:
         make("")  # type: ignore[operator]
 
 
-UNITS = [users("u"), rows(), rows(neighbours="replace", n=3), labels("y"), holdout("h")]
+UNITS = [
+    users("u"),
+    users("u", neighbours="replace", n=3),
+    rows(),
+    rows(neighbours="replace", n=3),
+    labels("y"),
+    holdout("h"),
+]
 
 
 @pytest.mark.parametrize("unit", UNITS)
