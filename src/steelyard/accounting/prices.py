@@ -20,6 +20,9 @@ from steelyard.accounting.pure import pure_to_mu
 from steelyard.errors import CurrencyMismatch, NeighbourMismatch, OurBug
 from steelyard.privacy import ATTO, MICRO, Currency, Event, Loss, Neighbours, Status, Terms
 
+PARTS = ("train", "check")
+"""The two parts of the units that disjoint steps read."""
+
 
 class _Whole:
     """An event's parameters, read as whole numbers of at least zero and refused otherwise."""
@@ -69,6 +72,8 @@ def price(event: Event, terms: Terms) -> Loss:
         return sum((price(part, terms) for part in _parts(event)), Loss.zero(terms.currency))
     if event.name == "grouped":
         return _group_price(event, terms)
+    if event.name == "disjoint":
+        return _disjoint_price(event, terms)
     claim = _claim(event)
     units = _units(event.neighbours, terms.unit.neighbours)
     return _in_currency(claim, units, terms.currency, _failure(event, units, terms))
@@ -92,6 +97,41 @@ def grouped(event: Event, size: int) -> Event:
     """A step derived for one row, charged for a unit that brings at most ``size`` of them (group privacy)."""
     text = json.dumps([event.to_json()], sort_keys=True)
     return Event("grouped", {"size": size, "events": text}, event.neighbours, event.status)
+
+
+def disjoint(event: Event, part: str, before: Mapping[str, int]) -> Event:
+    """A step that reads one of two disjoint parts, whose earlier steps add up to ``before`` (1e-12 of mu squared each).
+
+    *Privacy:* a unit that is added or removed is in one part, so all steps together cost the dearer part. The steps must
+    follow each other: what is ``before`` one is ``after`` exactly one other, or nothing (docs/proofs/disjoint_check.md).
+    """
+    after = {**before, part: before[part] + _rise(event)}
+    text = json.dumps([event.to_json()], sort_keys=True)
+    counts = {f"{name}_before": before[name] for name in PARTS} | {f"{name}_after": after[name] for name in PARTS}
+    return Event("disjoint", {"events": text, **counts}, Neighbours.ADD_REMOVE, event.status)
+
+
+def _disjoint_price(event: Event, terms: Terms) -> Loss:
+    """By how much the dearer part rises, and never nothing."""
+    (inner,) = _parts(event, {"events", *(f"{name}_{when}" for name in PARTS for when in ("before", "after"))})
+    given = _Whole(event.parameters)
+    try:
+        before, after = ([given[f"{name}_{when}"] for name in PARTS] for when in ("before", "after"))
+    except ValueError as fault:
+        raise OurBug(f"what two parts cost is counted in whole numbers ({fault}).") from fault
+    rises = sorted(b - a for a, b in zip(before, after, strict=True))
+    if rises != [0, _rise(inner)] or event.neighbours is not Neighbours.ADD_REMOVE:
+        raise OurBug("a step on one of two parts raises that part by its own price, and no other.")
+    claim = Mu(Fraction(max(1, max(after) - max(before)), MICRO**2))
+    return _in_currency(claim, _units(event.neighbours, terms.unit.neighbours), terms.currency, 0)
+
+
+def _rise(inner: Event) -> int:
+    """What a step costs those whom it reads, in 1e-12 of mu squared, rounded up."""
+    claim = _claim(inner)
+    if not isinstance(claim, Mu) or inner.neighbours is not Neighbours.ADD_REMOVE or "failure_atto" in inner.parameters:
+        raise OurBug("disjoint parts are read by Gaussian steps derived for units that are added or removed.")
+    return math.ceil(claim.squared * MICRO**2)
 
 
 def _group_price(event: Event, terms: Terms) -> Loss:

@@ -1,0 +1,87 @@
+"""Steps on two disjoint parts of the units: together they cost the dearer part, exactly, and never less."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steelyard.accounting.prices import PARTS, disjoint, price
+from steelyard.bounding.amounts import sigma_for
+from steelyard.errors import CurrencyMismatch, OurBug
+from steelyard.mechanisms import Gaussian, Laplace
+from steelyard.privacy import Currency, Event, Loss, Neighbours, Terms, Unit, rows
+
+MOVES = 12_345
+
+
+def terms(unit: Unit, currency: Currency = Currency.GAUSSIAN) -> Terms:
+    return Terms(unit, Loss(currency, 10**14), Fraction(8), Fraction(1, 10**6))
+
+
+def step(cost: int) -> Event:
+    return Gaussian(MOVES, sigma_for(MOVES**2, cost)).event
+
+
+def walk(costs: list[tuple[str, int]]) -> tuple[list[Event], dict[str, int]]:
+    spent, events = dict.fromkeys(PARTS, 0), []
+    for part, cost in costs:
+        events.append(disjoint(step(cost), part, spent))
+        spent[part] += cost
+    return events, spent
+
+
+@given(st.lists(st.tuples(st.sampled_from(PARTS), st.integers(1, 10**11)), min_size=1, max_size=12))
+def test_steps_together_cost_the_dearer_part_and_a_unit_for_each_that_raises_it_by_nothing(
+    costs: list[tuple[str, int]],
+) -> None:
+    events, spent = walk(costs)
+    charged = [price(event, terms(rows())).amount for event in events]
+    top, free = 0, 0
+    for k in range(len(costs)):
+        reached = max(sum(cost for part, cost in costs[: k + 1] if part == name) for name in PARTS)
+        free += reached == top
+        top = reached
+    assert sum(charged) == max(spent.values()) + free
+    assert min(charged) >= 1
+
+
+@given(st.lists(st.tuples(st.sampled_from(PARTS), st.integers(1, 10**11)), min_size=1, max_size=8))
+def test_where_units_are_replaced_such_a_step_is_paid_fourfold_which_covers_both_parts(
+    costs: list[tuple[str, int]],
+) -> None:
+    events, spent = walk(costs)
+    swapped = terms(rows(neighbours="replace", n=9))
+    charged = sum(price(event, swapped).amount for event in events)
+    assert charged >= 4 * max(spent.values()) >= sum(spent.values())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"check_after": 1},
+        {"train_before": 1},
+        {"train_after": 5 * 10**6 - 1},
+        {"train_after": 5 * 10**6 + 1},
+        {"train_before": 10**7, "train_after": 10**7 - 5 * 10**6},
+        {"check_before": -1, "check_after": -1},
+        {"train_after": "5000000"},
+        {"more": 1},
+    ],
+)
+def test_numbers_that_do_not_fit_the_step_are_refused(change: dict[str, int | str]) -> None:
+    good = disjoint(step(5 * 10**6), "train", dict.fromkeys(PARTS, 0))
+    assert price(good, terms(rows())).amount == 5 * 10**6
+    with pytest.raises(OurBug):
+        price(Event("disjoint", {**good.parameters, **change}), terms(rows()))
+
+
+def test_only_gaussian_steps_for_added_or_removed_units_have_such_a_price() -> None:
+    before = dict.fromkeys(PARTS, 0)
+    for event in (Laplace(1, Fraction(3)).event, Gaussian(1, Fraction(3), Neighbours.REPLACE).event):
+        with pytest.raises(OurBug):
+            disjoint(event, "train", before)
+    with pytest.raises(CurrencyMismatch):
+        price(disjoint(step(10), "check", before), terms(rows(), Currency.PURE))
