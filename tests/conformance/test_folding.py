@@ -89,3 +89,15 @@ def test_rows_of_a_unit_come_together_and_rows_of_nobody_not_at_all(open_table: 
     assert sorted(found, key=str) == sorted(expected, key=str)
     owners = [who for who, _ in found]
     assert sum(a != b for a, b in pairwise(owners)) == 4
+
+
+def test_a_fold_can_be_told_how_many_rows_each_rows_unit_has(open_table: Opener) -> None:
+    def step(batch: Any) -> list[Any]:
+        sizes, b = batch.column(1).to_numpy(zero_copy_only=False), batch.column(0).to_numpy(zero_copy_only=False)
+        return [np.array([int(sizes.sum()), int((np.nan_to_num(b) * sizes).sum()), len(sizes)])]
+
+    whose = [None if i % 11 == 0 else i % 5 for i in range(5000)]
+    found = open_table(data()).fold(["b"], step, [np.zeros(3, dtype=np.int64)], sizes_of=users("who"))
+    sizes = [0 if who is None else whose.count(who) for who in whose]
+    by_size = sum(i * size for i, size in enumerate(sizes) if i % 7)
+    assert found[0].tolist() == [sum(sizes), by_size, sum(size > 0 for size in sizes)]

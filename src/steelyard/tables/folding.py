@@ -3,7 +3,8 @@
 A step turns an Arrow batch into a few arrays; the arrays of all batches are added. Integers are added as Python
 integers, which cannot overflow and do not mind the order, so every engine and every division into batches gives the
 same sum. DuckDB streams; Spark adds up each partition where it lies and sends one small text home.
-Law: the caller's step must be a sum over rows of a function of each row alone, and must never raise on their content.
+Law: the caller's step must be a sum over rows of a function of each row alone (and of how many rows its unit has, where
+that is asked for), and must never raise on their content.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from steelyard.errors import OurBug
 from steelyard.privacy import Unit
-from steelyard.tables.totals import identity
+from steelyard.tables.totals import beside, identity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,3 +85,14 @@ def by_unit(rows: Any, columns: Sequence[str], unit: Unit) -> Any:
     named = rows.mutate(**{unit.column: identity(rows[unit.column])})
     kept = named.filter(named[unit.column].notnull())
     return kept.order_by(unit.column).select(*dict.fromkeys([*columns, unit.column]))
+
+
+def beside_sizes(rows: Any, columns: Sequence[str], unit: Unit, engine: str) -> Any:
+    """The columns of the rows of somebody, and last how many rows their unit has."""
+    if unit.column is None:
+        raise OurBug("a row has no other rows to be counted beside it.")
+    chosen = {f"steelyard_{i}": rows[name] for i, name in enumerate(columns)}
+    known = rows.select(**chosen, steelyard_unit=identity(rows[unit.column]))
+    known = known.filter(known.steelyard_unit.notnull())
+    sized = beside(known, ["steelyard_unit"], engine, {"steelyard_rows": known.count()})
+    return sized.select(*chosen, "steelyard_rows")

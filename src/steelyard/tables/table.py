@@ -230,14 +230,26 @@ class Table:
         question = folding.by_unit(self._rows, columns, unit)
         return self._engine.batches(self._sql(question), self._needed(question), size)
 
-    def fold(self, columns: Sequence[str], step: folding.Step, start: Sequence[Any], size: int = 65_536) -> list[Any]:
+    def fold(
+        self,
+        columns: Sequence[str],
+        step: folding.Step,
+        start: Sequence[Any],
+        size: int = 65_536,
+        sizes_of: Unit | None = None,
+    ) -> list[Any]:
         """``start`` plus the sum over Arrow batches of the arrays that ``step`` makes of each, integers exactly.
 
-        *Privacy:* moves with one row by what ``step`` makes of that row, if it is a sum of a function of each row.
-        *Cost:* one pass; on Spark the steps run where the rows are.
+        With ``sizes_of`` a last column tells how many rows that row's unit has, and rows of nobody are left out.
+        *Privacy:* moves with one row by what ``step`` makes of that row, if it is a sum of a function of each row; with
+        sizes, with one unit by what it makes of that unit's rows. *Cost:* one pass; on Spark the steps run where the rows are.
         """
         self.require(*columns)
-        question = self._rows.select(*columns)
+        if sizes_of is None:
+            question = self._rows.select(*columns)
+        else:
+            self._check(sizes_of, ())
+            question = folding.beside_sizes(self._rows, columns, sizes_of, self.engine)
         return self._engine.fold(self._sql(question), self._needed(question), size, step, start)
 
     def fingerprint(self, columns: Sequence[str], secret: bytes) -> str:
