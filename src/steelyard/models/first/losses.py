@@ -1,6 +1,8 @@
 """Looks at the loss of one released model: a sum of whole numbers, each row's a function of that row alone.
 
 How far one replaced row can move the sum is public: it follows from the model and from the bounds of rows and labels.
+Where users are hidden, each brings the mean of its rows' losses, rounded up: a whole number between the least and the
+largest loss of a row, so a replaced user moves the sum no further (docs/proofs/accuracy_first_users.md).
 Law: what is added up is never below what a row loses, so a sum that passes is a promise kept.
 """
 
@@ -9,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +23,16 @@ from steelyard.models.first.models import MODEL_BITS, Private
 LOSS_BITS = 20
 GRID, MARGIN, LOSS = 20, 14, 20
 """Bits of a released weight, of a margin and of a loss."""
+
+
+def added(losses: NDArray[np.int64], owners: NDArray[Any] | None = None) -> int:
+    """The sum of the rows' losses; or of the users' mean losses, each rounded up, in whatever order the rows come."""
+    if owners is None or not len(losses):
+        return int(losses.sum())
+    order = np.argsort(owners, kind="stable")
+    first = np.flatnonzero(np.diff(owners[order], prepend=owners[order[0]] - 1))
+    sizes = np.diff(first, append=len(owners))
+    return int((-(-np.add.reduceat(losses[order], first) // sizes)).sum())
 
 
 @dataclass(frozen=True)
@@ -50,13 +63,13 @@ class ClippedLoss:
         return float(self.n * (self.target * 2**LOSS_BITS - hidden))
 
     def value(self, private: Private) -> int:
-        """The sum of clipped squared errors: whole numbers throughout, each row's a function of that row alone."""
-        x, y = private.rows
+        """The sum of clipped squared errors, or of users' means: each row's a function of that row alone."""
+        x, y, *owners = private.rows
         bits = 2**LOSS_BITS
         model = np.array([k >> (MODEL_BITS - LOSS_BITS) for k in self.model], dtype=np.int64)
         predicted = (x.astype(np.int64) @ model) // self.unit
         missed = y.astype(np.int64) * bits // self.unit - np.clip(predicted, -self.longest, self.longest)
-        return int(((missed * missed) >> LOSS_BITS).sum())
+        return added((missed * missed) >> LOSS_BITS, *owners)
 
 
 @dataclass(frozen=True)
@@ -89,8 +102,8 @@ class LogLoss:
         hidden = self.length * math.sqrt(len(self.model)) / SIZE
         return float(self.n * (self.target - hidden) * 2**LOSS)
 
-    def value(self, signed: Array) -> int:
-        """The sum of losses, margins rounded towards more loss: whole numbers, each row's a function of that row alone."""
+    def value(self, signed: Array, owners: NDArray[Any] | None = None) -> int:
+        """The sum of losses, or of users' means, margins rounded towards more loss: whole numbers throughout."""
         margins = (signed.astype(np.int64) @ np.array(self.model, dtype=np.int64)) // (SIZE << (GRID - MARGIN))
         middle = len(self.losses) // 2
-        return int(self.losses[np.clip(margins + middle, 0, 2 * middle)].sum())
+        return added(self.losses[np.clip(margins + middle, 0, 2 * middle)], owners)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steelyard.models.first.certificate import Array
 from steelyard.models.first.measured import Exact
@@ -32,5 +33,5 @@ class Private(Protocol):
         """The exact statistics."""
 
     @property
-    def rows(self) -> tuple[Array, Array]:
-        """The whole-number rows: features and labels."""
+    def rows(self) -> tuple[NDArray[Any], ...]:
+        """The whole-number rows: features and labels, and a code for whose each is where users are hidden."""

@@ -14,11 +14,14 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from numpy.typing import NDArray
+
 from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask
 from steelyard.models.columns import SIZE, Features
 from steelyard.models.first import questions, schedule
-from steelyard.models.first.certificate import Array, Ridge
+from steelyard.models.first.by_user import exact_of, unit_of
+from steelyard.models.first.certificate import Ridge
 from steelyard.models.first.measured import Exact, norm_bound, packed, unpacked
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import check_population, public_n
@@ -61,7 +64,7 @@ class RidgeSearch:
 
 
 def check_terms(terms: Terms) -> None:
-    """A mean over n rows needs a public n: rows that are replaced, on a Gaussian account."""
+    """A mean over n rows or users needs a public n: they are replaced, on a Gaussian account."""
     public_n(terms)
     if terms.currency is not Currency.GAUSSIAN:
         raise CurrencyMismatch("a ridge path adds Gaussian steps; open the account with a delta.")
@@ -76,13 +79,16 @@ class _Rows:
     @cached_property
     def exact(self) -> Exact:
         """The exact statistics."""
-        return Exact.of_table(self._table, self._search.features, self._search.label, self._terms.unit.n or 1)
+        return exact_of(self._table, self._search.features, self._search.label, self._terms.unit)
 
     @cached_property
-    def rows(self) -> tuple[Array, Array]:
-        """The whole-number rows in memory."""
+    def rows(self) -> tuple[NDArray[Any], ...]:
+        """The whole-number rows in memory, in the path's steps, and whose they are where users are hidden."""
         gathered = gather(self._table, self._search.features, self._search.label, self._terms.unit)
-        return gathered.x, gathered.y
+        if gathered.users is None:
+            return gathered.x, gathered.y
+        finer = unit_of(self._terms.unit) // SIZE
+        return finer * gathered.x, finer * gathered.y, gathered.users
 
 
 class RidgeWalk:
@@ -117,7 +123,9 @@ class RidgeWalk:
         return self._walk(question, failure, name, progress)
 
     def _walk(self, question: Any, failure: schedule.Failure, name: str, progress: Progress | None) -> Found:
-        path = RidgePath(self.ridge, SIZE, question, failure, label_micro(self.ridge, question))
+        path = RidgePath(
+            self.ridge, unit_of(self._desk.terms.unit), question, failure, label_micro(self.ridge, question)
+        )
         steps, private = _Steps(self._desk, self._search), _Private(self._search, self._desk.terms)
         try:
             self._serve(path, steps, private, name, progress)
