@@ -33,7 +33,7 @@ from steelyard.ledger import open_account
 from steelyard.models.columns import SIZE
 from steelyard.models.first import classic, one_shot, questions, schedule
 from steelyard.models.first.certificate import Noisy, Ridge, certify
-from steelyard.models.first.measured import Design, Exact, Pool, packed, unpacked
+from steelyard.models.first.measured import Design, Exact, Integers, Pool, packed, unpacked
 from steelyard.models.first.ridge_path import RidgePath
 from steelyard.models.first.ridge_search import label_micro
 from steelyard.noise import ExactNoise, Noise, TestNoise
@@ -255,7 +255,7 @@ def _passes(loss: Callable[[Array], float], target: float, model: Array) -> bool
 def oracle(private: _Private, ridge: Ridge, passes: Callable[[Array], bool], seed: int) -> float:
     """What the statistics alone would have cost at the first level whose model is good enough."""
     noise, design, norm = TestNoise(seed), Design(SIZE, ridge.width, 20), 0.5 / math.sqrt(ridge.penalty)
-    measured: list[tuple[int, list[int]]] = []
+    measured: list[tuple[int, Integers]] = []
     spent = 0
     for micro in np.geomspace(1e3, 5e6, 80).astype(int).tolist():
         cost = micro**2 - spent

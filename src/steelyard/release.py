@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -86,24 +86,19 @@ class Release:
     def from_json(cls, text: str) -> Release:
         """Read back what ``to_json`` wrote (the value comes back as plain JSON)."""
         data = json.loads(text)
-        error = None if data["error"] is None else Error(**data["error"])
-        return cls(
-            data["value"],
-            error,
-            Guarantee.from_json(data["guarantee"]),
-            data["point"],
-            Event.from_json(data["event"]),
-            data["task"],
-            Receipt.from_json(data["receipt"]),
-        )
+        return cls._read(data, data["value"], Receipt.from_json(data["receipt"]))
 
     @classmethod
     def delivered(cls, stored: bytes, present: Callable[[Any], Any], charge: Charge) -> Release:
         """The release as read back from the ledger's store: what law 1 lets out."""
         data = json.loads(stored)
-        receipt = charge.receipt
-        release = cls.from_json(json.dumps({**data, "receipt": receipt.to_json()}))
-        return replace(release, value=present(release.value))
+        return cls._read(data, present(data["value"]), charge.receipt)
+
+    @classmethod
+    def _read(cls, data: Mapping[str, Any], value: Any, receipt: Receipt) -> Release:
+        error = None if data["error"] is None else Error(**data["error"])
+        guarantee, event = Guarantee.from_json(data["guarantee"]), Event.from_json(data["event"])
+        return cls(value, error, guarantee, data["point"], event, data["task"], receipt)
 
 
 def figure(value: float) -> str:

@@ -30,7 +30,7 @@ from steelyard.ledger import Account, Charge, Ledger, open_account
 from steelyard.models.columns import SIZE, Features, Plain
 from steelyard.models.first import questions, ridge_search, schedule
 from steelyard.models.first.certificate import Ridge
-from steelyard.models.first.measured import Exact, unpacked
+from steelyard.models.first.measured import Exact, Integers, unpacked
 from steelyard.models.first.ridge_path import RidgePath
 from steelyard.models.first.ridge_search import RidgeSearch
 from steelyard.models.first.totals import LaplaceTotal, TotalSearch
@@ -68,8 +68,8 @@ def walk(location: str, folder: Path, kind: str) -> None:
     at = session(location)
     pay, key = ridge_search._Steps.pay, [""]
 
-    def telling(self: Any, ask: Any, private: Any, name: str) -> list[int]:
-        found: list[int] = pay(self, ask, private, name)
+    def telling(self: Any, ask: Any, private: Any, name: str) -> Integers:
+        found: Integers = pay(self, ask, private, name)
         told(key[0], ask.name, found[0])
         return found
 

@@ -9,6 +9,7 @@ Law: rows have |x| <= S and |y| <= S in whole grid steps; the statistics are exa
 from __future__ import annotations
 
 import base64
+import binascii
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ from steelyard.models.statistics import EXACT_ROWS, Products, products
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Neighbours
 from steelyard.tables import Table
+
+Integers = Sequence[int] | NDArray[Any]
+"""Released integers: a list of Python's, or an array of 64-bit words or of Python's."""
 
 MATRIX = 32
 """The whole number by which products of features are multiplied before the noise; those with the label take ``vector``."""
@@ -142,17 +146,18 @@ class Design:
         gram, moment = exact.narrow or (exact.gram, exact.moment)
         return np.concatenate([MATRIX * gram.ravel(), self.vector * moment]) // coarse
 
-    def measure(self, exact: Exact, cost: int, noise: Noise) -> list[int]:
-        """One measurement: the sums of mirrored products (upper triangle), then the label's products."""
+    def measure(self, exact: Exact, cost: int, noise: Noise) -> NDArray[Any]:
+        """One measurement: the sums of mirrored products (upper triangle), then the label's products.
+
+        64-bit integers where all of them fit, else Python's; which of the two is a matter of released numbers.
+        """
         coarse, size = self.coarse(cost), self.width
         released = release_array(self.step(cost), self.values(exact, coarse), noise)
         square = released[: size * size].reshape(size, size)
-        pairs = (square + square.T)[_upper(size)]
-        whole = np.concatenate([pairs, released[size * size :]])
-        found: list[int] = (coarse * (whole if coarse <= 512 else whole.astype(object))).tolist()  # 16 sigmas of room
-        return found
+        pairs = (square + square.T).ravel()[_places(size)]
+        return _times(coarse, np.concatenate([pairs, released[size * size :]]))
 
-    def noisy(self, ridge: Ridge, levels: Sequence[tuple[int, Sequence[int]]]) -> Noisy:
+    def noisy(self, ridge: Ridge, levels: Sequence[tuple[int, Integers]]) -> Noisy:
         """All measurements so far as one: the average by precision, in units where |x| <= 1 and |y| <= 1."""
         pool = Pool(self)
         for cost, values in levels:
@@ -172,7 +177,7 @@ class Pool:
         self._spent, self._coarsest = 0, 1
         self._total: Array = np.zeros(1)
 
-    def add(self, cost: int, values: Sequence[int]) -> None:
+    def add(self, cost: int, values: Integers) -> None:
         """One more measurement of this price."""
         self._total = self._total + cost * np.array(values, dtype=np.float64)
         self._spent += cost
@@ -200,22 +205,36 @@ def _upper(width: int) -> tuple[NDArray[Any], NDArray[Any]]:
     return rows, columns
 
 
-def packed(values: Sequence[int]) -> list[str] | str:
+@cache
+def _places(width: int) -> NDArray[Any]:
+    """Where the upper triangle lies in a square matrix that is laid out row by row."""
+    rows, columns = _upper(width)
+    places: NDArray[Any] = rows * width + columns
+    return places
+
+
+def _times(coarse: int, whole: NDArray[Any]) -> NDArray[Any]:
+    """Released coarse steps as steps, exactly."""
+    if whole.dtype == np.int64 and max(int(whole.max()), -int(whole.min())) > (2**63 - 1) // coarse:
+        whole = whole.astype(object)
+    return whole if coarse == 1 else coarse * whole
+
+
+def packed(values: Integers) -> list[str] | str:
     """Integers as they are stored: one text of 64-bit words where many fit, else each as decimal digits."""
     try:
         if len(values) >= 8:
-            return base64.b64encode(np.array(values, dtype="<i8").tobytes()).decode()
+            return base64.b64encode(np.asarray(values, dtype="<i8").data).decode("ascii")
     except OverflowError:  # of released numbers
         pass
     return [str(value) for value in values]
 
 
-def unpacked(stored: Sequence[str] | str) -> list[int]:
-    """What ``packed`` was given."""
+def unpacked(stored: Sequence[str] | str) -> Integers:
+    """What ``packed`` was given: words as an array that cannot be written to, digits as a list."""
     if not isinstance(stored, str):
         return [int(value) for value in stored]
-    values: list[int] = np.frombuffer(base64.b64decode(stored), dtype="<i8").tolist()
-    return values
+    return np.frombuffer(binascii.a2b_base64(stored), dtype="<i8")
 
 
 def best_weight(norm: float) -> int:

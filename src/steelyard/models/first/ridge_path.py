@@ -20,7 +20,7 @@ from steelyard.bounding.amounts import sigma_for
 from steelyard.mechanisms import Gaussian
 from steelyard.models.first import schedule
 from steelyard.models.first.certificate import Array, Noisy, Ridge
-from steelyard.models.first.measured import Design, Pool, best_weight, label_step, norm_bound
+from steelyard.models.first.measured import Design, Integers, Pool, best_weight, label_step, norm_bound
 from steelyard.models.first.models import Private, as_model
 from steelyard.models.first.outcome import Stop
 from steelyard.models.first.quantiles import normal_quantile
@@ -37,7 +37,7 @@ class Ask:
     name: str
     event: Event
     cost: int
-    compute: Callable[[Private, Noise], list[int]]
+    compute: Callable[[Private, Noise], Integers]
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -121,7 +121,7 @@ class RidgePath:
     failure: schedule.Failure
     label_micro: int
     history: list[Stop] = field(default_factory=list)
-    measured: list[tuple[int, list[int]]] = field(default_factory=list)
+    measured: list[tuple[int, Integers]] = field(default_factory=list)
     model: Array | None = None
     bound: float = math.inf
     reason: str = ""
@@ -142,15 +142,15 @@ class RidgePath:
         """The step to pay for next, or None when the search is over."""
         return None if self.reason else self._pending
 
-    def take(self, answer: list[int]) -> None:
+    def take(self, answer: Integers) -> None:
         """Learn the answer of the step that was asked for, and decide what comes next."""
         ask, self._pending = self._pending, None
         if ask is None:
             return
         if ask.name == "label":
-            self._begin(answer[0])
+            self._begin(int(answer[0]))
         elif self._look is not None:
-            self._judge(ask, answer[0])
+            self._judge(ask, int(answer[0]))
         else:
             self._measure(ask, answer)
         if not self.reason and self._pending is None:
@@ -160,7 +160,7 @@ class RidgePath:
         """Measurements made before fix how those to come are weighted."""
         self.design = Design(self.unit, self.ridge.width, vector)
 
-    def take_up(self, measured: list[tuple[int, list[int]]], looks: Sequence[Seen]) -> None:
+    def take_up(self, measured: list[tuple[int, Integers]], looks: Sequence[Seen]) -> None:
         """Go on from measurements made before: for the same target after a crash, or for another one."""
         self._remember(measured, looks)
         self.looked = len(looks)
@@ -170,7 +170,7 @@ class RidgePath:
             if not self.reason and self._pending is None:
                 self._go_on()
 
-    def _remember(self, measured: list[tuple[int, list[int]]], looks: Sequence[Seen]) -> None:
+    def _remember(self, measured: list[tuple[int, Integers]], looks: Sequence[Seen]) -> None:
         self.measured, self._pool = list(measured), Pool(self.design)
         spent = 0
         for index, (cost, _) in enumerate(self.measured):
@@ -179,7 +179,7 @@ class RidgePath:
             then = [(i, look) for i, look in enumerate(looks) if look.level == index + 1]
             self.history += [Stop(f"look {i}", look.cost / MICRO**2, passed=look.passed) for i, look in then]
 
-    def settle(self, measured: list[tuple[int, list[int]]], looks: Sequence[Seen]) -> None:
+    def settle(self, measured: list[tuple[int, Integers]], looks: Sequence[Seen]) -> None:
         """The last of these stored looks has passed its model before: nothing more is asked."""
         self._remember(measured[: looks[-1].level], looks)
         self._pending = None
@@ -237,7 +237,7 @@ class RidgePath:
             {"vector": design.vector},
         )
 
-    def _measure(self, ask: Ask, answer: list[int]) -> None:
+    def _measure(self, ask: Ask, answer: Integers) -> None:
         self.measured.append((ask.cost, answer))
         stop = next((stop for stop in self.stops if stop.micro**2 == self.spent), None)
         self.history.append(Stop(ask.name, self.spent / MICRO**2))

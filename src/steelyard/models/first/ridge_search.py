@@ -22,7 +22,7 @@ from steelyard.models.columns import SIZE, Features
 from steelyard.models.first import questions, schedule
 from steelyard.models.first.by_user import exact_of, unit_of
 from steelyard.models.first.certificate import Ridge
-from steelyard.models.first.measured import Exact, norm_bound, packed, unpacked
+from steelyard.models.first.measured import Exact, Integers, norm_bound, packed, unpacked
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import check_population, public_n
 from steelyard.models.first.ridge_path import CAP, Ask, RidgePath, Seen
@@ -190,7 +190,7 @@ class _Steps:
         names = self.asked("look")
         return names.index(name) if name in names else len(names)
 
-    def label(self, path: RidgePath, private: _Private, name: str) -> list[int]:
+    def label(self, path: RidgePath, private: _Private, name: str) -> Integers:
         """The stored size of the labels, which keeps the price it was bought at; or a new one."""
         found = self._desk.find("label")
         if found is None:
@@ -201,9 +201,9 @@ class _Steps:
         self.spent += int(found.point["cost"])
         return self._answers(found)
 
-    def levels(self) -> list[tuple[int, list[int]]]:
+    def levels(self) -> list[tuple[int, Integers]]:
         """The stored measurements, in order."""
-        kept: list[tuple[int, list[int]]] = []
+        kept: list[tuple[int, Integers]] = []
         while (found := stored(self._desk, f"level {len(kept)}")) is not None:
             self.vector = int(found.point["vector"])
             kept.append((int(found.point["cost"]), self._answers(found)))
@@ -222,7 +222,7 @@ class _Steps:
             self._looked += 1
         return kept
 
-    def pay(self, ask: Ask, private: _Private, name: str) -> list[int]:
+    def pay(self, ask: Ask, private: _Private, name: str) -> Integers:
         """Charge a step, compute it, store it, and read it back."""
         step, facts = ask.name, {**ask.facts, "target": name}
         if "limit" in facts:
@@ -235,7 +235,7 @@ class _Steps:
         return self._answers(release)
 
     @staticmethod
-    def _answers(release: Release) -> list[int]:
+    def _answers(release: Release) -> Integers:
         return unpacked(release.value)
 
 

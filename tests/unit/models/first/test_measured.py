@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from fractions import Fraction
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from steelyard.accounting.gaussian import mu_cap
 from steelyard.accounting.prices import price
 from steelyard.models.columns import SIZE
+from steelyard.models.first import measured
 from steelyard.models.first.certificate import Ridge
 from steelyard.models.first.measured import (
     MATRIX,
@@ -107,7 +109,31 @@ def test_arrays_and_lists_are_measured_alike() -> None:
 
 @given(st.lists(st.integers(-(2**70), 2**70) | st.integers(-(2**63), 2**63 - 1), max_size=20))
 def test_stored_integers_are_read_back(values: list[int]) -> None:
-    assert unpacked(json.loads(json.dumps(packed(values)))) == values
+    for held in (values, np.array(values, dtype=object)):
+        assert list(unpacked(json.loads(json.dumps(packed(held))))) == values
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=8, max_size=20))
+def test_arrays_of_words_are_stored_as_lists_of_them_are_and_nobody_writes_on_what_was_read(values: list[int]) -> None:
+    stored = packed(values)
+    assert packed(np.array(values)) == stored == base64.b64encode(np.array(values, dtype="<i8").tobytes()).decode()
+    with pytest.raises(ValueError, match="read-only"):
+        unpacked(stored)[0] = 1  # type: ignore[index]
+
+
+def test_an_answer_stored_by_an_earlier_version_reads_the_same() -> None:
+    words = "//////////8AAAAAAAAAgP////////9/BwAAAAAAAAAAAAAAAAAAAAEAAAAAAAAAAgAAAAAAAAADAAAAAAAAAA=="
+    assert list(unpacked(words)) == [-1, -(2**63), 2**63 - 1, 7, 0, 1, 2, 3]
+    assert list(unpacked(["-1", str(2**70)])) == [-1, 2**70]
+
+
+@given(st.integers(0, 40), st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=5))
+def test_coarse_steps_are_multiplied_back_without_overflow(bits: int, values: list[int]) -> None:
+    found = measured._times(2**bits, np.array(values, dtype=np.int64))
+    assert found.tolist() == [value << bits for value in values]
+    narrow = 2**62 // 2**bits
+    fitting = np.clip(np.array(values, dtype=np.int64), -narrow, narrow)
+    assert measured._times(2**bits, fitting).dtype == np.int64
 
 
 def test_a_pool_that_grows_is_the_average_of_all_its_levels() -> None:

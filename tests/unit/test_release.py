@@ -1,0 +1,63 @@
+"""A release is read back from the bytes that were stored, once, and says exactly what they say."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steelyard.ledger import Charge, open_account
+from steelyard.mechanisms import Laplace
+from steelyard.privacy import Loss, canonical, rows
+from steelyard.release import Error, Outcome, Release, promise, sealed_payload
+
+EVENT = Laplace(1, Fraction(4)).event
+TASK = {"task": "probe", "cap": "1/3"}
+numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+values = st.recursive(
+    st.none() | st.booleans() | numbers | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@pytest.fixture(scope="module")
+def charge() -> Charge:
+    account = open_account(":memory:", "read back", unit=rows(), epsilon=1)
+    return account.charge(Loss.pure("0.25"), key="one", request=b"probe", event=EVENT)
+
+
+def sealed(charge: Charge, outcome: Outcome) -> bytes:
+    terms = open_account(":memory:", "terms", unit=rows(), epsilon=1).terms
+    return sealed_payload(outcome, promise(terms, charge.level, EVENT, secure=True), EVENT, TASK)
+
+
+@given(value=values, noise=st.floats(0, 1e9), point=st.dictionaries(st.text(), numbers, max_size=3))
+def test_what_is_delivered_is_the_stored_document_with_its_receipt(
+    charge: Charge, value: Any, noise: float, point: dict[str, Any]
+) -> None:
+    stored = sealed(charge, Outcome(value, Error(noise, 2 * noise), point))
+    release = Release.delivered(stored, lambda found: found, charge)
+    document = json.dumps({**json.loads(stored), "receipt": charge.receipt.to_json()})
+    assert release == Release.from_json(document)
+    assert canonical({k: v for k, v in json.loads(release.to_json()).items() if k not in ("value", "receipt")}) == (
+        canonical({k: v for k, v in json.loads(stored).items() if k != "value"})
+    )
+    assert release.receipt == charge.receipt
+
+
+def test_a_value_is_presented_and_nothing_else_is(charge: Charge) -> None:
+    stored = sealed(charge, Outcome([1, 2], None, {"cap": 7}))
+    release = Release.delivered(stored, sum, charge)
+    assert (release.value, release.error, release.point, release.task) == (3, None, {"cap": 7}, TASK)
+
+
+def test_bytes_that_lack_a_part_are_refused(charge: Charge) -> None:
+    parts = json.loads(sealed(charge, Outcome(1, None)))
+    for name in parts:
+        with pytest.raises(KeyError):
+            Release.delivered(canonical({k: v for k, v in parts.items() if k != name}), lambda found: found, charge)
