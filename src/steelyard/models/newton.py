@@ -56,49 +56,57 @@ class Passes(Protocol):
         """The exact sum of p v, to so many digits, and the number of rows."""
 
 
-def batch_sums(signed: Floats, theta: Floats) -> list[NDArray[Any]]:
-    """The sums over a batch of signed rows in steps of 1/S: [pull, Hessian, rows, parts]."""
+def batch_sums(signed: Floats, theta: Floats, weights: Floats | None = None) -> list[NDArray[Any]]:
+    """The sums over a batch of signed rows in steps of 1/S: [pull, Hessian, rows, parts].
+
+    Weights, where given, lie between 0 and 1: one more rounding of p, for which ``Sums.error`` has room.
+    """
     width = signed.shape[1]
     pull, hessian = np.zeros(width, dtype=object), np.zeros((width, width))
     parts = 0
     for start in range(0, len(signed), _CHUNK):
         v = signed[start : start + _CHUNK] / SIZE
         p = 0.5 * (1 - np.tanh(0.5 * (v @ theta)))
-        blocks = [p[i : i + _BLOCK] @ v[i : i + _BLOCK] for i in range(0, len(v), _BLOCK)]
+        pulls, curves = p, p * (1 - p)
+        if weights is not None:
+            pulls, curves = (part * weights[start : start + _CHUNK] for part in (pulls, curves))
+        blocks = [pulls[i : i + _BLOCK] @ v[i : i + _BLOCK] for i in range(0, len(v), _BLOCK)]
         pull = pull + np.array([int(x) for x in np.rint(np.sum(blocks, axis=0) * SCALE)], dtype=object)
-        hessian += (v * (p * (1 - p))[:, None]).T @ v
+        hessian += (v * curves[:, None]).T @ v
         parts += 1
     return [pull, hessian, np.array([len(signed)], dtype=object), np.array([parts], dtype=object)]
 
 
-def exact_pull(signed: Floats, theta: Floats, digits: int) -> list[Decimal]:
-    """The sum of p v over signed rows in decimals; slow, and needed only where doubles cannot certify."""
+def exact_pull(signed: Floats, theta: Floats, digits: int, weights: Floats | None = None) -> list[Decimal]:
+    """The (weighted) sum of p v over signed rows in decimals; slow, and needed only where doubles cannot certify."""
     with localcontext() as context:
         context.prec = digits
         parameter = [Decimal(float(x)) for x in theta]
         total = [Decimal(0)] * signed.shape[1]
-        for row in signed.tolist():
+        shares = [1.0] * len(signed) if weights is None else weights.tolist()
+        for row, share in zip(signed.tolist(), shares, strict=True):
             v = [Decimal(int(x)) / SIZE for x in row]
             margin = sum((a * b for a, b in zip(v, parameter, strict=True)), Decimal(0))
-            p = 1 / (1 + margin.exp()) if margin < 10**5 else Decimal(0)
+            p = Decimal(share) / (1 + margin.exp()) if margin < 10**5 else Decimal(0)
             total = [t + p * a for t, a in zip(total, v, strict=True)]
         return total
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Signed rows in memory."""
+    """Signed rows in memory; ``weights`` between 0 and 1 say how much of its loss each counts."""
 
     signed: Floats
+    weights: Floats | None = None
 
     def sums(self, theta: Floats) -> Sums:
         """The sums at a parameter."""
-        pull, hessian, count, parts = batch_sums(self.signed, theta)
+        pull, hessian, count, parts = batch_sums(self.signed, theta, self.weights)
         return Sums(pull, hessian, int(count[0]), int(parts[0]))
 
     def pull(self, theta: Floats, digits: int) -> tuple[list[Decimal], int]:
         """The same in decimals."""
-        return exact_pull(self.signed, theta, digits), len(self.signed)
+        return exact_pull(self.signed, theta, digits, self.weights), len(self.signed)
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,20 @@ def test_the_true_gradient_is_as_short_as_promised(n: int, width: int, seed: int
     assert true_gradient(problem, problem.solve()) <= tolerance
 
 
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.integers(0, 16), max_size=40), st.integers(0, 10**6))
+def test_weights_count_rows_as_often_as_they_say(sixteenths: list[int], seed: int) -> None:
+    signed, tolerance = rows(len(sixteenths), 3, seed), Fraction(1, 2**24)
+    weighted = Problem(Memory(signed, np.array(sixteenths) / 16), Fraction(1), [Fraction(1, 3)] * 3, tolerance)
+    repeated = Problem(
+        Memory(np.repeat(signed, sixteenths, axis=0)), Fraction(16), [Fraction(16, 3)] * 3, 16 * tolerance
+    )
+    point = weighted.solve()
+    assert true_gradient(weighted, point) <= tolerance
+    assert true_gradient(repeated, point) <= 16.1 * tolerance
+    assert np.allclose(16 * weighted.passes.sums(point).hessian, repeated.passes.sums(point).hessian)
+
+
 def test_one_class_only_and_no_rows_at_all_have_a_minimizer() -> None:
     same = Memory(np.tile([[float(SIZE), 0.0]], (500, 1)))
     for passes in (same, Memory(np.zeros((0, 2)))):

@@ -39,9 +39,12 @@ def weights(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(WEIGHT // np.maximum(sizes, 1), dtype=np.int64)
 
 
-def sizes_of(owners: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many rows each row's user has, from codes that count from 0."""
-    return np.asarray(np.bincount(owners)[owners] if len(owners) else owners, dtype=np.int64)
+def shares(owners: NDArray[np.int64] | None) -> NDArray[np.float64] | None:
+    """What each row weighs as a share of its user's one, from codes that count from 0; None where rows are hidden."""
+    if owners is None:
+        return None
+    sizes = np.bincount(owners)[owners] if len(owners) else owners
+    return np.asarray(weights(sizes) / WEIGHT, dtype=np.float64)
 
 
 def exact_of(table: Table, features: Features, label: Label, unit: Unit) -> Exact:

@@ -24,6 +24,7 @@ from steelyard.mechanisms import Objective, PureObjective
 from steelyard.mechanisms.objective import GRID
 from steelyard.mechanisms.spherical import error
 from steelyard.models.columns import Features
+from steelyard.models.first.by_user import shares
 from steelyard.models.first.population import check_population, public_n
 from steelyard.models.first.quantiles import chi_square, gamma_quantile
 from steelyard.models.logistic import Classes, signs
@@ -46,8 +47,8 @@ _SURE = 0.01  # of the failure probability, for the noise on the answer
 class LogisticTask:
     """One release of a model of two classes whose penalized mean log loss is within ``alpha`` of the best.
 
-    *Privacy:* objective perturbation, Gaussian or pure as the account is; neighbours replace a row and n is public.
-    *Accuracy:* with the stated confidence, for any rows. *Cost:* fixed by public numbers before a row is read.
+    *Privacy:* objective perturbation, Gaussian or pure as the account is; neighbours replace a row and n is public. Where
+    users are hidden the noise is pure on every account and each user counts once. *Accuracy:* with the stated confidence, for any rows. *Cost:* fixed by public numbers before a row is read.
     """
 
     features: Features
@@ -78,7 +79,7 @@ class LogisticTask:
         """Draw, minimize, cover."""
         rows = gather(table, self.features, Classes(self.label, self.classes), terms.unit)
         fit = self.fit(terms)
-        fitted = fit.run(Memory(rows.x * signs(rows.y, 2)[:, None]), noise)
+        fitted = fit.run(Memory(rows.x * signs(rows.y, 2)[:, None], shares(rows.users)), noise)
         model = Model("logistic", self.features, self.label, fitted.coefficients.tolist(), positive=self.classes[1])
         bound = certified(fit.mechanism, terms.unit.n or 1, 1 - self.confidence)
         return Outcome(model.to_json(), None, {"excess": bound, "penalty": float(self.penalty)})
@@ -91,7 +92,8 @@ class LogisticTask:
         """The least private noise that is still small enough, from public numbers alone."""
         n = public_n(terms)
         ridge, failure = self.penalty * n, 1 - self.confidence
-        make = gaussian if terms.currency is Currency.GAUSSIAN else pure
+        # the Gaussian price is proved for one row's curvature, which has rank one; a user's has not
+        make = gaussian if terms.currency is Currency.GAUSSIAN and terms.unit.kind == "rows" else pure
         return ObjectiveFit(make(self.features.width, n, ridge, self.alpha, failure))
 
 
