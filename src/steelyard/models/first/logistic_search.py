@@ -1,8 +1,8 @@
 """``LogisticSearch``: classifiers drawn again and again, each time less noisily, until one certainly has the loss asked for.
 
-Every level is an objective perturbation of its own, so their average by price is a model too, about as good as one
-draw at the price of all. A model of length r has a log loss between log(1 + e^-r) and log(1 + e^r) on every row, a
-range of exactly r: that is how far a replaced row moves the sum of losses, and nothing needs clipping.
+Every level is an objective perturbation of its own (pure where users are hidden), so their average by price is a model
+too, about as good as one draw at the price of all. A model of length r has a log loss between log(1 + e^-r) and
+log(1 + e^r) on every row, a range of exactly r: that is how far a replaced row or user moves the sum of losses.
 Law: the model that is looked at is the one that is handed out, on the grid on which its losses were added up
 (docs/proofs/logistic_target.md).
 """
@@ -13,17 +13,20 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steelyard.accounting.objective import LEAST, MOST
 from steelyard.accounting.prices import price
 from steelyard.bounding.amounts import sigma_for
 from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, InvalidTask
-from steelyard.mechanisms import Gaussian, Objective
+from steelyard.mechanisms import Gaussian, Objective, PureObjective
 from steelyard.models.columns import Features
+from steelyard.models.first.by_user import shares
 from steelyard.models.first.certificate import Array
 from steelyard.models.first.losses import GRID, LOSS, LogLoss
 from steelyard.models.first.outcome import Found, Stop
@@ -79,10 +82,18 @@ class LogisticSearch:
         """Begin, or pick up where the stored steps left off."""
         return LogisticWalk(self, desk)
 
-    def signed(self, table: Table, terms: Terms) -> Array:
-        """The rows times the signs of their classes."""
+    def signed(self, table: Table, terms: Terms) -> Signed:
+        """The rows times the signs of their classes, and whose they are where users are hidden."""
         rows = gather(table, self.features, Classes(self.label, self.classes), terms.unit)
-        return np.asarray(rows.x * signs(rows.y, 2)[:, None])
+        return Signed(np.asarray(rows.x * signs(rows.y, 2)[:, None]), rows.users)
+
+
+@dataclass(frozen=True)
+class Signed:
+    """Rows times the signs of their classes, and a code for whose each is where users are hidden."""
+
+    x: Array
+    owners: NDArray[np.int64] | None
 
 
 class LogisticWalk:
@@ -188,7 +199,7 @@ class _Walk:
 
     def __init__(self, search: LogisticSearch, desk: Desk, name: str) -> None:
         self._search, self._desk, self._name = search, desk, name
-        self._signed: Array | None = None
+        self._signed: Signed | None = None
         self.n = desk.terms.unit.n or 1
         self.spent = 0
 
@@ -241,25 +252,34 @@ class _Walk:
 
     def _level(self, cost: int, count: int) -> Release:
         """A fresh objective perturbation for about this price."""
-        width, shift = self._search.features.width, min(max(math.isqrt(cost) // 2, LEAST), MOST)
-        ridge = max(self._search.penalty * self.n, steepness(width) * Fraction(MICRO, shift))
-        fit = ObjectiveFit(Objective(width, shift, ridge, max(1, shift // 16)))
+        fit = ObjectiveFit(self._perturbed(min(max(math.isqrt(cost) // 2, LEAST), MOST)))
         step = fit.mechanism.step
 
-        def steps(signed: Array, noise: Noise) -> list[int]:
-            return [round(Fraction(float(x)) / step) for x in fit.solve(Memory(signed), noise)]
+        def steps(signed: Signed, noise: Noise) -> list[int]:
+            return [round(Fraction(float(x)) / step) for x in fit.solve(Memory(signed.x, shares(signed.owners)), noise)]
 
         return self._pay(fit.event, count, steps, {"step": str(step)})
+
+    def _perturbed(self, shift: int) -> Objective | PureObjective:
+        """Noise for about this many millionths of mu and one unit added: pure where users are hidden."""
+        width, least = self._search.features.width, self._search.penalty * self.n
+        if self._desk.terms.unit.kind == "rows":
+            ridge = max(least, steepness(width) * Fraction(MICRO, shift))
+            return Objective(width, shift, ridge, max(1, shift // 16))
+        micro = affordable(shift)
+        scale = Fraction(MICRO, micro - micro // 16 - 1)
+        return PureObjective(width, scale, max(least, scale * max(Fraction(1), Fraction(width, REACH))), micro // 16)
 
     def _look(self, state: _State, ask: LogLoss, mu: float, count: int) -> Release:
         cost, failure = math.ceil(mu * MICRO) ** 2, state.failure * SHARES[len(state.lessons)]
         step = Gaussian(ask.moves, sigma_for(ask.moves**2, cost), Neighbours.REPLACE)
         limit = ask.limit() - normal_quantile(failure) * float(step.sigma) - 2
         facts = {"model": [str(k) for k in ask.model], "limit": limit, "target": self._name}
-        return self._pay(step.event, count, lambda signed, noise: step.release([ask.value(signed)], noise), facts)
+        answer = lambda signed, noise: step.release([ask.value(signed.x, signed.owners)], noise)  # noqa: E731
+        return self._pay(step.event, count, answer, facts)
 
     def _pay(
-        self, event: Event, count: int, compute: Callable[[Array, Noise], list[int]], facts: dict[str, Any]
+        self, event: Event, count: int, compute: Callable[[Signed, Noise], list[int]], facts: dict[str, Any]
     ) -> Release:
         """Charge a step, compute it, store it, and read it back."""
         cost = price(event, self._desk.terms).amount
@@ -272,7 +292,7 @@ class _Walk:
         self.spent += cost
         return release
 
-    def _rows(self, table: Table) -> Array:
+    def _rows(self, table: Table) -> Signed:
         if self._signed is None:
             self._signed = self._search.signed(table, self._desk.terms)
         return self._signed
@@ -281,6 +301,12 @@ class _Walk:
 def steepness(width: int) -> Fraction:
     """The least ridge for a sigma of one: enough for the proof's price, and for noise to move a weight little."""
     return max(Fraction(1), Fraction(math.isqrt(width) + 1, REACH))
+
+
+def affordable(shift: int) -> int:
+    """The pure epsilon, in millionths, that costs about twice this mu where a unit is replaced."""
+    odds = NormalDist().cdf(shift / MICRO)
+    return max(32, round(math.log(odds / (1 - odds)) / 2 * MICRO))
 
 
 def as_weights(steps: tuple[int, ...]) -> Array:

@@ -80,7 +80,7 @@ def reach_linear(
     theta = None if found.model is None else found.model.tolist()
     model = None if theta is None else Model("linear", features, label.column, theta, label.lower, label.upper)
     certificate = Certificate(
-        question, found.bound * scale, wanted.confidence, _how(found, covered=wanted.kind == "loss")
+        _asked(question, session), found.bound * scale, wanted.confidence, _how(found, covered=wanted.kind == "loss")
     )
     return Reached(
         model, certificate, found.reason, found.path, found.spent, *epsilons(session.account.terms, found.spent)
@@ -106,7 +106,7 @@ def reach_logistic(
         search = LogisticSearch(features, label, classes, positive(penalty, "penalty"))
         return _reach_log_loss(session, search, wanted, key, progress)
     task = LogisticTask(features, label, classes, wanted.amount, wanted.confidence, positive(penalty, "penalty"))
-    question = "the penalized mean log loss above the best possible"
+    question = _asked("the penalized mean log loss above the best possible", session)
     try:
         release = session.release(task, key=key)
     except BudgetExceeded:
@@ -133,12 +133,16 @@ def _reach_log_loss(
         if theta is None
         else Model("logistic", search.features, search.label, theta, positive=tuple(search.classes)[1])
     )
-    certificate = Certificate(
-        "the mean log loss on these rows", found.bound, wanted.confidence, _how(found, covered=True)
-    )
+    question = _asked("the mean log loss on these rows", session)
+    certificate = Certificate(question, found.bound, wanted.confidence, _how(found, covered=True))
     return Reached(
         model, certificate, found.reason, found.path, found.spent, *epsilons(session.account.terms, found.spent)
     )
+
+
+def _asked(question: str, session: Session) -> str:
+    """The question as it is asked of a session: where users are hidden, each of them counts once."""
+    return question if session.account.terms.unit.kind == "rows" else f"with every user counting once, {question}"
 
 
 def _beyond(question: str, wanted: Wanted) -> Reached:
