@@ -48,19 +48,23 @@ def shares(owners: NDArray[np.int64] | None) -> NDArray[np.float64] | None:
 
 
 def exact_of(table: Table, features: Features, label: Label, unit: Unit) -> Exact:
-    """The exact statistics of a table in one streaming pass: of rows, or of users who count once each.
-
-    Weight that a user lacks counts as a label of full size in the sum of squares, which is then no less than the users'
-    mean of means.
-    """
+    """The exact statistics of a table in one streaming pass: of rows, or of users who count once each."""
     n = unit.n or 1
     if unit.column is None:
         return Exact.of_table(table, features, label, n)
     step = _Weighed(features, label)
     sums, weight = table.fold([*features.source, label.column], step, step.start, sizes_of=unit)
-    lacking = n * WEIGHT - int(weight[0])
-    square = int(sums[-1, -1]) + lacking * SIZE**2
-    return Exact(n, unit_of(unit), sums[:-1, :-1], sums[:-1, -1], square)
+    return as_exact(n, sums, int(weight[0]))
+
+
+def as_exact(n: int, sums: NDArray[np.object_], weight: int) -> Exact:
+    """Weighted products of features and, last, the label, as statistics of n users whose weights add up to ``weight``.
+
+    Weight that users lack counts as a label of full size in the sum of squares, which is then no less than n times the
+    mean of users' means.
+    """
+    square = int(sums[-1, -1]) + (n * WEIGHT - weight) * SIZE**2
+    return Exact(n, SIZE * ROOT, sums[:-1, :-1], sums[:-1, -1], square)
 
 
 @dataclass(frozen=True)

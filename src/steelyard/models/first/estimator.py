@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.bounding import Count, Sum
-from steelyard.errors import InvalidTask
+from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.ledger import Account, open_account
 from steelyard.models.first.charts import path_chart
+from steelyard.models.first.public_rows import repeated
 from steelyard.models.first.reach import Progress, Reached, epsilons, reach_linear, reach_logistic
 from steelyard.models.first.totals import TotalSearch
 from steelyard.models.first.wanted import Certificate, Wanted
@@ -24,8 +25,10 @@ from steelyard.models.logistic import FitLogistic
 from steelyard.models.rows import Target
 from steelyard.noise import Noise, TestNoise
 from steelyard.privacy import Currency, Number, rows
+from steelyard.privacy import users as users_of
 from steelyard.release import Release
 from steelyard.session import Session, named
+from steelyard.tables import read
 
 
 def _bases() -> tuple[Any, ...]:
@@ -44,7 +47,8 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
     """The most private fit of ``estimator`` that is accurate enough, with the price it turned out to have.
 
     ``penalty`` is the lambda of the mean loss whose best model ``excess_loss`` is measured from. *Privacy:* neighbours
-    replace one row and n is public; the account never spends more than (epsilon, delta). *Accuracy:* ``certificate_``
+    replace one row, or with ``users=`` one user and all its rows, and n is public; the account never spends more than
+    (epsilon, delta). Where users are hidden each of them counts once in every mean. *Accuracy:* ``certificate_``
     says what holds, with ``confidence``; ``stopped_reason_`` is "target_met", "null_model_ok", "cap_reached" or
     "target_impossible", and nothing is promised under the last two. *Cost:* ``epsilon_``, ex post, for everything released.
 
@@ -75,37 +79,46 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
         self.relative_error, self.confidence, self.epsilon, self.delta = relative_error, confidence, epsilon, delta
         self.check, self.account, self.penalty, self.key, self.noise = check, account, penalty, key, noise
 
-    def fit(self, X: Any, y: Any, progress: Progress | None = None) -> AccuracyFirst:
-        """Walk the path until the model is accurate enough; ``progress`` is told each step as it is released."""
+    def fit(self, X: Any, y: Any, progress: Progress | None = None, *, users: Any = None) -> AccuracyFirst:
+        """Walk the path until the model is accurate enough; ``progress`` is told each step as it is released.
+
+        ``users`` says whose row each one is; their number, like that of rows without them, counts as public.
+        """
         wanted = self._wanted()
         key = named(self.key)
-        return self._keep(self._reach(X, y, wanted, key, self._account(y), progress), wanted, key)
+        return self._keep(self._reach(X, y, users, wanted, key, self._account(y, users), progress), wanted, key)
 
     def resume(
-        self, X: Any, y: Any, *, target_loss: Number | None = None, excess_loss: Number | None = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        users: Any = None,
+        target_loss: Number | None = None,
+        excess_loss: Number | None = None,
     ) -> AccuracyFirst:
-        """Go on along the same path to a tighter target; X and y must be the rows of ``fit``.
+        """Go on along the same path to a tighter target; X, y and users must be those of ``fit``.
 
         *Cost:* the path costs what its last level costs, exactly, as if the tighter target had been asked for at once;
         looks made before stay paid for.
         """
         self._need("key_")
         wanted = Wanted.read(target_loss, excess_loss, None, self.confidence, self.check)
-        return self._keep(self._reach(X, y, wanted, self.key_, self.account_, None), wanted, self.key_)
+        return self._keep(self._reach(X, y, users, wanted, self.key_, self.account_, None), wanted, self.key_)
 
-    def plan(self, X: Any, y: Any, *, n: int | None = None, runs: int = 3) -> dict[str, Any]:
+    def plan(self, X: Any, y: Any, *, users: Any = None, n: int | None = None, runs: int = 3) -> dict[str, Any]:
         """What a fit would probably cost, tried on rows that are public or made up; spends nothing.
 
-        ``n`` is the number of private rows: the public ones are repeated, or cut, to as many.
+        ``n`` is the number of private rows (with ``users``: of users): the public ones are repeated, or cut, to as many.
         """
-        size = len(y) if n is None else n
-        public, labels = np.resize(np.asarray(X, float), (size, np.shape(X)[1])), np.resize(np.asarray(y, float), size)
+        places, whose = repeated(len(y) if users is None else users, n)
+        public, labels = np.asarray(X, float)[places], np.asarray(y)[places]
         tried = []
         for run in range(runs):
             trial = AccuracyFirst(
                 **{**self.get_params(deep=False), "account": None, "noise": TestNoise(run), "key": None}
             )
-            tried.append(trial.fit(public, labels))
+            tried.append(trial.fit(public, labels, users=whose))
         middle = sorted(tried, key=lambda fit: fit.epsilon_)[len(tried) // 2]
         return {
             "epsilon": middle.epsilon_,
@@ -176,21 +189,29 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
             )
         return wanted
 
-    def _account(self, y: Any) -> Account:
+    def _account(self, y: Any, users: Any) -> Account:
         if self.account is not None:
             return self.account
         if self.delta is None and hasattr(self.estimator, "y_bounds"):
             raise InvalidTask("a path of Gaussian steps needs a delta, such as 1e-6.")
         unit, given = rows(neighbours="replace", n=max(len(y), 1)), {} if self.delta is None else {"delta": self.delta}
+        if users is not None:
+            unit = users_of("user", neighbours="replace", n=max(read({"user": users}).count_units(users_of("user")), 1))
         return open_account(":memory:", "model", unit=unit, epsilon=self.epsilon, **given)
 
-    def _reach(self, X: Any, y: Any, wanted: Wanted, key: str, account: Account, progress: Progress | None) -> Reached:
+    def _reach(
+        self, X: Any, y: Any, users: Any, wanted: Wanted, key: str, account: Account, progress: Progress | None
+    ) -> Reached:
         from steelyard.models.estimator import Payment, features_of, labels_of, numbers_of
         from steelyard.models.linear_regression import LinearRegression
         from steelyard.models.logistic_regression import LogisticRegression
 
         if not isinstance(self.estimator, LinearRegression | LogisticRegression):
             raise self._no_path()
+        unit = account.terms.unit
+        if (unit.kind == "users") != (users is not None):
+            how = "give users=, one entry for each row" if users is None else "leave users= out, or use one for users"
+            raise UnitMismatch(f"account {account.name!r} hides {unit}: {how}.")
         note = NOTE if self.account is None else f"charged to account {account.name!r}"
         payment, model = Payment(account, note), self.estimator
         values = features_of(self, X, reset=True)
@@ -198,13 +219,13 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
         self.account_, self.note_, self.scale_ = account, note, 1.0
         if isinstance(model, LogisticRegression):
             codes = self._codes(labels_of(self, y))
-            session = payment.session(payment.table(values, codes, None), self.noise)
+            session = payment.session(payment.table(values, codes, users), self.noise)
             return reach_logistic(
                 session, features, payment.label, (0, 1), wanted, penalty=self.penalty, key=key, progress=progress
             )
         label = Target(payment.label, *model.y_bounds)
         self.scale_ = label.half**2
-        session = payment.session(payment.table(values, numbers_of(self, y), None), self.noise)
+        session = payment.session(payment.table(values, numbers_of(self, y), users), self.noise)
         return reach_linear(session, features, label, wanted, penalty=self.penalty, key=key, progress=progress)
 
     def _codes(self, labels: Any) -> NDArray[np.int64]:
