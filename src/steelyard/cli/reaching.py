@@ -1,6 +1,7 @@
 """``steelyard fit … --target-loss`` or ``--excess-loss``: name the accuracy, watch what it costs, stop when it is reached.
 
-Accuracy first speaks of a mean over a public number of rows, so the account hides one replaced row among ``--rows``.
+Accuracy first speaks of a mean over a public number of rows, so the account hides one replaced row among ``--rows``; or,
+with ``--user COLUMN``, one replaced user among ``--users``, every user counting once.
 Each step is charged before it is drawn and told as it is released; the cap ``--epsilon`` is a limit, not a price.
 """
 
@@ -36,6 +37,7 @@ def add_arguments(fit: argparse.ArgumentParser) -> None:
         "--penalty", default="0.001", help="with either: lambda of the mean penalized loss (default 0.001)"
     )
     fit.add_argument("--rows", type=int, help="with either, without a ledger: the public number of rows")
+    fit.add_argument("--users", type=int, help="with either and --user, without a ledger: the public number of users")
 
 
 def asked(args: argparse.Namespace) -> bool:
@@ -44,20 +46,32 @@ def asked(args: argparse.Namespace) -> bool:
 
 
 def account_for(args: argparse.Namespace) -> Any:
-    """An account of this command alone that hides one replaced row among a public number of them."""
+    """An account of this command alone that hides one replaced row, or user, among a public number of them."""
     from steelyard.ledger import open_account
-    from steelyard.privacy import rows
 
-    if args.user is not None:
-        raise InvalidTask(
-            "an accuracy can be named where one row is hidden, not yet where users are; leave --user out."
-        )
-    if args.rows is None:
-        raise InvalidTask(
-            "naming an accuracy needs --rows, the public number of rows (or a --ledger account that says it)."
-        )
     delta = {} if args.delta == "0" else {"delta": args.delta}
-    return open_account(":memory:", "fit", unit=rows(neighbours="replace", n=args.rows), epsilon=args.epsilon, **delta)
+    return open_account(":memory:", "fit", unit=_unit(args), epsilon=args.epsilon, **delta)
+
+
+def _unit(args: argparse.Namespace) -> Any:
+    from steelyard.privacy import rows, users
+
+    if args.user is None:
+        if args.users is not None:
+            raise InvalidTask("--users needs --user, the column that says whose each row is.")
+        if args.rows is None:
+            raise InvalidTask(
+                "naming an accuracy needs --rows, the public number of rows (or a --ledger account that says it)."
+            )
+        return rows(neighbours="replace", n=args.rows)
+    if args.users is None:
+        raise InvalidTask(
+            "naming an accuracy where users are hidden needs --users, the public number of users (or a --ledger account "
+            "that says it)."
+        )
+    if args.rows is not None:
+        raise InvalidTask("where users are hidden their number is public and that of rows is not; leave --rows out.")
+    return users(args.user, neighbours="replace", n=args.users)
 
 
 def reach(args: argparse.Namespace, session: Any, task: Any, note: str) -> Answer:

@@ -142,3 +142,15 @@ def test_an_accuracy_can_be_named_instead_of_a_price(
     assert (tmp_path / "path.svg").read_text().startswith("<svg")
     assert "mu so far" in capsys.readouterr().err
     assert command(*named, "--target-loss", "0.0001").data["reason"] in ("cap_reached", "target_impossible")
+
+
+def test_an_accuracy_can_be_named_where_users_are_hidden(spend: Path, tmp_path: Path) -> None:
+    people = len(set(pq.read_table(spend, columns=["who"]).column(0).to_pylist()))
+    named = ("fit", spend, *FEATURES, "--epsilon", 20, "--target-loss", 12000, "--out", tmp_path / "m.json")
+    for wrong in (("--users", people), ("--user", "who"), ("--user", "who", "--users", people, "--rows", 9)):
+        with pytest.raises(InvalidTask, match="--users|--rows"):
+            command(*named, *wrong)
+    reached = command(*named, "--user", "who", "--users", people)
+    assert "every user counting once" in reached.data["certificate"]
+    with pytest.raises(TableError, match="users"):
+        command(*named, "--user", "who", "--users", people + 1)
