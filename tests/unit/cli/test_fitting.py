@@ -148,7 +148,7 @@ def test_an_accuracy_can_be_named_where_users_are_hidden(spend: Path, tmp_path: 
     people = len(set(pq.read_table(spend, columns=["who"]).column(0).to_pylist()))
     named = ("fit", spend, *FEATURES, "--epsilon", 20, "--target-loss", 12000, "--out", tmp_path / "m.json")
     for wrong in (("--users", people), ("--user", "who"), ("--user", "who", "--users", people, "--rows", 9)):
-        with pytest.raises(InvalidTask, match="--users|--rows"):
+        with pytest.raises(InvalidTask, match=r"--users|--rows"):
             command(*named, *wrong)
     reached = command(*named, "--user", "who", "--users", people)
     assert "every user counting once" in reached.data["certificate"]
