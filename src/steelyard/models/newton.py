@@ -59,7 +59,8 @@ class Passes(Protocol):
 def batch_sums(signed: Floats, theta: Floats, weights: Floats | None = None) -> list[NDArray[Any]]:
     """The sums over a batch of signed rows in steps of 1/S: [pull, Hessian, rows, parts].
 
-    Weights, where given, lie between 0 and 1: one more rounding of p, for which ``Sums.error`` has room.
+    Weights, where given, lie between 0 and 1 and rows are counted by them: what a row adds errs by its weight's share, and
+    ``Sums.error`` has room for one more rounding of p.
     """
     width = signed.shape[1]
     pull, hessian = np.zeros(width, dtype=object), np.zeros((width, width))
@@ -74,7 +75,12 @@ def batch_sums(signed: Floats, theta: Floats, weights: Floats | None = None) -> 
         pull = pull + np.array([int(x) for x in np.rint(np.sum(blocks, axis=0) * SCALE)], dtype=object)
         hessian += (v * curves[:, None]).T @ v
         parts += 1
-    return [pull, hessian, np.array([len(signed)], dtype=object), np.array([parts], dtype=object)]
+    return [pull, hessian, np.array([counted(signed, weights)], dtype=object), np.array([parts], dtype=object)]
+
+
+def counted(signed: Floats, weights: Floats | None) -> int:
+    """How many rows there are, or what they weigh together, rounded up."""
+    return len(signed) if weights is None else math.ceil(weights.sum() * (1 + 1e-9))
 
 
 def exact_pull(signed: Floats, theta: Floats, digits: int, weights: Floats | None = None) -> list[Decimal]:
@@ -106,7 +112,7 @@ class Memory:
 
     def pull(self, theta: Floats, digits: int) -> tuple[list[Decimal], int]:
         """The same in decimals."""
-        return exact_pull(self.signed, theta, digits, self.weights), len(self.signed)
+        return exact_pull(self.signed, theta, digits, self.weights), counted(self.signed, self.weights)
 
 
 @dataclass(frozen=True)
