@@ -128,10 +128,9 @@ def _disjoint_price(event: Event, terms: Terms) -> Loss:
 
 def _rise(inner: Event) -> int:
     """What a step costs those whom it reads, in 1e-12 of mu squared, rounded up."""
-    claim = _claim(inner)
-    if not isinstance(claim, Mu) or inner.neighbours is not Neighbours.ADD_REMOVE or "failure_atto" in inner.parameters:
-        raise OurBug("disjoint parts are read by Gaussian steps derived for units that are added or removed.")
-    return math.ceil(claim.squared * MICRO**2)
+    if inner.neighbours is not Neighbours.ADD_REMOVE or "failure_atto" in inner.parameters:
+        raise OurBug("disjoint parts are read by steps that never fail, derived for units that are added or removed.")
+    return _in_currency(_claim(inner), 1, Currency.GAUSSIAN, 0).amount
 
 
 def _group_price(event: Event, terms: Terms) -> Loss:

@@ -78,9 +78,14 @@ def test_numbers_that_do_not_fit_the_step_are_refused(change: dict[str, int | st
         price(Event("disjoint", {**good.parameters, **change}), terms(rows()))
 
 
-def test_only_gaussian_steps_for_added_or_removed_units_have_such_a_price() -> None:
+def test_a_pure_step_has_its_tight_mu_and_steps_for_other_neighbours_are_refused() -> None:
     before = dict.fromkeys(PARTS, 0)
-    for event in (Laplace(1, Fraction(3)).event, Gaussian(1, Fraction(3), Neighbours.REPLACE).event):
+    pure = Laplace(1, Fraction(3)).event
+    assert price(disjoint(pure, "train", before), terms(rows())) == price(pure, terms(rows()))
+    for event in (
+        Gaussian(1, Fraction(3), Neighbours.REPLACE).event,
+        Event("laplace", {**pure.parameters, "failure_atto": 1}),
+    ):
         with pytest.raises(OurBug):
             disjoint(event, "train", before)
     with pytest.raises(CurrencyMismatch):
