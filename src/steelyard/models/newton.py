@@ -41,9 +41,21 @@ class Sums:
 
     def error(self, length: float) -> float:
         """How far ``pull`` may be from the true sum, for a parameter of this length."""
-        width = len(self.pull)
-        each = 0.3 * (width + 2) * length + 4 * _BLOCK
-        return self.count * UNIT * each + self.parts * math.sqrt(width) / SCALE
+        return _summed(len(self.pull), self.count, self.parts, length)
+
+
+def _summed(width: int, count: int, parts: int, length: float) -> float:
+    each = 0.3 * (width + 2) * length + 4 * _BLOCK
+    return count * UNIT * each + parts * math.sqrt(width) / SCALE
+
+
+def rounding(width: int, count: int, length: float, ridge: float, linear: float) -> float:
+    """How short a gradient doubles can certify at best over so many rows in memory, for a parameter of this length.
+
+    The sums' own error, that of adding the ridge and a linear term of length ``linear``, and the parameter's last digit.
+    """
+    own = 8 * UNIT * (count + ridge * length + linear)
+    return _summed(width, count, count // _CHUNK + 1, length) + own + UNIT * (count / 4 + ridge) * length
 
 
 class Passes(Protocol):

@@ -1,8 +1,9 @@
 """Logistic models that are certainly near the best, in one release: the noise alone bounds the excess risk.
 
 The minimizer of n L(t) + b.t has gradient -b/n, and L is lambda-strongly convex: its excess risk is at most
-|b|^2/(2 lambda n^2), whatever the rows. b is drawn, not learnt, so its length has a known quantile; the sigma follows from
-the accuracy that is wanted, and no row is asked whether it worked.
+|b|^2/(2 lambda n^2), whatever the rows; a little more ridge than the question's makes it less (``shrinkage``). b is
+drawn, not learnt, so its length has a known quantile; the sigma follows from the accuracy that is wanted, and no row is
+asked whether it worked.
 Law: the bound includes the solver's tolerance and the noise on its answer (docs/proofs/one_shot.md).
 """
 
@@ -12,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,9 +27,10 @@ from steelyard.mechanisms.spherical import error
 from steelyard.models.columns import Features
 from steelyard.models.first.by_user import shares
 from steelyard.models.first.population import check_population, public_n
-from steelyard.models.first.quantiles import chi_square, gamma_quantile
+from steelyard.models.first.quantiles import chi_square
+from steelyard.models.first.shrinkage import LAPLACE, LEANS, LONGEST, NORMAL, pull, shifted_quantile
 from steelyard.models.logistic import Classes, signs
-from steelyard.models.newton import Memory
+from steelyard.models.newton import Memory, rounding
 from steelyard.models.objective import ObjectiveFit
 from steelyard.models.rows import gather
 from steelyard.models.saved import Model
@@ -37,10 +39,19 @@ from steelyard.privacy import MICRO, Currency, Event, Terms
 from steelyard.release import Outcome
 from steelyard.tables import Table
 
-_FINER, _FINER_PURE = 2**10, 2**7  # exact to far less than the perturbation, and still within reach of doubles
 M = TypeVar("M", bound=Objective | PureObjective)
-_COVERS = (12, 24, 48, 96)  # the noise on the answer may get one in so many parts of what the perturbation costs
+_COVERS = (
+    8,
+    32,
+    64,
+    128,
+    256,
+    512,
+)  # the noise on the answer may get one in so many parts of what the perturbation costs
 _SURE = 0.01  # of the failure probability, for the noise on the answer
+_STEP = 60  # gradients are told in steps of 2^-60
+_ENOUGH = 16  # noise is found to one part in 2^16
+_PER_USER = 64  # rows a user may well have; with more the solver takes longer
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,8 @@ class LogisticTask:
     """One release of a model of two classes whose penalized mean log loss is within ``alpha`` of the best.
 
     *Privacy:* objective perturbation, Gaussian or pure as the account is; neighbours replace a row and n is public. Where
-    users are hidden the noise is pure on every account and each user counts once. *Accuracy:* with the stated confidence, for any rows. *Cost:* fixed by public numbers before a row is read.
+    users are hidden the noise is pure on every account and each user counts once. *Accuracy:* with the stated
+    confidence, for any rows. *Cost:* fixed by public numbers before a row is read.
     """
 
     features: Features
@@ -81,7 +93,8 @@ class LogisticTask:
         fit = self.fit(terms)
         fitted = fit.run(Memory(rows.x * signs(rows.y, 2)[:, None], shares(rows.users)), noise)
         model = Model("logistic", self.features, self.label, fitted.coefficients.tolist(), positive=self.classes[1])
-        bound = certified(fit.mechanism, terms.unit.n or 1, 1 - self.confidence)
+        n = public_n(terms)
+        bound = certified(fit.mechanism, n, self.penalty * n, 1 - self.confidence)
         return Outcome(model.to_json(), None, {"excess": bound, "penalty": float(self.penalty)})
 
     def present(self, value: Any) -> Model:
@@ -94,78 +107,135 @@ class LogisticTask:
         ridge, failure = self.penalty * n, 1 - self.confidence
         # the Gaussian price is proved for one row's curvature, which has rank one; a user's has not
         make = gaussian if terms.currency is Currency.GAUSSIAN and terms.unit.kind == "rows" else pure
-        return ObjectiveFit(make(self.features.width, n, ridge, self.alpha, failure))
+        room = 1 if terms.unit.kind == "rows" else _PER_USER
+        return ObjectiveFit(make(self.features.width, n, ridge, self.alpha, failure, room))
 
 
 @dataclass(frozen=True)
 class FineObjective(Objective):
-    """Objective perturbation solved more exactly, so that the noise which covers the solver is negligible."""
+    """Objective perturbation solved as exactly as a public number of rows allows: ``finest`` steps of 2^-60."""
+
+    finest: int
 
     @property
     def gradient(self) -> Fraction:
         """How long the true gradient at the solver's answer may be."""
-        return super().gradient / _FINER
+        return Fraction(self.finest, 1 << _STEP)
+
+    @property
+    def event(self) -> Event:
+        """What a fit is charged for."""
+        return _told(super().event, self.finest)
 
 
 @dataclass(frozen=True)
 class FinePureObjective(PureObjective):
     """The same for spherical noise."""
 
+    finest: int
+
     @property
     def gradient(self) -> Fraction:
         """How long the true gradient at the solver's answer may be."""
-        return super().gradient / _FINER_PURE
+        return Fraction(self.finest, 1 << _STEP)
+
+    @property
+    def event(self) -> Event:
+        """What a fit is charged for."""
+        return _told(super().event, self.finest)
 
 
-def certified(mechanism: Objective | PureObjective, n: int, failure: float) -> float:
-    """What the excess risk is at most, but for the failure probability: the perturbation, the solver and the cover.
+def _told(event: Event, finest: int) -> Event:
+    return Event(event.name, {**event.parameters, "gradient_steps": finest}, event.neighbours, event.status)
 
-    At the answer |grad L| <= |b|/n + g/n + (1/4 + lambda)|cover|, and the excess is at most its square over 2 lambda.
+
+def certified(mechanism: Objective | PureObjective, n: int, ridge: Fraction, failure: float) -> float:
+    """What the excess risk over the question's ``ridge`` = n lambda is at most, but for the failure probability.
+
+    The solver's s has a root excess of at most (|mu t* + b/n| + g/n)/sqrt(2 lambda + 4 mu), mu being the ridge above the
+    question's, and the cover c, by which L bends at most by 1/4 + lambda, adds at most sqrt((1/4 + lambda)/2)|c|.
     """
-    width, penalty = mechanism.width, float(mechanism.ridge) / n
-    steps = float(mechanism.step)
+    width, penalty, more = mechanism.width, float(ridge) / n, float(mechanism.ridge - ridge) / n
     likely, rare = failure * (1 - _SURE), failure * _SURE
     if isinstance(mechanism, Objective):
-        length = float(mechanism.sigma) * math.sqrt(chi_square(width, likely)) + math.sqrt(width) / 2**GRID
+        law, scale, off = NORMAL, float(mechanism.sigma), math.sqrt(width)
         cover = float(mechanism.cover) * math.sqrt(chi_square(width, rare))
     else:
-        length = float(mechanism.scale) * gamma_quantile(width, likely) + error(width) / 2**GRID
+        law, scale, off = LAPLACE, float(mechanism.scale), float(error(width))
         cover = math.sqrt(width) * (float(mechanism.cover) * math.log(width / rare) + 1)
-    moved = steps * (cover + math.sqrt(width))
-    slope: float = (length + float(mechanism.gradient)) / n + (0.25 + penalty) * moved
-    return slope**2 / (2 * penalty) * (1 + 1e-9)
+    shift = more * n * math.sqrt(LONGEST / penalty) / scale
+    length = scale * shifted_quantile(law, width, shift, likely) + off / (1 << GRID) + float(mechanism.gradient)
+    moved = float(mechanism.step) * (cover + math.sqrt(width))
+    root = length / n / math.sqrt(2 * penalty + 4 * more) + math.sqrt((0.25 + penalty) / 2) * moved
+    return root * root * (1 + 1e-9)
 
 
-def gaussian(width: int, n: int, ridge: Fraction, alpha: float, failure: float) -> Objective:
+def finest(width: int, n: int, ridge: Fraction, alpha: float, room: int = 1) -> int:
+    """A tolerance that doubles can certify over n rows (``room`` times as many): twice their rounding, in steps of 2^-60.
+
+    The model is hardly longer than (0.6 + 1.6 sqrt(alpha))/sqrt(lambda); were it, the solver would take longer.
+    """
+    penalty = float(ridge) / n
+    length, slope = (0.6 + 1.6 * math.sqrt(alpha)) / math.sqrt(penalty), 1.6 * math.sqrt(alpha * penalty)
+    doubles = rounding(width, n * room, length, float(ridge), n * slope)
+    return math.ceil(2 * doubles * (1 << _STEP))
+
+
+@lru_cache(maxsize=256)
+def gaussian(width: int, n: int, ridge: Fraction, alpha: float, failure: float, room: int = 1) -> Objective:
     """The perturbation with the largest sigma whose certificate is at most alpha."""
-    return _least(
-        lambda shift: FineObjective(width, shift, ridge, max(1, shift // 16)), n, alpha, failure, (LEAST, MOST)
-    )
+    fine = finest(width, n, ridge, alpha, room)
+
+    def made(lean: Fraction, share: int, shift: int) -> FineObjective:
+        return FineObjective(width, shift, ridge * (1 + pull(alpha, lean)), max(1, shift // share), fine)
+
+    asked = _Asked(n, ridge, alpha, failure, (LEAST, MOST))
+    return asked.cheapest(made, lambda found: Fraction(found.shift**2 + found.output**2))
 
 
-def pure(width: int, n: int, ridge: Fraction, alpha: float, failure: float) -> PureObjective:
+@lru_cache(maxsize=256)
+def pure(width: int, n: int, ridge: Fraction, alpha: float, failure: float, room: int = 1) -> PureObjective:
     """The same with spherical noise; the ridge must be at least its scale."""
+    fine = finest(width, n, ridge, alpha, room)
 
-    least = max(100, math.ceil(MICRO / ridge))
-    found = [_least(partial(_spherical, width, ridge, share), n, alpha, failure, (least, 10**9)) for share in _COVERS]
-    return min(found, key=lambda made: 1 / made.scale + Fraction(made.output, MICRO))
+    def made(lean: Fraction, share: int, micro: int) -> FinePureObjective:
+        scale = Fraction(MICRO, micro)
+        return FinePureObjective(width, scale, ridge * (1 + pull(alpha, lean)), max(1, micro // share), fine)
+
+    asked = _Asked(n, ridge, alpha, failure, (max(100, math.ceil(MICRO / ridge)), 10**9))
+    return asked.cheapest(made, lambda found: 1 / found.scale + Fraction(found.output, MICRO))
 
 
-def _spherical(width: int, ridge: Fraction, share: int, micro: int) -> PureObjective:
-    return FinePureObjective(width, Fraction(MICRO, micro), ridge, max(1, micro // share))
+@dataclass(frozen=True)
+class _Asked:
+    """The question, and the least and most noise that may answer it."""
 
+    n: int
+    ridge: Fraction
+    alpha: float
+    failure: float
+    between: tuple[int, int]
 
-def _least(made: Callable[[int], M], n: int, alpha: float, failure: float, between: tuple[int, int]) -> M:
-    low, high = between
-    if certified(made(high), n, failure) > alpha:
-        raise InvalidTask(
-            "no noise that is worth its name is small enough for this accuracy: raise excess_loss or the penalty, "
-            "or bring more rows."
-        )
-    while high > low:
-        middle = (low + high) // 2
-        low, high = (low, middle) if certified(made(middle), n, failure) <= alpha else (middle + 1, high)
-    return made(high)
+    def cheapest(self, made: Callable[[Fraction, int, int], M], cost: Callable[[M], Fraction]) -> M:
+        """The cheapest noise over how strongly the model is drawn to zero, and then over how well it is covered."""
+        tried = {lean: self._least(partial(made, lean, _COVERS[-1])) for lean in LEANS}
+        best = min(tried, key=lambda lean: cost(tried[lean]))
+        return min((self._least(partial(made, best, share)) for share in _COVERS), key=cost)
+
+    def _least(self, made: Callable[[int], M]) -> M:
+        low, high = self.between
+        if not self._answers(made(high)):
+            raise InvalidTask(
+                "no noise that is worth its name is small enough for this accuracy: raise excess_loss or the penalty, "
+                "or bring more rows."
+            )
+        while high - low > high >> _ENOUGH:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._answers(made(middle)) else (middle + 1, high)
+        return made(high)
+
+    def _answers(self, mechanism: M) -> bool:
+        return certified(mechanism, self.n, self.ridge, self.failure) <= self.alpha
 
 
 def log_loss(model: np.typing.NDArray[np.float64], signed: np.typing.NDArray[np.float64], penalty: float) -> float:
