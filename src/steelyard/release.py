@@ -17,6 +17,9 @@ from typing import Any
 from steelyard.ledger import Charge, Receipt
 from steelyard.privacy import Event, Guarantee, Loss, Status, Terms, canonical, decimal_text
 
+_LONG = 4096
+_ESCAPED = (*map(chr, range(32)), '"', "\\", "\x7f")
+
 
 @dataclass(frozen=True)
 class Error:
@@ -107,16 +110,22 @@ def figure(value: float) -> str:
 
 
 def sealed_payload(outcome: Outcome, promise: Guarantee, event: Event, task: Mapping[str, Any]) -> bytes:
-    """The bytes that are stored for a charge: everything of a release but its receipt."""
+    """The bytes that are stored for a charge: everything of a release but its receipt, as canonical JSON."""
     parts = {
-        "value": outcome.value,
         "error": None if outcome.error is None else outcome.error.to_json(),
         "guarantee": promise.to_json(),
         "point": dict(outcome.point),
         "event": event.to_json(),
         "task": dict(task),
     }
-    return canonical(parts)
+    return b'%b,"value":%b}' % (canonical(parts)[:-1], _text(outcome.value))  # the last name in their order
+
+
+def _text(value: Any) -> bytes:
+    """Canonical JSON; a long text with nothing to escape is copied as it is, which is what escaping would give."""
+    if type(value) is str and len(value) > _LONG and value.isascii() and not any(mark in value for mark in _ESCAPED):
+        return b'"%b"' % value.encode()
+    return canonical(value)
 
 
 def promise(terms: Terms, cost: Loss, event: Event, *, secure: bool) -> Guarantee:

@@ -50,6 +50,24 @@ def test_what_is_delivered_is_the_stored_document_with_its_receipt(
     assert release.receipt == charge.receipt
 
 
+@given(value=values, place=st.integers(0, 5000), mark=st.characters(max_codepoint=0x2FF))
+def test_what_is_stored_is_one_canonical_document_however_long_its_text(
+    charge: Charge, value: Any, place: int, mark: str
+) -> None:
+    text = "x" * 5000
+    for held in (value, text, text[:place] + mark + text[place:], [text, mark]):
+        stored = sealed(charge, Outcome(held, None, {"zebra": 1}))
+        assert stored == canonical(json.loads(stored))
+        assert json.loads(stored)["value"] == held
+
+
+def test_every_mark_that_json_escapes_is_escaped_in_a_long_text(charge: Charge) -> None:
+    for number in range(256):
+        text = "x" * 5000 + chr(number)
+        stored = sealed(charge, Outcome(text, None))
+        assert stored == canonical({**json.loads(stored), "value": text})
+
+
 def test_a_value_is_presented_and_nothing_else_is(charge: Charge) -> None:
     stored = sealed(charge, Outcome([1, 2], None, {"cap": 7}))
     release = Release.delivered(stored, sum, charge)

@@ -62,6 +62,7 @@ class FileAnchor:
     def __init__(self, path: Path, key: bytes) -> None:
         self.path = path
         self._key = key
+        self._known: tuple[bytes, Mark] | None = None  # a line that bears its seal, and its mark
 
     def read(self) -> Mark | None:
         """The mark, or None when there is no anchor; a damaged one is LedgerTampered."""
@@ -70,7 +71,7 @@ class FileAnchor:
                 line = self.path.read_bytes()
             except FileNotFoundError:
                 return None
-            mark = _unseal(line, self._key)
+            mark = self._unseal(line)
             if mark is not None:
                 return mark
             time.sleep(0.001 * attempt)  # another process may be in the middle of writing it
@@ -82,7 +83,7 @@ class FileAnchor:
     def peek(self) -> Mark | None:
         """The mark if there is a sound one; a glance before each group, which only ever adds a reason to refuse."""
         try:
-            return _unseal(self.path.read_bytes(), self._key)
+            return self._unseal(self.path.read_bytes())
         except OSError:
             return None
 
@@ -90,9 +91,11 @@ class FileAnchor:
         """Move the anchor forward to ``mark``; an older mark than the present one is ignored."""
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            present = _unseal(os.pread(handle, _WIDTH, 0), self._key)
+            present = self._unseal(os.pread(handle, _WIDTH, 0))
             if present is None or present.ledger != mark.ledger or present.sequence < mark.sequence:
-                os.pwrite(handle, _line(mark, self._key), 0)
+                line = _line(mark, self._key)
+                os.pwrite(handle, line, 0)
+                self._known = (line, mark)
         finally:
             os.close(handle)
 
@@ -104,6 +107,16 @@ class FileAnchor:
     def begin(self) -> None:
         """Make the anchor of a ledger about to be created, durably; one that exists is left alone."""
         write_once(self.path, _line(Mark(0, GENESIS, ""), self._key))
+
+    def _unseal(self, line: bytes) -> Mark | None:
+        """The mark on a line, or None; the line that was last found sealed, byte for byte, is not worked out again."""
+        known = self._known
+        if known is not None and line == known[0]:
+            return known[1]
+        found = _unseal(line, self._key)
+        if found is not None:
+            self._known = (line, found)
+        return found
 
 
 Anchor = MemoryAnchor | FileAnchor

@@ -154,7 +154,7 @@ class Design:
         coarse, size = self.coarse(cost), self.width
         released = release_array(self.step(cost), self.values(exact, coarse), noise)
         square = released[: size * size].reshape(size, size)
-        pairs = (square + square.T).ravel()[_places(size)]
+        pairs = (square + square.T).take(_upper(size))
         return _times(coarse, np.concatenate([pairs, released[size * size :]]))
 
     def noisy(self, ridge: Ridge, levels: Sequence[tuple[int, Integers]]) -> Noisy:
@@ -187,30 +187,27 @@ class Pool:
     def noisy(self, ridge: Ridge) -> Noisy:
         """The average, in units where |x| <= 1 and |y| <= 1."""
         design, unit = self.design, self.design.unit**2
-        average = self._total / self._spent
-        upper = _upper(design.width)
-        matrix = np.zeros((design.width, design.width))
-        matrix[upper] = average[: len(upper[0])] / (2 * MATRIX * unit)
-        matrix.T[upper] = matrix[upper]
-        matrix[np.diag_indices(design.width)] += ridge.floor
-        vector = average[len(upper[0]) :] / (design.vector * unit)
+        average, pairs = self._total / self._spent, design.width * (design.width + 1) // 2
+        matrix = (average[:pairs] / (2 * MATRIX * unit)).take(_mirrored(design.width))
+        matrix.ravel()[:: design.width + 1] += ridge.floor
+        vector = average[pairs:] / (design.vector * unit)
         # rounding moves an entry by a coarse step and a half at most; doubles, of at most n, by 2^-53 per operation
         rounding = 2 * self._coarsest / (min(MATRIX, design.vector) * unit) + (self.levels + 4) * 2.5e-16 * ridge.n
         return Noisy(matrix, vector, design.variance(self._spent), design.weight, design.width * rounding)
 
 
 @cache
-def _upper(width: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    rows, columns = np.triu_indices(width)
-    return rows, columns
+def _upper(width: int) -> NDArray[Any]:
+    """Where the upper triangle lies in a square matrix that is laid out row by row."""
+    return np.flatnonzero(np.triu(np.ones((width, width), dtype=np.bool_)))
 
 
 @cache
-def _places(width: int) -> NDArray[Any]:
-    """Where the upper triangle lies in a square matrix that is laid out row by row."""
-    rows, columns = _upper(width)
-    places: NDArray[Any] = rows * width + columns
-    return places
+def _mirrored(width: int) -> NDArray[Any]:
+    """Which entry of an upper triangle belongs to each place of the symmetric matrix."""
+    order = np.zeros((width, width), dtype=np.intp)
+    order.ravel()[_upper(width)] = np.arange(width * (width + 1) // 2)
+    return np.maximum(order, order.T)
 
 
 def _times(coarse: int, whole: NDArray[Any]) -> NDArray[Any]:

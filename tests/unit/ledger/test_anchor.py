@@ -1,0 +1,79 @@
+"""The anchor of a ledger in a file: what it remembers is what is in the file, and only what bears its seal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from steelyard.errors import LedgerTampered
+from steelyard.ledger import guard
+from steelyard.ledger.guard import FileAnchor, Mark
+
+KEY = bytes(range(32))
+FIRST, SECOND = Mark(1, "a" * 64, "ledger"), Mark(2, "b" * 64, "ledger")
+
+
+@pytest.fixture
+def anchor(tmp_path: Path) -> FileAnchor:
+    made = FileAnchor(tmp_path / "x.anchor", KEY)
+    made.begin()
+    return made
+
+
+def test_an_anchor_says_what_was_last_written_by_whomever(anchor: FileAnchor) -> None:
+    other = FileAnchor(anchor.path, KEY)
+    anchor.write(FIRST)
+    assert other.peek() == anchor.peek() == FIRST
+    other.write(SECOND)
+    assert anchor.read() == anchor.peek() == SECOND
+    anchor.write(FIRST)  # an older mark is ignored, although this handle wrote it last
+    assert anchor.read() == other.read() == SECOND
+    other.reset(FIRST)
+    assert anchor.read() == anchor.peek() == FIRST
+    anchor.write(SECOND)
+    assert other.read() == SECOND
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_line_without_its_seal_is_never_a_mark(anchor: FileAnchor, known: bool) -> None:
+    anchor.write(SECOND)
+    sealed = anchor.path.read_bytes()
+    reader = anchor if known else FileAnchor(anchor.path, KEY)
+    for line in (b"", sealed[:-20], b" " + sealed[:-1].rstrip(), sealed.replace(b"b", b"c", 1), sealed[:200]):
+        anchor.path.write_bytes(line)
+        if guard._unseal(line, KEY) is not None:
+            assert reader.read() == SECOND
+            continue
+        assert reader.peek() is None
+        with pytest.raises(LedgerTampered):
+            reader.read()
+    anchor.path.write_bytes(sealed)
+    assert reader.read() == SECOND
+
+
+def test_a_line_sealed_with_another_key_is_no_mark_however_often_it_is_read(anchor: FileAnchor) -> None:
+    anchor.path.write_bytes(guard._line(SECOND, bytes(32)))
+    assert [anchor.peek(), anchor.peek()] == [None, None]
+
+
+def test_a_seal_is_worked_out_once_for_each_line(anchor: FileAnchor, monkeypatch: pytest.MonkeyPatch) -> None:
+    seals, seal = [], Mark.seal
+
+    def counted(mark: Mark, key: bytes) -> str:
+        seals.append(mark.sequence)
+        return seal(mark, key)
+
+    anchor.peek()
+    monkeypatch.setattr(Mark, "seal", counted)
+    for number in range(1, 4):
+        anchor.peek()
+        anchor.write(Mark(number, "a" * 64, "ledger"))
+    assert seals == [1, 2, 3]
+
+
+def test_an_anchor_that_is_removed_is_not_remembered(anchor: FileAnchor) -> None:
+    anchor.write(FIRST)
+    anchor.path.unlink()
+    assert anchor.peek() is None
+    assert anchor.read() is None
