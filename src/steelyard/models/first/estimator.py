@@ -41,6 +41,7 @@ def _bases() -> tuple[Any, ...]:
 
 
 NOTE = "charged to an account in memory, of this estimator's epsilon and delta, made by this fit; n is public in it"
+APART = NOTE.replace("public", "secret")
 
 
 class AccuracyFirst(*_bases()):  # type: ignore[misc]
@@ -48,7 +49,9 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
 
     ``penalty`` is the lambda of the mean loss whose best model ``excess_loss`` is measured from. *Privacy:* neighbours
     replace one row, or with ``users=`` one user and all its rows, and n is public; the account never spends more than
-    (epsilon, delta). Where users are hidden each of them counts once in every mean. *Accuracy:* ``certificate_``
+    (epsilon, delta). Where users are hidden each of them counts once in every mean. With ``check="disjoint"`` the model
+    is trained on half of the rows (or users) and looked at on the other half, neighbours add or remove one, and n is
+    secret. *Accuracy:* ``certificate_``
     says what holds, with ``confidence``; ``stopped_reason_`` is "target_met", "null_model_ok", "cap_reached" or
     "target_impossible", and nothing is promised under the last two. *Cost:* ``epsilon_``, ex post, for everything released.
 
@@ -129,16 +132,21 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
         }
 
     def release(
-        self, session: Session, *, key: str | None = None, progress: Progress | None = None
+        self, session: Session, *, key: str | None = None, progress: Progress | None = None, ids: str | None = None
     ) -> Release | Reached:
-        """The same for a task on an open session: a ``Sum`` or ``Count`` to a relative error, a ``FitLinear`` to a loss."""
+        """The same for a task on an open session: a ``Sum`` or ``Count`` to a relative error, a ``FitLinear`` to a loss.
+
+        ``ids`` names the column by which ``check="disjoint"`` divides rows; without it, what a row says divides them.
+        """
         wanted, self.account_ = self._wanted(), session.account
+        if ids is not None and wanted.check != "disjoint":
+            raise InvalidTask("ids= divides rows for check='disjoint'; leave it out.")
         if isinstance(self.estimator, Sum | Count):
             return self._total(session, wanted, key, progress)
         if isinstance(self.estimator, FitLinear):
             task = self.estimator
             found = reach_linear(
-                session, task.features, task.target, wanted, penalty=self.penalty, key=key, progress=progress
+                session, task.features, task.target, wanted, penalty=self.penalty, key=key, progress=progress, ids=ids
             )
             self.scale_ = task.target.half**2
             self._keep(found, wanted, key or "")
@@ -146,7 +154,15 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
         if isinstance(self.estimator, FitLogistic):
             fit = self.estimator
             found = reach_logistic(
-                session, fit.features, fit.label, fit.classes, wanted, penalty=self.penalty, key=key, progress=progress
+                session,
+                fit.features,
+                fit.label,
+                fit.classes,
+                wanted,
+                penalty=self.penalty,
+                key=key,
+                progress=progress,
+                ids=ids,
             )
             self.scale_ = 1.0
             self._keep(found, wanted, key or "")
@@ -195,7 +211,9 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
         if self.delta is None and hasattr(self.estimator, "y_bounds"):
             raise InvalidTask("a path of Gaussian steps needs a delta, such as 1e-6.")
         unit, given = rows(neighbours="replace", n=max(len(y), 1)), {} if self.delta is None else {"delta": self.delta}
-        if users is not None:
+        if self.check == "disjoint":
+            unit = rows() if users is None else users_of("user")
+        elif users is not None:
             unit = users_of("user", neighbours="replace", n=max(read({"user": users}).count_units(users_of("user")), 1))
         return open_account(":memory:", "model", unit=unit, epsilon=self.epsilon, **given)
 
@@ -212,7 +230,8 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
         if (unit.kind == "users") != (users is not None):
             how = "give users=, one entry for each row" if users is None else "leave users= out, or use one for users"
             raise UnitMismatch(f"account {account.name!r} hides {unit}: {how}.")
-        note = NOTE if self.account is None else f"charged to account {account.name!r}"
+        own = APART if self.check == "disjoint" else NOTE
+        note = own if self.account is None else f"charged to account {account.name!r}"
         payment, model = Payment(account, note), self.estimator
         values = features_of(self, X, reset=True)
         features = payment.features(values.shape[1], model.x_bound, model.norm, model.fit_intercept)

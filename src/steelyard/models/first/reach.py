@@ -16,6 +16,8 @@ from steelyard.accounting.gaussian import epsilon_of
 from steelyard.accounting.odometers import MixtureOdometer
 from steelyard.errors import BudgetExceeded
 from steelyard.models.columns import Features
+from steelyard.models.first.disjoint import DisjointSearch
+from steelyard.models.first.disjoint_logistic import DisjointLogistic
 from steelyard.models.first.logistic_search import LogisticSearch
 from steelyard.models.first.one_shot import LogisticTask
 from steelyard.models.first.outcome import Found, Stop
@@ -28,6 +30,7 @@ from steelyard.session import Session
 
 Progress = Callable[[Stop], None]
 _TUNED = 1024
+UNSEEN = "check rows that the model has not seen"
 LATER = (
     "; the confidence is that of a target fixed beforehand, and this path was walked for another one first, so it does not "
     "cover a target chosen from what that one showed"
@@ -60,21 +63,24 @@ def reach_linear(
     penalty: Number,
     key: str | None = None,
     progress: Progress | None = None,
+    ids: str | None = None,
 ) -> Reached:
     """The most private ridge model that is accurate enough; losses are in the label's own units, squared.
 
     *Privacy:* every step is charged to the session's account before it is drawn. *Cost:* known only at the end, and
     never above the account's cap.
     """
-    search = RidgeSearch(features, label, positive(penalty, "penalty"))
-    walk = session.open(search, key=key)
-    scale = label.half**2
-    if wanted.kind == "excess":
-        looks = 0 if wanted.check == "certificate" else 2
+    search, scale = RidgeSearch(features, label, positive(penalty, "penalty")), label.half**2
+    if wanted.check == "disjoint":
+        apart = DisjointSearch(features, label, search.penalty, ids=ids)
+        found = session.open(apart, key=key).reach_loss(wanted.amount / scale, wanted.confidence, progress=progress)
+        question = f"the mean squared error on {UNSEEN}, predictions held within the label's bounds,"
+    elif wanted.kind == "excess":
+        looks, walk = 0 if wanted.check == "certificate" else 2, session.open(search, key=key)
         found = walk.reach_excess(wanted.amount / scale, wanted.confidence, looks=looks, progress=progress)
         question = "the penalized half mean squared error above the best possible"
     else:
-        every = wanted.check == "every"
+        every, walk = wanted.check == "every", session.open(search, key=key)
         found = walk.reach_loss(wanted.amount / scale, wanted.confidence, every=every, progress=progress)
         question = "the mean squared error on these rows, predictions held within the label's bounds,"
     theta = None if found.model is None else found.model.tolist()
@@ -97,11 +103,15 @@ def reach_logistic(
     penalty: Number,
     key: str | None = None,
     progress: Progress | None = None,
+    ids: str | None = None,
 ) -> Reached:
     """The most private logistic model that is near the best, in one release; or one whose log loss is low enough.
 
     *Cost:* of an excess, known beforehand; of a target, found out on the way.
     """
+    if wanted.check == "disjoint":
+        apart = DisjointLogistic(features, label, classes, positive(penalty, "penalty"), ids=ids)
+        return _reach_log_loss(session, apart, wanted, key, progress)
     if wanted.kind != "excess":
         search = LogisticSearch(features, label, classes, positive(penalty, "penalty"))
         return _reach_log_loss(session, search, wanted, key, progress)
@@ -123,17 +133,23 @@ def reach_logistic(
 
 
 def _reach_log_loss(
-    session: Session, search: LogisticSearch, wanted: Wanted, key: str | None, progress: Progress | None
+    session: Session,
+    search: LogisticSearch | DisjointLogistic,
+    wanted: Wanted,
+    key: str | None,
+    progress: Progress | None,
 ) -> Reached:
-    every = wanted.check == "every"
-    found = session.open(search, key=key).reach_loss(wanted.amount, wanted.confidence, every=every, progress=progress)
+    where = UNSEEN if wanted.check == "disjoint" else "these rows"
+    walk: Any = session.open(search, key=key)
+    more = {"every": True} if wanted.check == "every" else {}
+    found = walk.reach_loss(wanted.amount, wanted.confidence, progress=progress, **more)
     theta = None if found.model is None else found.model.tolist()
     model = (
         None
         if theta is None
         else Model("logistic", search.features, search.label, theta, positive=tuple(search.classes)[1])
     )
-    question = _asked("the mean log loss on these rows", session)
+    question = _asked(f"the mean log loss on {where}", session)
     certificate = Certificate(question, found.bound, wanted.confidence, _how(found, covered=True))
     return Reached(
         model, certificate, found.reason, found.path, found.spent, *epsilons(session.account.terms, found.spent)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from steelyard.errors import InvalidTask
 from steelyard.privacy import Number, exact
 
-CHECKS = ("auto", "every", "screened", "certificate")
+CHECKS = ("auto", "every", "screened", "certificate", "disjoint")
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,11 @@ class Wanted:
             raise InvalidTask(f"check must be one of {', '.join(CHECKS)}; got {check!r}.")
         if check == "certificate" and kind != "excess":
             raise InvalidTask("check='certificate' answers excess_loss only: a target loss must be looked at.")
+        if check == "disjoint" and kind != "loss":
+            raise InvalidTask(
+                "check='disjoint' answers target_loss only: an excess is measured from the best model on the rows that "
+                "were trained on, and rows that are kept apart know nothing of that one."
+            )
         if check == "every" and kind == "excess":
             raise InvalidTask("check='every' is for target_loss; an excess is looked at twice at most.")
         return cls(kind, float(number), float(sure), check)

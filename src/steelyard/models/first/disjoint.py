@@ -1,0 +1,278 @@
+"""A check on rows that the model has never seen: units are divided in two, one part trains and the other is looked at.
+
+What is promised is a mean over the check part, so it is an honest estimate for rows to come. Where neighbours add or
+remove a unit, a training unit is seen by the measurements and a check unit by the looks, and the path costs the dearer
+of the two instead of their sum; where they replace one, the sum.
+Law: the model that is looked at is the one that is handed out; no number of rows is used that was not public or bought
+(docs/proofs/disjoint_check.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+
+from steelyard.desk import Desk
+from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, UnitMismatch
+from steelyard.models.columns import Features
+from steelyard.models.first.certificate import Array
+from steelyard.models.first.disjoint_linear import Linear
+from steelyard.models.first.disjoint_parts import HALF, Parts, Split
+from steelyard.models.first.disjoint_steps import Crowd, Look, Paid, Purse, Step
+from steelyard.models.first.measured import Integers, packed, unpacked
+from steelyard.models.first.outcome import Found, Stop
+from steelyard.models.first.population import check_population
+from steelyard.models.first.quantiles import normal_quantile
+from steelyard.models.first.ridge_path import CAP, IMPOSSIBLE, MET, NULL
+from steelyard.models.rows import Label, Target
+from steelyard.noise import Noise
+from steelyard.privacy import MICRO, Currency, Neighbours, Terms
+from steelyard.release import Outcome, Release
+from steelyard.tables import Table
+
+Progress = Callable[[Stop], None]
+SHARES = tuple(0.4 * 0.6**k for k in range(12))
+AHEAD, UNSURE, ROOM = 5, 0.25, 4
+
+
+class Trainer(Protocol):
+    """A family of models on the training part: what it knows, all of it released, and what it would buy next."""
+
+    bits: int
+    hope: tuple[float, float]
+    paid: int
+    """What the levels have cost."""
+
+    @property
+    def null(self) -> float:
+        """What predicting nothing loses at most, whatever the rows."""
+
+    @property
+    def n(self) -> float:
+        """About how many units train."""
+
+    def size(self) -> Step | None:
+        """A count that has to be bought before anything else."""
+
+    def level(self, cost: int) -> Step:
+        """One more level, at about this price."""
+
+    def ahead(self) -> list[int]:
+        """What the levels may yet have cost in all."""
+
+    def learn(self, kind: str, cost: int, values: Integers, facts: Any) -> None:
+        """Take a stored step into account."""
+
+    def candidate(self) -> Look:
+        """The model to look at."""
+
+    def excess(self, paid: int) -> float:
+        """By how much a model at this price likely misses the best loss."""
+
+    def hints(self) -> list[tuple[float, float]]:
+        """What is known of the best loss, with standard deviations."""
+
+    def hopeful(self) -> float | None:
+        """What predicting nothing likely loses, where that is worth a look first."""
+
+    def model(self, steps: tuple[int, ...]) -> Array:
+        """Whole steps as weights."""
+
+
+@dataclass(frozen=True)
+class DisjointSearch:
+    """A ridge search with a check part: ``session.open(DisjointSearch(features, label, penalty), key=...)``.
+
+    ``share`` of the units check, by a hash of the column ``ids`` or, without one, of what the row says.
+    """
+
+    features: Features
+    label: Target
+    penalty: Fraction
+    share: Fraction = HALF
+    ids: str | None = None
+
+    def check(self, table: Table, terms: Terms) -> None:
+        """Refuse what the schema or the account rule out."""
+        self.features.check(table)
+        table.require_numeric(self.label.column)
+        check_search(table, terms, self.penalty, Split(self.share, self.ids))
+
+    def start(self, desk: Desk) -> DisjointWalk:
+        """Begin, or pick up where the stored steps left off."""
+        return DisjointWalk(self, desk)
+
+    def trainer(self, target: float, crowd: Crowd) -> Trainer:
+        """What is to be trained."""
+        return Linear(self.features.width, float(self.penalty), target, crowd)
+
+    def labels(self) -> Label:
+        """The label as whole numbers."""
+        return self.label
+
+
+def check_search(table: Table, terms: Terms, penalty: Fraction, split: Split) -> None:
+    """Refuse accounts that do not hide rows, other currencies, and ids that cannot be told apart."""
+    if terms.unit.kind not in ("rows", "users"):
+        raise UnitMismatch(f"a disjoint check divides rows or users; this account hides {terms.unit}.")
+    if terms.unit.column is not None and split.ids not in (None, terms.unit.column):
+        raise UnitMismatch(f"users are divided by their own ids; leave ids out, or give {terms.unit.column!r}.")
+    if terms.currency is not Currency.GAUSSIAN:
+        raise CurrencyMismatch("a disjoint check adds Gaussian steps; open the account with a delta.")
+    if terms.unit.neighbours is Neighbours.REPLACE:
+        check_population(table, terms)
+    names = split.ids or terms.unit.column
+    if names is not None:
+        table.require_keys(names)
+    if not 0 < split.share < 1:
+        raise InvalidTask(f"the share of rows that check must lie between 0 and 1; got {split.share}.")
+    if not Fraction(1, 10**8) <= penalty <= 100:
+        raise InvalidTask("the penalty of an accuracy-first model must lie between 1e-8 and 100.")
+
+
+class DisjointWalk:
+    """A search with a check part on its account: ``reach_loss``, as often as wanted."""
+
+    def __init__(self, search: Any, desk: Desk) -> None:
+        self._search, self._desk = search, desk
+
+    def reach_loss(self, target: float, confidence: float, *, progress: Progress | None = None) -> Found:
+        """A model whose mean loss on the check part is at most ``target``.
+
+        *Privacy:* every step is charged before it is drawn. *Accuracy:* the confidence holds for all targets asked of
+        this path together. *Cost:* the dearer part where units are added or removed, both where they are replaced.
+        """
+        unit, search = self._desk.terms.unit, self._search
+        crowd = Crowd(unit, search.share)
+        trainer = search.trainer(target, crowd)
+        if target >= trainer.null:
+            return Found(np.zeros(search.features.width), trainer.null, NULL, (), 0)
+        walk = _Walk(search, self._desk, trainer, crowd, f"loss {target!r} {confidence!r}", target)
+        try:
+            walk.go(1 - confidence, progress)
+        except BudgetExceeded:
+            walk.reason = CAP
+        return walk.found()
+
+
+class _Walk:
+    """One question on its way: stored steps first, then new ones until a model passes or the levels end."""
+
+    def __init__(self, search: Any, desk: Desk, trainer: Trainer, crowd: Crowd, name: str, target: float) -> None:
+        self._search, self._trainer, self._crowd = search, trainer, crowd
+        self._name, self._target, self._purse = name, target, Purse(desk)
+        self._lessons: list[tuple[float, float, int]] = []
+        self._history: list[Stop] = []
+        self._asked: list[str] = []
+        self._looked = False
+        self._parts: Parts | None = None
+        self._model: tuple[int, ...] | None = None
+        self.reason = ""
+
+    def go(self, gamma: float, progress: Progress | None) -> None:
+        """Read back what is stored; then buy, learn, and decide from released numbers."""
+        while (kept := self._purse.read()) is not None:
+            if not self.reason:
+                self._learn(kept)
+        while not self.reason:
+            rank = self._asked.index(self._name) if self._name in self._asked else len(self._asked)
+            step = self._next(0.9 * 0.1**rank * gamma)
+            if step is None:
+                self.reason = IMPOSSIBLE
+                return
+            self._learn(self._purse.buy(step, lambda table, noise, step=step: self._outcome(step, table, noise)))
+            if progress is not None:
+                progress(self._history[-1])
+
+    def found(self) -> Found:
+        """What came of it."""
+        if self._model is None and self._trainer.paid:
+            self._model = self._trainer.candidate().model
+        model = None if self._model is None else self._trainer.model(self._model)
+        bound = self._target if self.reason in (MET, NULL) else math.inf
+        return Found(model, bound, self.reason, tuple(self._history), self._purse.spent)
+
+    def _next(self, failure: float) -> Step | None:
+        trainer, paid = self._trainer, self._purse.paid
+        size = trainer.size()
+        if size is not None:
+            return size
+        if not self._looked and len(self._lessons) < len(SHARES):
+            quantile, ask = normal_quantile(failure * SHARES[len(self._lessons)]), trainer.candidate()
+            cost = self._worth(ask, quantile, paid)
+            if cost:
+                return ask.step(cost, quantile, self._crowd.neighbours, self._name)
+        ahead = trainer.ahead()
+        return trainer.level(ahead[0] - trainer.paid) if ahead and len(self._lessons) < len(SHARES) else None
+
+    def _worth(self, ask: Look, quantile: float, paid: Paid) -> int:
+        """The price of a look that is worth making now, or 0: no later one is expected to cost less in all."""
+        trainer, reach = self._trainer, self._move(ask) * (quantile + 1)
+        if not trainer.paid:
+            likely = trainer.hopeful()
+            return 0 if likely is None else _price(reach, self._target - likely, paid.free)
+        ahead = trainer.ahead()
+        if not ahead or (self._lessons and trainer.paid >= ROOM * self._lessons[-1][2]):
+            return max(min(_price(reach, 2 * (self._target - trainer.hope[0]) / ROOM, 0), trainer.paid), paid.free)
+        room = self._target - self._best()
+        now = _price(reach, room - trainer.excess(trainer.paid), paid.free)
+        totals = [
+            paid.joined(cost - trainer.paid, _price(reach, room - trainer.excess(cost), 0) or math.inf)
+            for cost in ahead[:AHEAD]
+        ]
+        return now if now and all(paid.joined(0, now) <= total for total in totals) else 0
+
+    def _move(self, ask: Look) -> float:
+        """By how much one row moves the mean loss, about."""
+        moves = ask.moves(self._crowd.neighbours) / 2**self._trainer.bits
+        return float(moves / self._crowd.checking(self._trainer.n))
+
+    def _best(self) -> float:
+        """The best loss there is, as hope, released statistics and looks tell it, and some of how unsure that is."""
+        told = [self._trainer.hope, *self._trainer.hints(), *((best, spread) for best, spread, _ in self._lessons)]
+        precision = sum(spread**-2 for _, spread in told)
+        return max(sum(b * s**-2 for b, s in told) / precision, 0.0) + UNSURE / math.sqrt(precision)
+
+    def _outcome(self, step: Step, table: Table, noise: Noise) -> Outcome:
+        if self._parts is None:
+            whose = self._crowd.unit.column
+            split = Split(self._search.share, whose or self._search.ids, whose is not None)
+            self._parts = split.parts(table, self._search.features, self._search.labels())
+        answer = step.compute(self._parts.train if step.part == "train" else self._parts.check, noise)
+        facts = {"part": step.part, "step": step.kind, "cost": self._purse.rise(step.event), **step.facts}
+        return Outcome(packed(answer), None, facts)
+
+    def _learn(self, release: Release) -> None:
+        point, cost, values = release.point, int(release.point["cost"]), unpacked(release.value)
+        if point["step"] != "look":
+            self._trainer.learn(str(point["step"]), cost, values, point)
+            self._looked = False
+            name = f"{point['step']} {sum(stop.step.startswith(str(point['step'])) for stop in self._history)}"
+            self._history.append(Stop(name, (self._trainer.paid or cost) / MICRO**2))
+            return
+        if point["target"] not in self._asked:
+            self._asked.append(str(point["target"]))
+        if point["target"] == self._name:
+            self._judge(tuple(int(k) for k in point["model"]), cost, int(values[0]), float(point["limit"]))
+
+    def _judge(self, model: tuple[int, ...], cost: int, answer: int, limit: float) -> None:
+        passed = answer <= limit
+        self._history.append(Stop(f"look {len(self._lessons)}", cost / MICRO**2, passed=passed))
+        if passed:
+            self._model, self.reason = model, MET if any(model) else NULL
+            return
+        ask, trainer = self._trainer.candidate(), self._trainer
+        loss = self._target + answer / 2**trainer.bits / self._crowd.checking(trainer.n)
+        off = trainer.excess(trainer.paid) if trainer.paid else 0.0
+        self._lessons.append((loss - off, self._move(ask) * MICRO / math.sqrt(cost), trainer.paid))
+        self._looked = True
+
+
+def _price(reach: float, room: float, free: int) -> int:
+    """What a look costs that passes with so much room, in 1e-12 of mu squared, at least what is free; 0 if none can."""
+    return 0 if room <= 0 else max(math.ceil(reach / room * MICRO) ** 2, free, 1)

@@ -1,0 +1,227 @@
+"""Classifiers drawn on the training part of a table, and looks at their log loss on the other part.
+
+The draws are objective perturbations, as on a path without a check part, and their average by price is the model. A
+model of length r loses between log(1 + e^-r) and log(1 + e^r) on every row, so an added row moves the sum of
+(loss - target) by at most the larger distance of the two from the target.
+Law: the model that is looked at is the one that is handed out, on the grid on which its losses were added up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from steelyard.accounting.objective import LEAST, MOST
+from steelyard.bounding.amounts import sigma_for
+from steelyard.desk import Desk
+from steelyard.errors import InvalidTask
+from steelyard.mechanisms import Gaussian, Objective, PureObjective
+from steelyard.models.columns import Features
+from steelyard.models.first.by_user import shares
+from steelyard.models.first.certificate import Array
+from steelyard.models.first.disjoint import DisjointWalk, check_search
+from steelyard.models.first.disjoint_parts import HALF, Part, Split
+from steelyard.models.first.disjoint_steps import Crowd, Look, Step
+from steelyard.models.first.logistic_search import (
+    LADDER,
+    LEVELS,
+    LONGEST,
+    RATIO,
+    START,
+    affordable,
+    as_weights,
+    steepness,
+)
+from steelyard.models.first.losses import GRID, LOSS, LogLoss
+from steelyard.models.first.measured import Integers
+from steelyard.models.logistic import Classes, signs
+from steelyard.models.newton import Memory
+from steelyard.models.objective import REACH, ObjectiveFit
+from steelyard.models.rows import Label
+from steelyard.noise import Noise
+from steelyard.privacy import MICRO, Neighbours, Terms
+from steelyard.tables import Table
+
+
+@dataclass(frozen=True)
+class DisjointLogistic:
+    """A search for a classifier with a check part; ``share`` and ``ids`` as for ``DisjointSearch``.
+
+    A row whose label is no declared class, or missing, counts as undecided: it has loss log 2 under every model.
+    """
+
+    features: Features
+    label: str
+    classes: Sequence[Any]
+    penalty: Fraction
+    share: Fraction = HALF
+    ids: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "classes", Classes(self.label, self.classes).values)
+        if len(self.classes) != 2:
+            raise InvalidTask("a loss is certified for two classes.")
+
+    def check(self, table: Table, terms: Terms) -> None:
+        """Refuse what the schema or the account rule out."""
+        self.features.check(table)
+        table.require(self.label)
+        check_search(table, terms, self.penalty, Split(self.share, self.ids))
+
+    def start(self, desk: Desk) -> DisjointWalk:
+        """Begin, or pick up where the stored steps left off."""
+        return DisjointWalk(self, desk)
+
+    def trainer(self, target: float, crowd: Crowd) -> Logistic:
+        """What is to be trained."""
+        return Logistic(self.features.width, self.penalty, target, crowd)
+
+    def labels(self) -> Label:
+        """The label as the number of its class."""
+        return Classes(self.label, self.classes)
+
+
+@dataclass(frozen=True)
+class LogisticLook(Look):
+    """A look at the log loss of one model on the check part."""
+
+    model: tuple[int, ...]
+    target: float
+
+    @cached_property
+    def _loss(self) -> LogLoss:
+        return LogLoss(1, self.model, self.target)
+
+    @property
+    def most(self) -> int:
+        """No row loses more."""
+        return int(self._loss.losses[0])
+
+    @property
+    def least(self) -> int:
+        """No row loses less."""
+        return int(self._loss.losses[-1])
+
+    @property
+    def allowed(self) -> int:
+        """The target, less what the grid of the features can hide from a prediction."""
+        return math.floor(self._loss.limit())
+
+    def losses(self, part: Part) -> int:
+        """The sum of the rows' losses."""
+        return self._loss.value(signed(part), part.owners)
+
+
+def signed(part: Part) -> Array:
+    """The rows times the signs of their classes."""
+    return np.asarray(part.x * signs(part.y, 2)[:, None])
+
+
+class Logistic:
+    """What is known of a search for a classifier on a training part, all of it released, and what to draw next."""
+
+    bits = LOSS
+
+    def __init__(self, width: int, penalty: Fraction, target: float, crowd: Crowd) -> None:
+        self.width, self.penalty, self.target, self.crowd = width, penalty, target, crowd
+        scale = min(target, self.null - target)
+        self.hope = (target - scale / 2, scale / 4)
+        self.paid = 0
+        self._counts: list[tuple[int, int]] = []
+        self._drawn: list[tuple[int, Array]] = []
+
+    @property
+    def null(self) -> float:
+        """What predicting one half loses, whatever the rows."""
+        return math.log(2)
+
+    def size(self) -> Step | None:
+        """A first count of the training units, where their number is secret, sharpened until it is good enough."""
+        spent = sum(cost for cost, _ in self._counts)
+        if self.crowd.n is not None or (self._counts and self.crowd.enough(spent, self.n, 1.0)):
+            return None
+        cost = 4 * self._counts[-1][0] if self._counts else self.crowd.first(1.0)
+        step = Gaussian(1, sigma_for(1, cost), self.crowd.neighbours)
+        return Step("train", "size", step.event, lambda part, noise: step.release([part.units], noise))
+
+    @property
+    def n(self) -> float:
+        """About how many units train."""
+        if self.crowd.n is not None:
+            return self.crowd.training
+        spent = sum(cost for cost, _ in self._counts)
+        return max(sum(cost * count for cost, count in self._counts) / spent, MICRO / math.sqrt(spent), 1.0)
+
+    @property
+    def _moves(self) -> int:
+        """How many units added or removed make one of the account's moves to a neighbour."""
+        return 2 if self.crowd.neighbours is Neighbours.REPLACE else 1
+
+    def level(self, cost: int) -> Step:
+        """A fresh objective perturbation for about this price."""
+        fit = ObjectiveFit(self._perturbed(min(max(math.isqrt(cost) // self._moves, LEAST), MOST)))
+        grain = fit.mechanism.step
+
+        def compute(part: Part, noise: Noise) -> list[int]:
+            rows = Memory(signed(part), shares(part.owners))
+            return [round(Fraction(float(x)) / grain) for x in fit.solve(rows, noise)]
+
+        return Step("train", "level", fit.event, compute, {"grain": str(grain)})
+
+    def _perturbed(self, shift: int) -> Objective | PureObjective:
+        """Noise for about this many millionths of mu and one unit added: pure where users are hidden."""
+        least = self.penalty * round(self.n)
+        if self.crowd.unit.kind == "rows":
+            ridge = max(least, steepness(self.width) * Fraction(MICRO, shift))
+            return Objective(self.width, shift, ridge, max(1, shift // 16))
+        micro = affordable(shift) if self._moves == 2 else 2 * affordable(shift // 2)
+        scale = Fraction(MICRO, micro - micro // 16 - 1)
+        ridge = max(least, scale * max(Fraction(1), Fraction(self.width, REACH)))
+        return PureObjective(self.width, scale, ridge, micro // 16)
+
+    def ahead(self) -> list[int]:
+        """What the levels may yet have cost in all."""
+        ladder = [round((self._moves * LEAST * RATIO**k) ** 2) for k in range(LADDER)]
+        coarse = [cost for cost in ladder if self.excess(cost) / 2 <= START * self.target]
+        return [cost for cost in coarse[:LEVELS] if cost > self.paid * 1.05]
+
+    def learn(self, kind: str, cost: int, values: Integers, facts: Any) -> None:
+        """Take a stored count or draw into account."""
+        if kind == "size":
+            self._counts.append((cost, int(values[0])))
+            return
+        grain = Fraction(str(facts["grain"]))
+        self._drawn.append((cost, np.array([float(int(k) * grain) for k in values])))
+        self.paid += cost
+
+    def candidate(self) -> LogisticLook:
+        """The average of the draws by price, shortened into the ball, on the grid."""
+        average = sum((cost * model for cost, model in self._drawn), np.zeros(self.width)) / max(self.paid, 1)
+        ball = min(math.sqrt(2 * math.log(2) / float(self.penalty)), LONGEST)
+        steps = np.trunc(average * min(1.0, ball / (float(np.linalg.norm(average)) + 1e-300)) * 2**GRID)
+        return LogisticLook(tuple(int(k) for k in steps), self.target)
+
+    def excess(self, paid: int) -> float:
+        """By how much an average that cost so much likely misses the best loss, for features of even length."""
+        sigma, penalty = self._moves * MICRO / math.sqrt(paid), float(self.penalty)
+        ridge = max(penalty, float(steepness(self.width)) * sigma / self.n)
+        noise = self.width * sigma**2 / (2 * self.n**2 * (ridge + 0.1 / self.width))
+        return 2 * (noise + (ridge - penalty))
+
+    def hints(self) -> list[tuple[float, float]]:
+        """Draws alone say nothing of the best loss."""
+        return []
+
+    def hopeful(self) -> float | None:
+        """Predicting one half is known to lose too much."""
+        return None
+
+    def model(self, steps: tuple[int, ...]) -> Array:
+        """Whole steps as the weights they stand for."""
+        return as_weights(steps)
