@@ -32,8 +32,9 @@ _COLUMNS: dict[str, Any] = {"Plain": Plain, "Numeric": Numeric, "Categorical": C
 class Model:
     """A private model: what it was fitted on, by name and bounds, and its coefficients on features of length one.
 
-    ``kind`` is "linear" (``lower`` and ``upper`` bound the label, and every prediction) or "logistic" (``positive`` is
-    the class whose probability is predicted).
+    ``kind`` is "linear" (``lower`` and ``upper`` bound the label, and every prediction; ``reach`` is the part of that
+    range, around its middle, that predictions keep to) or "logistic" (``positive`` is the class whose probability is
+    predicted).
     """
 
     kind: str
@@ -43,6 +44,7 @@ class Model:
     lower: Number | None = None
     upper: Number | None = None
     positive: str | int | float | bool | None = None
+    reach: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "theta", tuple(float(value) for value in self.theta))
@@ -50,6 +52,10 @@ class Model:
             raise InvalidTask(f"a {self.kind!r} model of {len(self.theta)} coefficients does not fit its features.")
         if not all(math.isfinite(value) for value in self.theta):
             raise InvalidTask("a model's coefficients are finite numbers.")
+        if not 0 < self.reach <= 1:
+            raise InvalidTask(
+                f"predictions keep to a part of the label's range above 0 and up to 1; got {self.reach!r}."
+            )
         if self.kind == "linear":
             _ = self.target
 
@@ -93,11 +99,12 @@ class Model:
         """What a score means: a label between its bounds, or a probability."""
         if self.kind == "logistic":
             return np.asarray(0.5 * (1 + np.tanh(score / 2)))
-        return np.asarray(self.target.middle + self.target.half * np.clip(score, -1.0, 1.0))
+        return np.asarray(self.target.middle + self.target.half * np.clip(score, -self.reach, self.reach))
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``Model.from_json`` reads it back."""
         parts = {name: plain(getattr(self, name)) for name in ("kind", "label", "theta", "lower", "upper", "positive")}
+        parts |= {"reach": self.reach} if self.reach < 1 else {}
         return {"format": FORMAT, **parts, "features": plain(self.features), "coefficients": self.coefficients}
 
     @classmethod
@@ -111,7 +118,7 @@ class Model:
                 [_column(column) for column in given["columns"]], given["norm"], given["x_bound"], given["intercept"]
             )
             facts = {name: data[name] for name in ("lower", "upper", "positive")}
-            return cls(data["kind"], features, data["label"], data["theta"], **facts)
+            return cls(data["kind"], features, data["label"], data["theta"], **facts, reach=data.get("reach", 1.0))
         except (KeyError, TypeError, ValueError, AttributeError) as fault:
             raise InvalidTask(f"this saved model is damaged ({type(fault).__name__}).") from None
 

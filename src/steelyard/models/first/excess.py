@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from steelyard.errors import OurBug
 from steelyard.models.first.certificate import Array, Ridge
+from steelyard.models.first.losses import LOSS_BITS
 from steelyard.models.first.measured import Exact
 from steelyard.models.first.models import MODEL_BITS, Private
 
@@ -49,6 +50,11 @@ class RootExcess:
         length: float = math.sqrt(sum(k * k for k in self.model)) / 2**MODEL_BITS
         c = (1 + (length + float(self.ball)) / 4) * math.sqrt(2 / self.ridge.penalty) / self.ridge.n
         return c * (1 + c / (2 * self.floor)) * (1 + 1e-9)
+
+    @property
+    def reach(self) -> int:
+        """Nothing is clipped but to the label's range."""
+        return 1 << LOSS_BITS
 
     @property
     def step(self) -> Fraction:

@@ -21,35 +21,32 @@ from numpy.typing import NDArray
 
 from steelyard.accounting.objective import LEAST, MOST
 from steelyard.accounting.prices import price
-from steelyard.bounding.amounts import sigma_for
 from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, InvalidTask
-from steelyard.mechanisms import Gaussian, Objective, PureObjective
+from steelyard.mechanisms import Objective, PureObjective
 from steelyard.models.columns import Features
 from steelyard.models.first.by_user import shares
 from steelyard.models.first.certificate import Array
-from steelyard.models.first.losses import GRID, LOSS, LogLoss
+from steelyard.models.first.looking import SHARES, Series
+from steelyard.models.first.losses import GRID, LogLoss
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import check_population
-from steelyard.models.first.quantiles import normal_quantile
-from steelyard.models.first.questions import LOOKS, SHARES, share_of
-from steelyard.models.first.ridge_path import CAP, IMPOSSIBLE, MET, NULL
+from steelyard.models.first.questions import LOOKS, share_of
+from steelyard.models.first.ridge_path import CAP, IMPOSSIBLE, MET, NULL, gaussian_of
 from steelyard.models.first.ridge_search import check_terms
-from steelyard.models.first.schedule import AHEAD, look_cost, look_now
 from steelyard.models.first.steps import bought, stored
 from steelyard.models.logistic import Classes, signs
 from steelyard.models.newton import Memory
 from steelyard.models.objective import REACH, ObjectiveFit
 from steelyard.models.rows import gather
 from steelyard.noise import Noise
-from steelyard.privacy import MICRO, Event, Neighbours, Terms
+from steelyard.privacy import MICRO, Event, Terms
 from steelyard.release import Outcome, Release
 from steelyard.tables import Table
 
 Progress = Callable[[Stop], None]
 LONGEST = 32.0
 RATIO, LADDER, LEVELS, START = 1.3, 40, 24, 0.5
-_ROOM = 4  # the first look comes when noise likely costs a quarter of what there is to gain
 
 
 @dataclass(frozen=True)
@@ -136,7 +133,7 @@ class _State:
     every: bool
     failure: float = 0.0
     drawn: list[tuple[int, Array]] = field(default_factory=list)
-    lessons: list[tuple[float, float, int]] = field(default_factory=list)
+    seen: list[tuple[int, int, int]] = field(default_factory=list)  # after how many levels, for how much, the answer
     history: list[Stop] = field(default_factory=list)
     model: Array | None = None
     reason: str = ""
@@ -145,11 +142,6 @@ class _State:
     def paid(self) -> int:
         """What the levels have cost."""
         return sum(cost for cost, _ in self.drawn)
-
-    @property
-    def scale(self) -> float:
-        """What there is to gain over predicting one half, if the target is just reached."""
-        return min(self.target, math.log(2) - self.target)
 
     def candidate(self) -> LogLoss:
         """The average of the models by price, shortened into the ball, on the grid."""
@@ -171,27 +163,11 @@ class _State:
         coarse = [cost for cost in ladder if self.excess(cost) <= START * self.target]
         return [cost for cost in coarse[:LEVELS] if cost > self.paid * 1.05]
 
-    def look(self, ask: LogLoss) -> float:
-        """The mu of a look that is worth making now, or 0."""
-        if len(self.lessons) >= len(SHARES):
-            return 0.0
-        failure, move = self.failure * SHARES[len(self.lessons)], ask.moves / 2**LOSS / self.n
-        wanted: float = move * (normal_quantile(failure) + 1) * (_ROOM if self.lessons else 2) / self.scale
-        blind = min(wanted, math.sqrt(self.paid) / MICRO)  # a guess may not cost more than what it is about
-        here, ahead = self.excess(self.paid), self.ahead()
-        if self.every or not ahead:
-            return blind
-        if not self.lessons:
-            return blind if _ROOM * here <= self.scale else 0.0
-        if self.paid >= _ROOM * self.lessons[-1][2]:
-            return blind
-        best = min(loss - 2 * excess for excess, loss, _ in self.lessons)
-        now = look_cost(move, self.target, best + 2 * here, failure)
-        later = [
-            (math.sqrt(cost) / MICRO, look_cost(move, self.target, best + 2 * self.excess(cost), failure))
-            for cost in ahead[:AHEAD]
-        ]
-        return now if look_now(now, math.sqrt(self.paid) / MICRO, later) else 0.0
+    def look(self, ask: LogLoss) -> tuple[int, float] | None:
+        """What the next look at this model costs and where it passes, while the model has its turn."""
+        tried = [(cost, answer) for level, cost, answer in self.seen if level == len(self.drawn)]
+        failures = [self.failure * share for share in SHARES[len(self.seen) - len(tried) :]]
+        return Series(ask.moves, ask.limit(), self.paid, tried, failures, self.every).next()
 
 
 class _Walk:
@@ -221,16 +197,16 @@ class _Walk:
         for release in kept:
             if not state.reason:
                 self._learn(state, release)
-        count, looked = len(kept), bool(kept) and "limit" in kept[-1].point
+        count = len(kept)
         while not state.reason:
             ask = state.candidate() if state.drawn else None
-            mu = state.look(ask) if ask is not None and not looked else 0.0
-            ahead = state.ahead() if len(state.lessons) < len(SHARES) else []
-            if not mu and not ahead:
+            worth = None if ask is None else state.look(ask)
+            ahead = state.ahead() if len(state.seen) < len(SHARES) else []
+            if worth is None and not ahead:
                 state.reason = IMPOSSIBLE
                 return
-            release = self._look(state, ask, mu, count) if ask and mu else self._level(ahead[0] - state.paid, count)
-            count, looked = count + 1, "limit" in release.point
+            release = self._look(ask, *worth, count) if ask and worth else self._level(ahead[0] - state.paid, count)
+            count += 1
             self._learn(state, release)
             if progress is not None:
                 progress(state.history[-1])
@@ -245,8 +221,8 @@ class _Walk:
         elif point["target"] == self._name:
             answer = int(release.value[0])
             passed = bool(answer <= point["limit"])
-            state.history.append(Stop(f"look {len(state.lessons)}", cost / MICRO**2, passed=passed))
-            state.lessons.append((state.excess(state.paid), answer / 2**LOSS / self.n, state.paid))
+            state.history.append(Stop(f"look {len(state.seen)}", cost / MICRO**2, passed=passed))
+            state.seen.append((len(state.drawn), cost, answer))
             if passed:
                 state.model, state.reason = as_weights(tuple(int(k) for k in point["model"])), MET
 
@@ -270,10 +246,8 @@ class _Walk:
         scale = Fraction(MICRO, micro - micro // 16 - 1)
         return PureObjective(width, scale, max(least, scale * max(Fraction(1), Fraction(width, REACH))), micro // 16)
 
-    def _look(self, state: _State, ask: LogLoss, mu: float, count: int) -> Release:
-        cost, failure = math.ceil(mu * MICRO) ** 2, state.failure * SHARES[len(state.lessons)]
-        step = Gaussian(ask.moves, sigma_for(ask.moves**2, cost), Neighbours.REPLACE)
-        limit = ask.limit() - normal_quantile(failure) * float(step.sigma) - 2
+    def _look(self, ask: LogLoss, cost: int, limit: float, count: int) -> Release:
+        step = gaussian_of(ask.moves, cost)
         facts = {"model": [str(k) for k in ask.model], "limit": limit, "target": self._name}
         answer = lambda signed, noise: step.release([ask.value(signed.x, signed.owners)], noise)  # noqa: E731
         return self._pay(step.event, count, answer, facts)

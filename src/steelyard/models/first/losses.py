@@ -37,14 +37,13 @@ def added(losses: NDArray[np.int64], owners: NDArray[Any] | None = None) -> int:
 
 @dataclass(frozen=True)
 class ClippedLoss:
-    """A look at the mean squared error of one model, predictions clipped to the label's range."""
+    """A look at the mean squared error of one model, predictions clipped to ``reach`` (in steps of 2^-20, at most one)."""
 
     n: int
     unit: int
     model: tuple[int, ...]
     target: float
-    guess: float = 0.0
-    mu: float = 1.0
+    reach: int = 1 << LOSS_BITS
 
     @property
     def moves(self) -> int:
@@ -53,9 +52,9 @@ class ClippedLoss:
 
     @property
     def longest(self) -> int:
-        """What a prediction is at most, in steps of 2^-20: one, or the model's length where that is less."""
+        """What a prediction is at most, in steps of 2^-20: the reach, or the model's length where that is less."""
         length = math.isqrt(sum(k * k for k in self.model)) >> (MODEL_BITS - LOSS_BITS)
-        return min(1 << LOSS_BITS, length + 1)
+        return min(self.reach, length + 1)
 
     def limit(self) -> float:
         """The target as a sum of losses, less what rounding can hide: of the model, both predictions and the square."""

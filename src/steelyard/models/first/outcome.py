@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from steelyard.models.first.certificate import Array
+from steelyard.models.first.losses import LOSS_BITS
 from steelyard.privacy import MICRO
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ class Stop:
 class Found:
     """A model on features of length at most one and labels in [-1, 1]; ``bound`` is what is certified of it.
 
-    ``alone`` says that no other question had measurements of this path made before.
+    ``alone`` says that no other question had measurements of this path made before; ``reach`` is what predictions are
+    clipped to.
     """
 
     model: Array | None
@@ -39,11 +41,12 @@ class Found:
     path: tuple[Stop, ...]
     spent: int
     alone: bool = True
+    reach: float = 1.0
 
     @classmethod
     def of(cls, path: RidgePath, spent: int, *, alone: bool) -> Found:
         """The end of a ridge path."""
-        return cls(path.model, path.bound, path.reason, tuple(path.history), spent, alone)
+        return cls(path.model, path.bound, path.reason, tuple(path.history), spent, alone, path.reach / 2**LOSS_BITS)
 
     @property
     def mu2(self) -> float:

@@ -8,23 +8,26 @@ range; it is answered by a look at the mean loss itself.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 from steelyard.models.first import schedule
 from steelyard.models.first.certificate import Array, certify
 from steelyard.models.first.excess import RootExcess
-from steelyard.models.first.losses import LOSS_BITS, ClippedLoss
+from steelyard.models.first.looking import SHARES, Series
+from steelyard.models.first.losses import ClippedLoss
 from steelyard.models.first.models import in_ball
-from steelyard.models.first.quantiles import normal_quantile
-from steelyard.models.first.ridge_path import Lesson, RidgePath
+from steelyard.models.first.ridge_path import WHOLE, RidgePath, Worth
 from steelyard.privacy import MICRO
 
 LOOKS = 0.95
-SHARES = tuple(0.4 * 0.6**k for k in range(12))
-UNSURE, HOPE, COST = 0.25, 0.5, 1.4  # an excess is of half the loss, and guessed on the high side: 1.4 of it, not 2
-STEEP, BELOW, ABOVE = 1.25, 22, 6
-_ROOM, _FIRST = 4, 2  # the first look comes when noise costs about a quarter of the target, and is half as exact
+START, STEEP, ABOVE = (
+    3,
+    1.3,
+    4,
+)  # the first stop, against what a look costs whose noise is the target; their ratio; the last
+_WIDE = 2.0
+_SURE = 1.0  # standard deviations by which the statistics must rule a model out
 
 
 def share_of(rank: int) -> float:
@@ -60,7 +63,7 @@ class Excess:
         """Whether the bound is small enough."""
         return bound <= self.alpha
 
-    def look(self, path: RidgePath) -> tuple[RootExcess, float, float] | None:
+    def look(self, path: RidgePath) -> Worth | None:
         """A look at the root of the excess, when ending here is expected to be cheapest."""
         noisy, failure = path.noisy, self.failure.check(path.looked)
         here = schedule.guess(path.ridge, noisy, path.norm, noisy.variance)
@@ -74,35 +77,36 @@ class Excess:
             there = schedule.guess(path.ridge, noisy, path.norm, path.design.variance(stop.micro**2))
             cost = schedule.look_cost(ask.sensitivity, math.sqrt(self.alpha), math.sqrt(there.excess), failure)
             later.append((mu, 0.0 if stop.failure >= 0.3 * self.failure.free else cost))
-        return (ask, now, failure) if schedule.look_now(now, spent, later) else None
-
-    def learn(self, path: RidgePath, ask: RootExcess, answer: int) -> None:
-        """Nothing is kept of a look that failed."""
+        return Worth.once(ask, now, failure) if schedule.look_now(now, spent, later) else None
 
     def passed(self, path: RidgePath) -> float:
         """A model that passed is within alpha."""
         return self.alpha
 
 
-def _likely(path: RidgePath, here: schedule.Guess, target: float) -> float:
-    """The best loss there is, as the target, the statistics and the looks so far tell it, and some of how unsure that is."""
-    noisy, n, w = path.noisy, path.ridge.n, here.likely
+def _hopeless(path: RidgePath, likely: Array, target: float) -> bool:
+    """Whether the released statistics, which flatter the model they give, put even its loss above the target."""
+    noisy, n, w = path.noisy, path.ridge.n, likely
     seen = path.typical_square + (w @ noisy.matrix @ w - path.ridge.floor * w @ w - 2 * w @ noisy.vector) / n
     square = float(w @ w)
     spread = math.hypot(
         MICRO / path.label_micro, math.sqrt(noisy.variance * (square**2 + 4 * square / noisy.weight))
     ) / n  # fmt: skip
-    hope = (HOPE * target, HOPE * target / 2)  # whoever names a target thinks that it can be met with room to spare
-    told = [hope, (float(seen), spread), *((lesson.best, lesson.spread) for lesson in path.lessons)]
-    weight = sum(spread**-2 for _, spread in told)
-    return max(sum(best * spread**-2 for best, spread in told) / weight, 0.0) + UNSURE / math.sqrt(weight)
+    return bool(seen - _SURE * spread > target)
+
+
+def _reach(path: RidgePath, model: Array) -> int:
+    """Twice the size of a typical prediction, as the released statistics tell it: clipping there makes a look cheaper."""
+    square = float(model @ path.noisy.matrix @ model - path.ridge.floor * model @ model) / path.ridge.n
+    return min(max(math.ceil(_WIDE * math.sqrt(max(square, 0.0)) * WHOLE), WHOLE // 10), WHOLE)
 
 
 @dataclass(frozen=True)
 class Target:
     """Is the mean squared error (labels in [-1, 1], predictions clipped) at most a public number?
 
-    ``every`` looks after each measurement; otherwise a look is paid for when the released statistics say it will pass.
+    ``every`` looks once after each measurement; otherwise a model is looked at more and more sharply while it may pass,
+    and not at all where the released statistics rule it out.
     """
 
     target: float
@@ -112,11 +116,14 @@ class Target:
     blind: bool = True
 
     def levels(self, path: RidgePath) -> list[schedule.Level]:
-        """A geometric row of stops around where a certificate of a tenth of the target would pass."""
-        around = schedule.planned_mu(path.ridge, path.norm, self.target / 10, 0.05)
-        ratio = STEEP**2 if self.every else STEEP
-        stops = [max(1, round(around * MICRO * ratio**k)) for k in range(-BELOW, ABOVE)]
-        return [schedule.Level(micro) for micro in dict.fromkeys(stops)]
+        """A geometric row of stops: from where a look can first pass to where a tenth of the target would be certified."""
+        last = schedule.planned_mu(path.ridge, path.norm, self.target / 10, 0.05) * ABOVE
+        first, ratio = START * 4 / (path.ridge.n * self.target), STEEP**2 if self.every else STEEP
+        count = max(1, 1 + math.ceil(math.log(max(last / first, 1.0), ratio)))
+        return [
+            schedule.Level(micro)
+            for micro in dict.fromkeys(max(1, round(first * MICRO * ratio**k)) for k in range(count))
+        ]
 
     def null(self, square: float) -> float:
         """Predicting the middle misses by the mean of y squared."""
@@ -130,28 +137,22 @@ class Target:
         """Whether the bound, which only the model that predicts nothing has, is small enough."""
         return bound <= self.target
 
-    def look(self, path: RidgePath) -> tuple[ClippedLoss, float, float] | None:
-        """A look at the loss, after every measurement or when it is expected to end the search most cheaply."""
-        noisy, failure = path.noisy, self.failure * SHARES[path.looked]
-        here = schedule.guess(path.ridge, noisy, path.norm, noisy.variance)
-        ask = ClippedLoss(path.ridge.n, path.unit, in_ball(here.model, path.norm), self.target, here.excess)
-        sensitivity = ask.moves / 2**LOSS_BITS / path.ridge.n
-        blind = sensitivity * (normal_quantile(failure) + 1) * (_ROOM if path.looked else _FIRST) / self.target
-        if self.every or (path.lessons and noisy.variance <= path.lessons[-1].variance / _ROOM) or not path.ahead:
-            return replace(ask, mu=blind), blind, failure  # what was learnt may have been wrong: worth a look
-        best = _likely(path, here, self.target)
-        now = schedule.look_cost(sensitivity, self.target, best + COST * here.excess, failure)
-        spent, later = math.sqrt(path.spent) / MICRO, []
-        for stop in path.ahead[: schedule.AHEAD]:
-            there = schedule.guess(path.ridge, noisy, path.norm, path.design.variance(stop.micro**2))
-            cost = schedule.look_cost(sensitivity, self.target, best + COST * there.excess, failure)
-            later.append((stop.micro / MICRO, cost))
-        return (replace(ask, mu=now), now, failure) if schedule.look_now(now, spent, later) else None
-
-    def learn(self, path: RidgePath, ask: ClippedLoss, answer: int) -> None:
-        """A look that failed still tells the loss, and so what the best loss is likely to be."""
-        loss, spread = answer / 2**LOSS_BITS / path.ridge.n, ask.moves / 2**LOSS_BITS / path.ridge.n / ask.mu
-        path.lessons.append(Lesson(loss - 2 * ask.guess, spread, path.noisy.variance))
+    def look(self, path: RidgePath) -> Worth | None:
+        """The next look at the present model, while it has its turn."""
+        tried = [look for look in path.seen if look.level == len(path.measured)]
+        if tried:
+            model, reach = tried[0].model, tried[0].reach
+        else:
+            here = schedule.guess(path.ridge, path.noisy, path.norm, path.noisy.variance)
+            if not self.every and path.ahead and _hopeless(path, here.likely, self.target):
+                return None
+            model, reach = in_ball(here.model, path.norm), _reach(path, here.model)
+        ask = ClippedLoss(path.ridge.n, path.unit, model, self.target, reach)
+        before = path.looked - len(tried)
+        failures = [self.failure * share for share in SHARES[before : self.looks]]
+        costs = [(look.cost, look.answer) for look in tried]
+        found = Series(ask.moves, ask.limit(), path.spent, costs, failures, self.every).next()
+        return None if found is None else Worth(ask, *found)
 
     def passed(self, path: RidgePath) -> float:
         """A model that passed has a loss of at most the target."""

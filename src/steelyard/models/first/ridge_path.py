@@ -20,6 +20,7 @@ from steelyard.bounding.amounts import sigma_for
 from steelyard.mechanisms import Gaussian
 from steelyard.models.first import schedule
 from steelyard.models.first.certificate import Array, Noisy, Ridge
+from steelyard.models.first.losses import LOSS_BITS
 from steelyard.models.first.measured import Design, Integers, Pool, best_weight, label_step, norm_bound
 from steelyard.models.first.models import Private, as_model
 from steelyard.models.first.outcome import Stop
@@ -27,6 +28,7 @@ from steelyard.models.first.quantiles import normal_quantile
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Event, Neighbours
 
+WHOLE = 1 << LOSS_BITS
 NULL, MET, CAP, IMPOSSIBLE = "null_model_ok", "target_met", "cap_reached", "target_impossible"
 
 
@@ -43,21 +45,14 @@ class Ask:
 
 @dataclass(frozen=True)
 class Seen:
-    """A look that was made before: at a model, after so many measurements, for so much."""
+    """A look that was made: at a model, after so many measurements, for so much, and what it said."""
 
     model: tuple[int, ...]
     level: int
     cost: int
     passed: bool
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """What a look that failed says of the best loss: a value, its standard deviation, and the statistics' variance then."""
-
-    best: float
-    spread: float
-    variance: float
+    answer: int
+    reach: int
 
 
 class Look(Protocol):
@@ -71,11 +66,41 @@ class Look(Protocol):
     def model(self) -> tuple[int, ...]:
         """The model in whole steps."""
 
+    @property
+    def reach(self) -> int:
+        """What the model's predictions are clipped to, in steps of 2^-20."""
+
     def value(self, private: Private) -> int:
         """The integer to be noised."""
 
     def limit(self) -> float:
         """At or below this many steps the model is good enough."""
+
+
+@dataclass(frozen=True)
+class Worth:
+    """A look worth paying for: at what, its cost, and the answer at or below which it passes."""
+
+    look: Look
+    cost: int
+    limit: float
+
+    @property
+    def step(self) -> Gaussian:
+        """The noise of the answer."""
+        return gaussian_of(self.look.moves, self.cost)
+
+    @classmethod
+    def once(cls, look: Look, mu: float, failure: float) -> Worth:
+        """A look of this mu that stands for itself."""
+        cost = math.ceil(mu * MICRO) ** 2
+        sigma = float(gaussian_of(look.moves, cost).sigma)
+        return cls(look, cost, look.limit() - normal_quantile(failure) * sigma - 2)
+
+
+def gaussian_of(moves: int, cost: int) -> Gaussian:
+    """The noise on one whole number that a replaced row or user moves by so many steps."""
+    return Gaussian(moves, sigma_for(moves**2, cost), Neighbours.REPLACE)
 
 
 class Question(Protocol):
@@ -101,11 +126,8 @@ class Question(Protocol):
     def certified(self, bound: float) -> bool:
         """Whether a certified bound answers the question."""
 
-    def look(self, path: RidgePath) -> tuple[Look, float, float] | None:
-        """A look worth paying for now: what to ask, its mu, and its failure probability."""
-
-    def learn(self, path: RidgePath, ask: Any, answer: int) -> None:
-        """Take what a look said into account."""
+    def look(self, path: RidgePath) -> Worth | None:
+        """A look worth paying for now."""
 
     def passed(self, path: RidgePath) -> float:
         """What may be said of a model that passed a look."""
@@ -125,18 +147,18 @@ class RidgePath:
     model: Array | None = None
     bound: float = math.inf
     reason: str = ""
+    reach: int = WHOLE
     norm: float = 0.0
     square: float = 1.0
     typical_square: float = 1.0
-    looked: int = 0
-    lessons: list[Lesson] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.design = Design(self.unit, self.ridge.width, 1)
         self.stops: list[schedule.Level] = []
         self._pool = Pool(self.design)
         self._pending: Ask | None = self._label()
-        self._look: tuple[Look, float] | None = None
+        self._look: Worth | None = None
 
     def next(self) -> Ask | None:
         """The step to pay for next, or None when the search is over."""
@@ -163,7 +185,6 @@ class RidgePath:
     def take_up(self, measured: list[tuple[int, Integers]], looks: Sequence[Seen]) -> None:
         """Go on from measurements made before: for the same target after a crash, or for another one."""
         self._remember(measured, looks)
-        self.looked = len(looks)
         if self.measured and not self.reason:
             self._pending = None
             self._weigh(next((stop for stop in self.stops if stop.micro**2 == self.spent), None))
@@ -171,7 +192,7 @@ class RidgePath:
                 self._go_on()
 
     def _remember(self, measured: list[tuple[int, Integers]], looks: Sequence[Seen]) -> None:
-        self.measured, self._pool = list(measured), Pool(self.design)
+        self.measured, self.seen, self._pool = list(measured), list(looks), Pool(self.design)
         spent = 0
         for index, (cost, _) in enumerate(self.measured):
             spent += cost
@@ -184,7 +205,12 @@ class RidgePath:
         self._remember(measured[: looks[-1].level], looks)
         self._pending = None
         if not self.reason:
-            self._finish(as_model(looks[-1].model), self.question.passed(self), MET)
+            self._finish(as_model(looks[-1].model), self.question.passed(self), MET, looks[-1].reach)
+
+    @property
+    def looked(self) -> int:
+        """How many looks have been made."""
+        return len(self.seen)
 
     @property
     def spent(self) -> int:
@@ -255,34 +281,37 @@ class RidgePath:
             if self.question.certified(bound):
                 self._finish(model, bound, MET)
                 return
-        worth = self.question.look(self) if self.looked < self.question.looks else None
-        if worth is not None:
-            self._ask(*worth)
+        self._offer()
 
-    def _ask(self, look: Look, mu: float, failure: float) -> None:
-        cost = math.ceil(mu * MICRO) ** 2
-        step = Gaussian(look.moves, sigma_for(look.moves**2, cost), Neighbours.REPLACE)
-        limit = look.limit() - normal_quantile(failure) * float(step.sigma) - 2
-        self._look = (look, limit)
-        facts = {"model": [str(k) for k in look.model], "limit": limit, "level": len(self.measured)}
+    def _offer(self) -> None:
+        worth = self.question.look(self) if self.looked < self.question.looks else None
+        if worth is None:
+            return
+        self._look, look, step = worth, worth.look, worth.step
         self._pending = Ask(
             f"look {self.looked}",
             step.event,
-            cost,
+            worth.cost,
             lambda private, noise: step.release([look.value(private)], noise),
-            facts,
+            {
+                "model": [str(k) for k in look.model],
+                "limit": worth.limit,
+                "level": len(self.measured),
+                "reach": look.reach,
+            },
         )
 
     def _judge(self, ask: Ask, answer: int) -> None:
         assert self._look is not None
-        (look, limit), self._look = self._look, None
-        passed = bool(answer <= limit)
+        worth, self._look = self._look, None
+        model, reach, passed = worth.look.model, worth.look.reach, bool(answer <= worth.limit)
         self.history.append(Stop(ask.name, ask.cost / MICRO**2, passed=passed))
-        self.looked += 1
-        self.question.learn(self, look, answer)
-        self.model = as_model(look.model) if self.model is None else self.model
+        self.seen.append(Seen(model, len(self.measured), ask.cost, passed, answer, reach))
+        self.model = as_model(model) if self.model is None else self.model
         if passed:
-            self._finish(as_model(look.model), self.question.passed(self), MET)
+            self._finish(as_model(model), self.question.passed(self), MET, reach)
+        elif self.question.blind:
+            self._offer()
 
     def give_up(self, reason: str) -> None:
         """End without an answer; the model is the best guess there is, and nothing is promised of it."""
@@ -290,5 +319,5 @@ class RidgePath:
         if self.measured and self.model is None:
             self.model = schedule.guess(self.ridge, self.noisy, self.norm, self.noisy.variance).model
 
-    def _finish(self, model: Array, bound: float, reason: str) -> None:
-        self.model, self.bound, self.reason = model, bound, reason
+    def _finish(self, model: Array, bound: float, reason: str, reach: int = WHOLE) -> None:
+        self.model, self.bound, self.reason, self.reach = model, bound, reason, reach

@@ -25,7 +25,7 @@ from steelyard.models.first.certificate import Ridge
 from steelyard.models.first.measured import Exact, Integers, norm_bound, packed, unpacked
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import check_population, public_n
-from steelyard.models.first.ridge_path import CAP, Ask, RidgePath, Seen
+from steelyard.models.first.ridge_path import CAP, WHOLE, Ask, RidgePath, Seen
 from steelyard.models.first.steps import bought, stored
 from steelyard.models.rows import Target, gather
 from steelyard.noise import Noise
@@ -216,8 +216,9 @@ class _Steps:
         while (found := stored(self._desk, f"look {self._looked}")) is not None:
             point, cost = found.point, int(found.point["cost"])
             if point["target"] == name:
-                passed = bool(self._answers(found)[0] <= point["limit"])
-                kept.append(Seen(tuple(int(k) for k in point["model"]), int(point["level"]), cost, passed))
+                answer = int(self._answers(found)[0])
+                passed, model = bool(answer <= point["limit"]), tuple(int(k) for k in point["model"])
+                kept.append(Seen(model, int(point["level"]), cost, passed, answer, int(point.get("reach", WHOLE))))
             self.spent += cost
             self._looked += 1
         return kept

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from steelyard.models.columns import SIZE
 from steelyard.models.first.certificate import Ridge
+from steelyard.models.first.looking import SHARES
 from steelyard.models.first.losses import LOSS_BITS, ClippedLoss
 from steelyard.models.first.models import MODEL_BITS, in_ball
-from steelyard.models.first.questions import SHARES, Target
+from steelyard.models.first.questions import Target
 from steelyard.models.first.ridge_path import IMPOSSIBLE, RidgePath
 from steelyard.models.first.ridge_search import label_micro
 from steelyard.models.first.schedule import Failure
