@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from steelyard.audit.suite import run
+from steelyard.models.first import by_user
 from steelyard.models.first.excess import RootExcess
 from steelyard.models.first.measured import Design
 
@@ -22,7 +24,12 @@ def test_steps_of_paths_pass_their_audit() -> None:
 def test_a_level_that_prices_half_the_distance_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     square = Design.square.fget  # type: ignore[attr-defined]
     monkeypatch.setattr(Design, "square", property(lambda self: square(self) // 4))
-    assert failing() == {"first-level", "first-level-coarse"}
+    assert failing() == {"first-level", "first-level-coarse", "first-level-users"}
+
+
+def test_users_whose_rows_all_count_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_user, "weights", lambda sizes: np.full(len(sizes), by_user.WEIGHT))
+    assert "first-level-users" in failing()
 
 
 def test_a_look_on_too_coarse_a_claim_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,6 +111,8 @@ class Corpus:
         if self.unit.neighbours is Neighbours.ADD_REMOVE:
             yield from self._added(base, rng)
             yield from self._removed(base)
+        elif self.unit.kind == "users":
+            yield from self._replaced(base, rng)
         else:
             yield from self._changed(base, rng)
 
@@ -151,6 +153,16 @@ class Corpus:
             if self.unit.neighbours is Neighbours.CHANGE_LABEL:
                 new = {**base[place], self.unit.column or "": new[self.unit.column or ""]}
             yield Neighbour(f"row {place} replaced: {label}", [*base[:place], new, *base[place + 1 :]])
+
+    def _replaced(self, base: list[Row], rng: random.Random) -> Iterator[Neighbour]:
+        """One unit gives way to another, each with all its rows; rows of nobody are no unit."""
+        column = self.unit.column or ""
+        people = sorted({row[column] for row in base} - {None}, key=repr)
+        for label, block in self._thinned(base, rng):
+            if block[0][column] is not None:
+                person = rng.choice(people)
+                kept = [row for row in base if row[column] != person]
+                yield Neighbour(f"unit {_short(person)} replaced: {label}", kept + block)
 
     def _thinned(self, base: list[Row], rng: random.Random) -> Iterator[tuple[str, list[Row]]]:
         turn = [len(rows) for rows in self.tables().values()].index(len(base))

@@ -2,7 +2,8 @@
 
 A path decides from released numbers what to pay for next, so its privacy is that of its steps: one measurement of ridge
 statistics, one look at the root of an excess, one perturbed logistic objective. Each runs here as it does on a path.
-Law: a step's event is a function of public numbers; tables shorter than n stand for tables padded with empty rows.
+Law: a step's event is a function of public numbers; tables shorter than n stand for tables padded with rows, or users, of
+one kind.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from steelyard.bounding.amounts import sigma_for
 from steelyard.mechanisms import Gaussian
-from steelyard.models.columns import SIZE
+from steelyard.models.first.by_user import exact_of, unit_of
 from steelyard.models.first.certificate import Ridge
 from steelyard.models.first.excess import RootExcess
 from steelyard.models.first.measured import Design, Exact, packed
@@ -43,7 +44,7 @@ class _Step:
         return value
 
     def _exact(self, table: Table, terms: Terms) -> Exact:
-        return Exact.of_table(table, self.search.features, self.search.label, public_n(terms))
+        return exact_of(table, self.search.features, self.search.label, terms.unit)
 
 
 @dataclass(frozen=True)
@@ -52,17 +53,16 @@ class RidgeLevel(_Step):
 
     vector: int = 20
 
-    @property
-    def _design(self) -> Design:
-        return Design(SIZE, self.search.features.width, self.vector)
+    def _design(self, terms: Terms) -> Design:
+        return Design(unit_of(terms.unit), self.search.features.width, self.vector)
 
     def event(self, table: Table, terms: Terms) -> Event:
         """One Gaussian release."""
-        return self._design.step(self.cost).event
+        return self._design(terms).step(self.cost).event
 
     def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
         """Add up and measure."""
-        return Outcome(packed(self._design.measure(self._exact(table, terms), self.cost, noise)), None)
+        return Outcome(packed(self._design(terms).measure(self._exact(table, terms), self.cost, noise)), None)
 
 
 @dataclass(frozen=True)

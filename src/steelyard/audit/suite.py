@@ -239,7 +239,8 @@ def tasks() -> dict[str, Item]:
 
 def accuracy_first(table: Mapping[str, Pool]) -> dict[str, Item]:
     """The steps of accuracy-first paths, on terms with room for the audit's longest table."""
-    many = rows(neighbours="replace", n=500)
+    many, people = rows(neighbours="replace", n=500), users("who", neighbours="replace", n=500)
+    owned = {**table, "who": texts()}
     features = Features([Numeric("amount", -9, 10)], "clip", 1)
     search = RidgeSearch(features, Target("label", -2, 3), Fraction(1, 100))
     one_shot = OneShot(LogisticTask(features, "label", [0, 1], 0.05, 0.9, Fraction(1, 100)))
@@ -249,6 +250,9 @@ def accuracy_first(table: Mapping[str, Pool]) -> dict[str, Item]:
         "first-look": Item(RidgeLook(search, 10**10, (2**46, -(2**47))), gaussian(many), table),
         "first-logistic": Item(one_shot, gaussian(many), table),
         "first-logistic-pure": Item(one_shot, pure(many), table),
+        "first-level-users": Item(RidgeLevel(search, 10**10), gaussian(people), owned),
+        "first-look-users": Item(RidgeLook(search, 10**10, (2**46, -(2**47))), gaussian(people), owned),
+        "first-logistic-users": Item(one_shot, gaussian(people), owned),
     }
 
 

@@ -39,6 +39,19 @@ def test_an_added_user_is_new_to_the_table() -> None:
                 assert all(row in neighbour.rows for row in base[:1])
 
 
+def test_a_replaced_user_gives_way_to_another_with_all_rows() -> None:
+    corpus = Corpus(users("who", neighbours="replace", n=5), POOLS, share=1)
+    for base in corpus.tables().values():
+        before = {row["who"] for row in base} - {None}
+        for neighbour in corpus.neighbours(base):
+            after = {row["who"] for row in neighbour.rows} - {None}
+            changed = (bag(base) - bag(neighbour.rows)) + (bag(neighbour.rows) - bag(base))
+            names = {row["who"] for row in [*base, *neighbour.rows] if repr(sorted(row.items())) in changed}
+            assert None not in names
+            assert len(names) <= 2
+            assert len(after) == len(before)
+
+
 def test_rows_are_added_removed_replaced_or_relabelled_one_at_a_time() -> None:
     pools = {"y": floats(), "x": integers()}
     for unit, size in ((rows(), 1), (rows(neighbours="replace", n=5), 2), (labels("y"), 2)):
