@@ -18,7 +18,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from steelyard.accounting.gaussian import epsilon_of
 from steelyard.accounting.objective import LEAST, MOST
+from steelyard.accounting.objective_replaced import epsilon_replaced
+from steelyard.accounting.prices import price
 from steelyard.bounding.amounts import check_unit
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Objective, PureObjective
@@ -168,6 +171,16 @@ def certified(mechanism: Objective | PureObjective, n: int, ridge: Fraction, fai
     moved = float(mechanism.step) * (cover + math.sqrt(width))
     root = length / n / math.sqrt(2 * penalty + 4 * more) + math.sqrt((0.25 + penalty) / 2) * moved
     return root * root * (1 + 1e-9)
+
+
+def epsilon_before(mechanism: Objective, terms: Terms) -> float:
+    """The epsilon of one such release alone, where rows are replaced, known before any is read: the least that is proved.
+
+    *Privacy:* at the account's delta. The ledger charges the mu that holds for every epsilon.
+    """
+    mu = math.sqrt(float(price(mechanism.event, terms).value)) * (1 + 1e-12)
+    alone = epsilon_replaced(mechanism.shift, mechanism.ridge, mechanism.output, terms.filter_delta)
+    return min(epsilon_of(mu, terms.filter_delta), alone)
 
 
 def finest(width: int, n: int, ridge: Fraction, alpha: float, room: int = 1) -> int:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
+from scipy.optimize import minimize
 
 from steelyard.models.first import classic
+from steelyard.models.first.one_shot import log_loss
+
+Array = NDArray[np.float64]
 
 DRAWS = np.random.default_rng(4)
 X = DRAWS.uniform(-1, 1, (4000, 3)) / 3
@@ -45,3 +54,64 @@ def test_the_papers_sensitivity_of_an_excess_can_be_exceeded() -> None:
     one, two = (0.5 * ((-1 - z @ theta) ** 2 - (-1 - z @ best) ** 2) for z in (x, other))
     assert one - two > published * 1.1
     assert classic.ridge(X, Y, penalty, 0.1, published=False).moves * len(Y) == pytest.approx((long / 2 + 1) ** 2)
+
+
+def replaced(loss: Callable[[Array, Array], Array], models: Array, found: Array) -> float:
+    """The most that two of these rows let the difference of two models' losses vary."""
+    gaps = loss(models[0], found) - loss(models[1], found)
+    return float(gaps.max() - gaps.min())
+
+
+def log_losses(model: Array, signed: Array) -> Array:
+    return np.logaddexp(0, -signed @ model)
+
+
+def squares(model: Array, labelled: Array) -> Array:
+    return 0.5 * (labelled[:, 2] - labelled[:, :2] @ model) ** 2
+
+
+def test_the_sensitivities_that_hold_are_not_exceeded_and_nearly_attained() -> None:
+    penalty, n, seen = 0.005, 1000, [0.0, 0.0]
+    binary = classic.logistic(np.zeros(2), lambda _: 0.0, n, penalty, 0.1, published=False)
+    linear = classic.ridge(X, Y, penalty, 0.1, published=False)
+    far = np.full(2, 1e6)
+    for _ in range(3000):
+        unit = DRAWS.standard_normal((62, 2))
+        unit /= np.linalg.norm(unit, axis=1)[:, None]
+        v, labels = unit[2:], DRAWS.choice([-1.0, 1.0], size=(60, 1))
+        length = float(np.linalg.norm(binary.model(far)))
+        seen[0] = max(seen[0], replaced(log_losses, unit[:2] * length, v))
+        seen[1] = max(seen[1], replaced(squares, unit[:2] * 0.5 / math.sqrt(penalty), np.hstack([v, labels])))
+    assert 0.98 * binary.moves * n < seen[0] <= binary.moves * n * (1 + 1e-12)
+    assert 0.97 * linear.moves * len(Y) < seen[1] <= linear.moves * len(Y) * (1 + 1e-12)
+    assert binary.moves < classic.logistic(np.zeros(2), lambda _: 0.0, n, penalty, 0.1).moves
+
+
+def test_half_of_the_sensitivity_that_holds_is_exceeded() -> None:
+    problem = classic.logistic(np.zeros(1), lambda _: 0.0, 1, 0.005, 0.1, published=False)
+    long = problem.model(np.array([1e6]))
+    assert replaced(log_losses, np.array([long, -long]), np.array([[1.0], [-1.0]])) > 0.99 * problem.moves
+
+
+def test_models_that_are_hopeless_are_skipped_and_nothing_else_changes() -> None:
+    signed, penalty = X * np.sign(Y)[:, None], 0.01
+    best = np.asarray(minimize(log_loss, np.zeros(3), (signed, penalty), tol=1e-12).x)
+    asked = []
+
+    def risk(model: Array) -> float:
+        asked.append(model)
+        return log_loss(model, signed, penalty)
+
+    quick = classic.logistic(best, risk, len(Y), penalty, 0.01, published=False)
+    slow = replace(quick, no_less=lambda _: -math.inf)
+    for seed in range(3):
+        counts, found = [], []
+        for problem in (quick, slow):
+            asked.clear()
+            found.append(classic.noise_reduction(problem, 0.01, 0.1, np.random.default_rng(seed), 100))
+            counts.append(len(asked))
+        assert found[0] == found[1]
+        assert counts[0] < counts[1]
+    for _ in range(50):
+        model = quick.model(DRAWS.standard_normal(3) * 10)
+        assert quick.no_less(model) <= quick.excess(model)
