@@ -144,7 +144,10 @@ class Design:
     def values(self, exact: Exact, coarse: int = 1) -> NDArray[Any]:
         """The integers that one measurement hides."""
         gram, moment = exact.narrow or (exact.gram, exact.moment)
-        return np.concatenate([MATRIX * gram.ravel(), self.vector * moment]) // coarse
+        found = np.concatenate([MATRIX * gram.ravel(), self.vector * moment]) // coarse
+        if found.dtype == object and exact.n * exact.unit**2 * MATRIX < 2**61 * coarse:
+            found = np.clip(found, -(2**62), 2**62).astype(np.int64)  # clips nothing, and no table can make it fail
+        return found
 
     def measure(self, exact: Exact, cost: int, noise: Noise) -> NDArray[Any]:
         """One measurement: the sums of mirrored products (upper triangle), then the label's products.
