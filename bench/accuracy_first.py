@@ -4,7 +4,8 @@
 
 The data folder (or STEELYARD_DATA) holds kegg.parquet and adult.parquet; without it only the generated set is run.
 Features are scaled by the public constants below, for all methods alike. Ridge: the 2017 methods are pure epsilon, ours
-(epsilon, 1e-6), so that column is not like for like; for logistic models the pure column is.
+(epsilon, 1e-6), so that column is not like for like; for logistic models the pure column is. Set OMP_NUM_THREADS=1 for
+the speed part: threads of the linear algebra that wait for work would count as processor time.
 """
 
 from __future__ import annotations
