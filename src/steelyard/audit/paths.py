@@ -1,7 +1,8 @@
 """Single steps of accuracy-first paths as tasks, so that the audit can replay them on neighbouring tables.
 
 A path decides from released numbers what to pay for next, so its privacy is that of its steps: one measurement of ridge
-statistics, one look at the root of an excess, one perturbed logistic objective. Each runs here as it does on a path.
+statistics, one look at the root of an excess, one perturbed logistic objective, one step on one of two disjoint parts.
+Each runs here as it does on a path.
 Law: a step's event is a function of public numbers; tables shorter than n stand for tables padded with rows, or users, of
 one kind.
 """
@@ -12,10 +13,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from steelyard.accounting.prices import PARTS, disjoint
 from steelyard.bounding.amounts import sigma_for
 from steelyard.mechanisms import Gaussian
 from steelyard.models.first.by_user import exact_of, unit_of
 from steelyard.models.first.certificate import Ridge
+from steelyard.models.first.disjoint import DisjointSearch
+from steelyard.models.first.disjoint_linear import Linear, LinearLook
+from steelyard.models.first.disjoint_parts import Split
+from steelyard.models.first.disjoint_steps import Crowd, Step
 from steelyard.models.first.excess import RootExcess
 from steelyard.models.first.measured import Design, Exact, packed
 from steelyard.models.first.one_shot import LogisticTask
@@ -88,6 +94,50 @@ class RidgeLook(_Step):
         """Find the root and noise it."""
         private = _Rows(self._exact(table, terms))
         return Outcome(self._step(terms).release([self._look(terms).value(private)], noise)[0], None)
+
+
+@dataclass(frozen=True)
+class DisjointStep:
+    """One step of a search with a check part: a count, a measurement of the training part, or a look at the other one."""
+
+    search: DisjointSearch
+    cost: int
+    kind: str
+    model: tuple[int, ...] = ()
+    target: float = 0.1
+
+    def check(self, table: Table, terms: Terms) -> None:
+        """The public schema."""
+        self.search.features.check(table)
+        table.require_numeric(self.search.label.column)
+
+    def event(self, table: Table, terms: Terms) -> Event:
+        """The first step of its part: where units are added or removed it costs that part alone."""
+        step = self._step(terms)
+        if terms.unit.neighbours is Neighbours.REPLACE:
+            return step.event
+        return disjoint(step.event, step.part, dict.fromkeys(PARTS, 0))
+
+    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
+        """Divide the rows and read one part."""
+        split = Split(self.search.share, terms.unit.column or self.search.ids, terms.unit.column is not None)
+        parts, step = split.parts(table, self.search.features, self.search.label), self._step(terms)
+        return Outcome(packed(step.compute(parts.train if step.part == "train" else parts.check, noise)), None)
+
+    def present(self, value: Any) -> Any:
+        """As it is."""
+        return value
+
+    def _step(self, terms: Terms) -> Step:
+        crowd = Crowd(terms.unit, self.search.share)
+        if self.kind == "look":
+            return LinearLook(self.model, self.target).step(self.cost, 1.0, crowd.neighbours, "audit")
+        trainer = Linear(self.search.features.width, float(self.search.penalty), self.target, crowd)
+        size = trainer.size()
+        if self.kind == "size" and size is not None:
+            return size
+        trainer.learn("size", self.cost, [10 * crowd.grain**2, 3 * crowd.grain**2], {})
+        return trainer.level(self.cost)
 
 
 @dataclass(frozen=True)

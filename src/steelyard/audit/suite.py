@@ -17,7 +17,7 @@ from typing import Any
 
 from steelyard.accounting.gaussian import mu_cap
 from steelyard.audit.corpus import Pool, decimals, floats, integers, texts
-from steelyard.audit.paths import OneShot, RidgeLevel, RidgeLook
+from steelyard.audit.paths import DisjointStep, OneShot, RidgeLevel, RidgeLook
 from steelyard.audit.subjects import audit
 from steelyard.audit.verdict import Verdict
 from steelyard.bounding import Count, CountUsers, Mean, Profile, Quantile, Sum, Together
@@ -41,6 +41,7 @@ from steelyard.mechanisms import (
     Staircase,
 )
 from steelyard.models.columns import Categorical, Column, Features, Numeric
+from steelyard.models.first.disjoint import DisjointSearch
 from steelyard.models.first.one_shot import LogisticTask
 from steelyard.models.first.ridge_search import RidgeSearch
 from steelyard.models.linear import FitLinear
@@ -253,7 +254,24 @@ def accuracy_first(table: Mapping[str, Pool]) -> dict[str, Item]:
         "first-level-users": Item(RidgeLevel(search, 10**10), gaussian(people), owned),
         "first-look-users": Item(RidgeLook(search, 10**10, (2**46, -(2**47))), gaussian(people), owned),
         "first-logistic-users": Item(one_shot, gaussian(people), owned),
+        **disjoint_checks(features, owned),
     }
+
+
+def disjoint_checks(features: Features, table: Mapping[str, Pool]) -> dict[str, Item]:
+    """The steps of searches with a check part, on accounts of either relation."""
+    search = DisjointSearch(features, Target("label", -2, 3), Fraction(1, 100))
+    by_id = replace(search, ids="who")
+    units = {"rows": rows(), "users": users("who"), "replace": rows(neighbours="replace", n=500)}
+    level, look = DisjointStep(search, 10**10, "level"), DisjointStep(search, 10**10, "look", (2**46, -(2**47)))
+    size = DisjointStep(search, 10**6, "size")
+    steps = {"level": level, "look": look, "size": size}
+    found = {
+        f"first-disjoint-{kind}-{name}": Item(step, gaussian(unit), table)
+        for kind, step in steps.items()
+        for name, unit in units.items()
+    }
+    return {**found, "first-disjoint-look-ids": Item(replace(look, search=by_id, target=0.9), gaussian(rows()), table)}
 
 
 def registry() -> dict[str, Item]:
