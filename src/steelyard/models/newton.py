@@ -24,7 +24,7 @@ from steelyard.models.columns import SIZE
 Floats = NDArray[np.float64]
 UNIT = 2.0**-53
 SCALE = 2.0**40
-_BLOCK = 512
+_BLOCK = 64  # rows: 4 of them bound a block's rounding, that of adding 64 blocks, and that of p
 _CHUNK = _BLOCK * 64
 _PATIENCE = 60
 _DIGITS = 60
