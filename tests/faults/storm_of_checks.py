@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-import steelyard.holdout.certified as certified
+import steelyard.holdout.counted as counted
 from steelyard.holdout.counter import Counter
 from steelyard.holdout.holdout import Holdout
 from steelyard.ledger.turns import FileTurns
@@ -94,9 +94,9 @@ def work(ledger: str, folder: Path, worker: int, kind: str) -> None:
     log = os.open(folder / f"{worker}.answers", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     if kind == "early":
         Early.log = log
-        vars(certified)["Counter"] = Early
+        vars(counted)["Counter"] = Early
     if kind == "thrifty":
-        vars(certified)["Counter"] = Thrifty
+        vars(counted)["Counter"] = Thrifty
     if kind == "markless":
         FileTurns.mark = lambda self, number: None  # type: ignore[method-assign]
     holdout, dice = opened(ledger), random.Random()

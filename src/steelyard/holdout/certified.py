@@ -11,29 +11,27 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 from steelyard.errors import InvalidTask
-from steelyard.holdout.answer import FREE, NO_MORE, PAID, Answer
+from steelyard.holdout.answer import FREE, PAID, Answer
 from steelyard.holdout.bounds import certified_nats, grid_nats
-from steelyard.holdout.counter import KINDS, Counter
+from steelyard.holdout.counted import Counted
+from steelyard.holdout.counter import Counter
 from steelyard.holdout.modes import Frame, Question
 from steelyard.holdout.record import Record
 from steelyard.holdout.rounding import Rounding, Window, nats_allowed
-from steelyard.privacy import MICRO, Number, decimal_text, exact, holdout
+from steelyard.privacy import MICRO, Number, exact
 
 _FLOAT = 1e-9
 _REMEMBERED = 4096
 
 
-class Certified:
+class Certified(Counted):
     """Guess and check. ``steps``: the grid of paid answers has steps + 1 values, 0 to 1 (default: ten to a tolerance).
 
     ``questions``: the most questions ever asked, if that can be promised: it makes each of them cheaper. ``between``:
     the scores that are to be answered within the tolerance; others get a wider interval, which is just as valid.
     """
-
-    kinds: tuple[str, ...] = KINDS
 
     def __init__(
         self,
@@ -42,19 +40,12 @@ class Certified:
         questions: int | None = None,
         between: tuple[Number, Number] = (0, 1),
     ) -> None:
-        self._frame = frame
-        self.steps = read_steps(steps, frame)
-        self.questions = None if questions is None else read_whole(questions, "questions")
+        grid, promised = read_steps(steps, frame), None if questions is None else read_whole(questions, "questions")
+        super().__init__(frame, grid, promised)
         self._range = read_between(between, frame)
-        self._rounding = Rounding(frame.rows, frame.scale, self.steps)
         self._grid = grid_nats(self.steps)
         self.nats = require_nats(self._rounding, frame, self._range, self.price(1, 0))
-        self._counter: Counter | None = None
         self._windows: dict[Fraction, tuple[Window, Answer]] = {}
-
-    def terms(self) -> dict[str, Any]:
-        """An account of as many nats as the tolerance allows."""
-        return {"unit": holdout(self._frame.name), "nats": decimal_text(Fraction(self.nats, MICRO), 30)}
 
     def price(self, asked: int, paid: int) -> float:
         """The nats of question number ``asked`` after ``paid`` surprises; never falling in either.
@@ -66,17 +57,6 @@ class Certified:
         if self.questions is None:
             return nats
         return nats - math.log(number) - math.log(number + 1) + math.log(self.questions) + _FLOAT
-
-    def check(self, question: Question, record: Record) -> Answer:
-        """Answer with the guess if the interval of the score lies within the tolerance of it, else pay."""
-        counter = self._count(record)
-        with counter.turn():
-            while True:
-                known = self._remembered(question, counter)
-                if known is None:
-                    known = self._answer(question, counter) if counter.take() else NO_MORE
-                if known is not None:
-                    return known
 
     def _remembered(self, question: Question, counter: Counter) -> Answer | None:
         if question.guess is not None and counter.was_free(question.name):
@@ -106,10 +86,6 @@ class Certified:
             self._windows[guess] = found
         return found
 
-    def forecast(self, record: Record) -> int:
-        """How many surprises are certain to be affordable if they came next."""
-        return self._count(record).forecast()
-
     def describe(self, record: Record) -> list[tuple[str, str]]:
         """The public state."""
         counter = self._count(record)
@@ -122,21 +98,6 @@ class Certified:
             ("nats", f"{counter.spent / MICRO:.2f} spent, {counter.left / MICRO:.2f} left"),
             ("state", "closed: every check is refused" if counter.closed else "open"),
         ]
-
-    def flush(self, record: Record) -> None:
-        """Store which questions were answered free since the last block."""
-        self._count(record).flush()
-
-    def close(self, record: Record) -> None:
-        """Give question numbers back that were reserved, and say so on the ledger."""
-        if self._counter is not None:
-            self._counter.close()
-
-    def _count(self, record: Record) -> Counter:
-        if self._counter is None:
-            cap = min(self.nats, record.account.terms.cap.amount)
-            self._counter = Counter(record, self.price, cap, self.questions, {"grid": self.steps})
-        return self._counter
 
 
 def read_steps(steps: int | None, frame: Frame) -> int:

@@ -9,24 +9,21 @@ Law: only grid values strictly above the start are ever shown, each with an inte
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 from steelyard.errors import InvalidTask
-from steelyard.holdout.answer import FREE, NO_MORE, PAID, Answer
+from steelyard.holdout.answer import FREE, PAID, Answer
 from steelyard.holdout.bounds import ladder_nats
 from steelyard.holdout.certified import read_between, read_steps, read_whole, require_nats
-from steelyard.holdout.counter import KINDS, Counter
+from steelyard.holdout.counted import Counted
+from steelyard.holdout.counter import Counter
 from steelyard.holdout.modes import Frame, Question
 from steelyard.holdout.record import Record
-from steelyard.holdout.rounding import Rounding
-from steelyard.privacy import MICRO, Number, decimal_text, exact, holdout
+from steelyard.privacy import MICRO, Number, exact
 
 
-class Ladder:
+class Ladder(Counted):
     """The best so far. ``start``: the score shown before any record (default: the worst one); ``steps``, ``between`` and
     ``questions`` (submissions) as for certified checks."""
-
-    kinds: tuple[str, ...] = KINDS
 
     def __init__(
         self,
@@ -36,14 +33,11 @@ class Ladder:
         start: Number | None = None,
         between: tuple[Number, Number] = (0, 1),
     ) -> None:
-        self._frame = frame
-        self.steps = read_steps(steps, frame)
-        self.questions = None if questions is None else read_whole(questions, "questions")
-        self._rounding = Rounding(frame.rows, frame.scale, self.steps)
+        grid, promised = read_steps(steps, frame), None if questions is None else read_whole(questions, "questions")
+        super().__init__(frame, grid, promised)
         self._start = self._read_start(start)
         self.levels = self.steps - self._start
         self.nats = require_nats(self._rounding, frame, read_between(between, frame), self.price(1, 1))
-        self._counter: Counter | None = None
 
     def _read_start(self, start: Number | None) -> int:
         share = Fraction(0 if self._frame.higher_is_better else 1)
@@ -57,27 +51,12 @@ class Ladder:
     def _upward(self, place: Fraction) -> Fraction:
         return place if self._frame.higher_is_better else self.steps - place
 
-    def terms(self) -> dict[str, Any]:
-        """An account of as many nats as the tolerance allows."""
-        return {"unit": holdout(self._frame.name), "nats": decimal_text(Fraction(self.nats, MICRO), 30)}
-
     def price(self, asked: int, paid: int) -> float:
         """The nats of the next record after ``asked`` submissions and ``paid`` records; never falling in either."""
         records = paid + 1
         submissions = max(self.questions or asked, 2 * records)
         levels = max(self.levels, 2 * records)
         return ladder_nats(submissions, records, levels, self._frame.beta, fixed=self.questions is not None)
-
-    def check(self, question: Question, record: Record) -> Answer:
-        """The best score so far, this submission included."""
-        counter = self._count(record)
-        with counter.turn():
-            while True:
-                known = self._remembered(question, counter)
-                if known is None:
-                    known = self._answer(question, counter) if counter.take() else NO_MORE
-                if known is not None:
-                    return known
 
     def _remembered(self, question: Question, counter: Counter) -> Answer | None:
         if counter.was_free(question.name):
@@ -114,10 +93,6 @@ class Ladder:
         shown = Answer.from_json(held["answer"])
         return Answer(shown.value, shown.low, shown.high, FREE)
 
-    def forecast(self, record: Record) -> int:
-        """How many records are certain to be affordable if they came next."""
-        return self._count(record).forecast()
-
     def describe(self, record: Record) -> list[tuple[str, str]]:
         """The public state."""
         counter = self._count(record)
@@ -128,18 +103,3 @@ class Ladder:
             ("left", f"{counter.left / MICRO:.2f} nats: {counter.forecast()} more records"),
             ("state", "closed: every check is refused" if counter.closed else "open"),
         ]
-
-    def flush(self, record: Record) -> None:
-        """Store which submissions were no records since the last block."""
-        self._count(record).flush()
-
-    def close(self, record: Record) -> None:
-        """Give submission numbers back that were reserved, and say so on the ledger."""
-        if self._counter is not None:
-            self._counter.close()
-
-    def _count(self, record: Record) -> Counter:
-        if self._counter is None:
-            cap = min(self.nats, record.account.terms.cap.amount)
-            self._counter = Counter(record, self.price, cap, self.questions, {"grid": self.steps})
-        return self._counter

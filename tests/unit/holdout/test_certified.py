@@ -222,7 +222,7 @@ def test_a_refusal_is_for_good_even_for_questions_that_would_be_free() -> None:
 
 def test_a_refusal_that_is_not_for_good_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = coins(3000, 3)
-    monkeypatch.setattr("steelyard.holdout.certified.Counter", Forgiving)
+    monkeypatch.setattr("steelyard.holdout.counted.Counter", Forgiving)
     assert not stays_refused(generous(labels), labels)
 
 

@@ -139,7 +139,7 @@ class Thrifty(Counter):
 
 
 def test_a_holdout_that_reuses_an_unclaimed_surprise_is_caught(ledger: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.holdout.certified.Counter", Thrifty)
+    monkeypatch.setattr("steelyard.holdout.counted.Counter", Thrifty)
     assert uncounted(lambda: opened(ledger), "claim", Dead, "certified") > 0
 
 
