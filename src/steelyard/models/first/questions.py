@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from steelyard.models.first import schedule
-from steelyard.models.first.certificate import Array, certify
+from steelyard.models.first.certificate import Array, Noisy, Ridge, certify
 from steelyard.models.first.excess import RootExcess
 from steelyard.models.first.looking import SHARES, Series
 from steelyard.models.first.losses import ClippedLoss
@@ -95,9 +95,9 @@ def _hopeless(path: RidgePath, likely: Array, target: float) -> bool:
     return bool(seen - _SURE * spread > target)
 
 
-def _reach(path: RidgePath, model: Array) -> int:
+def reach_of(ridge: Ridge, noisy: Noisy, model: Array) -> int:
     """Twice the size of a typical prediction, as the released statistics tell it: clipping there makes a look cheaper."""
-    square = float(model @ path.noisy.matrix @ model - path.ridge.floor * model @ model) / path.ridge.n
+    square = float(model @ noisy.matrix @ model - ridge.floor * model @ model) / ridge.n
     return min(max(math.ceil(_WIDE * math.sqrt(max(square, 0.0)) * WHOLE), WHOLE // 10), WHOLE)
 
 
@@ -146,7 +146,7 @@ class Target:
             here = schedule.guess(path.ridge, path.noisy, path.norm, path.noisy.variance)
             if not self.every and path.ahead and _hopeless(path, here.likely, self.target):
                 return None
-            model, reach = in_ball(here.model, path.norm), _reach(path, here.model)
+            model, reach = in_ball(here.model, path.norm), reach_of(path.ridge, path.noisy, here.model)
         ask = ClippedLoss(path.ridge.n, path.unit, model, self.target, reach)
         before = path.looked - len(tried)
         failures = [self.failure * share for share in SHARES[before : self.looks]]
