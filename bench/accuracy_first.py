@@ -28,7 +28,6 @@ from scipy.optimize import minimize
 
 from steelyard.accounting.gaussian import epsilon_of
 from steelyard.accounting.odometers import MixtureOdometer
-from steelyard.accounting.prices import price
 from steelyard.desk import Desk
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Objective, PureObjective
@@ -198,7 +197,8 @@ def logistic_part(folder: Path | None, trials: int) -> None:
         old, few = medians[LEVELS[-1]], min(medians, key=lambda levels: medians[levels])
         ridge = Fraction(str(penalty)) * n
         normal, pure = (make(width, n, ridge, alpha, GAMMA) for make in (one_shot.gaussian, one_shot.pure))
-        ante, alone = before(normal, n), before(pure, n)
+        terms = Terms(rows(neighbours="replace", n=n), Loss.mu(100), Fraction(5), Fraction(str(DELTA)))
+        ante, alone = (one_shot.epsilon_before(made.event, terms) for made in (normal, pure))
         missed = [
             sum(perturbed(m, signed, penalty, best, seed) > alpha for seed in range(trials)) for m in (normal, pure)
         ]
@@ -207,14 +207,6 @@ def logistic_part(folder: Path | None, trials: int) -> None:
               f"{alone:.3f} | {ante:.3f} | {old / alone:.1f}x, {medians[few] / alone:.1f}x | "
               f"{old / ante:.1f}x, {medians[few] / ante:.1f}x | "
               f"{missed[0]}/{trials}, {missed[1]}/{trials}, {lost}/{trials * len(LEVELS)}", flush=True)  # fmt: skip
-
-
-def before(mechanism: Objective | PureObjective, n: int) -> float:
-    """What one release costs where a row is replaced, known beforehand: pure epsilon, or epsilon at 1e-6."""
-    unit = rows(neighbours="replace", n=n)
-    if isinstance(mechanism, PureObjective):
-        return float(price(mechanism.event, Terms(unit, Loss.pure(1000))).value)
-    return one_shot.epsilon_before(mechanism, Terms(unit, Loss.mu(100), Fraction(5), Fraction(str(DELTA))))
 
 
 def perturbed(mechanism: Objective | PureObjective, signed: Array, penalty: float, best: Array, seed: int) -> float:

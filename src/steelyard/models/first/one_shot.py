@@ -38,7 +38,7 @@ from steelyard.models.objective import ObjectiveFit
 from steelyard.models.rows import gather
 from steelyard.models.saved import Model
 from steelyard.noise import Noise
-from steelyard.privacy import MICRO, Currency, Event, Terms
+from steelyard.privacy import MICRO, Currency, Event, Loss, Terms
 from steelyard.release import Outcome
 from steelyard.tables import Table
 
@@ -173,13 +173,18 @@ def certified(mechanism: Objective | PureObjective, n: int, ridge: Fraction, fai
     return root * root * (1 + 1e-9)
 
 
-def epsilon_before(mechanism: Objective, terms: Terms) -> float:
-    """The epsilon of one such release alone, where rows are replaced, known before any is read: the least that is proved.
+def epsilon_before(event: Event, terms: Terms) -> float:
+    """The epsilon of one such release alone, at the account's delta: known before a row is read, the least that is proved.
 
-    *Privacy:* at the account's delta. The ledger charges the mu that holds for every epsilon.
+    *Privacy:* where a unit is replaced. Pure noise has its pure epsilon on every account; the ledger goes on charging the
+    mu that holds for every epsilon.
     """
-    mu = math.sqrt(float(price(mechanism.event, terms).value)) * (1 + 1e-12)
-    alone = epsilon_replaced(mechanism.shift, mechanism.ridge, mechanism.output, terms.filter_delta)
+    if event.name == "objective_pure":
+        return float(price(event, Terms(terms.unit, Loss.pure(1))).value) * (1 + 1e-12)
+    given = {name: int(value) for name, value in event.parameters.items() if isinstance(value, int)}
+    ridge = Fraction(given["ridge_numerator"], given["ridge_denominator"])
+    alone = epsilon_replaced(given["shift_micro"], ridge, given["output_micro"], terms.filter_delta)
+    mu = math.sqrt(float(price(event, terms).value)) * (1 + 1e-12)
     return min(epsilon_of(mu, terms.filter_delta), alone)
 
 

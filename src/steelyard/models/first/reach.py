@@ -19,7 +19,7 @@ from steelyard.models.columns import Features
 from steelyard.models.first.disjoint import DisjointSearch
 from steelyard.models.first.disjoint_logistic import DisjointLogistic
 from steelyard.models.first.logistic_search import LogisticSearch
-from steelyard.models.first.one_shot import LogisticTask
+from steelyard.models.first.one_shot import LogisticTask, epsilon_before
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.ridge_search import RidgeSearch
 from steelyard.models.first.wanted import Certificate, Wanted
@@ -128,8 +128,8 @@ def reach_logistic(
     if progress is not None:
         progress(stop)
     certificate = Certificate(question, bound, wanted.confidence, "the noise alone bounds it, whatever the rows")
-    _, ahead = epsilons(terms, spent)  # one release at a price fixed beforehand: no odometer is needed
-    return Reached(release.value, certificate, "target_met", (stop,), spent, ahead, ahead)
+    alone = epsilon_before(release.event, terms)  # one release at a price fixed beforehand: no odometer is needed
+    return Reached(release.value, certificate, "target_met", (stop,), spent, alone, epsilons(terms, spent)[1])
 
 
 def _reach_log_loss(

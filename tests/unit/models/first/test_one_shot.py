@@ -13,12 +13,21 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import minimize
 
+from steelyard.accounting.gaussian import epsilon_of
 from steelyard.accounting.prices import price
 from steelyard.errors import InvalidTask, NeighbourMismatch
 from steelyard.ledger import open_account
 from steelyard.models.columns import SIZE
 from steelyard.models.first.estimator import AccuracyFirst
-from steelyard.models.first.one_shot import FineObjective, FinePureObjective, certified, gaussian, log_loss, pure
+from steelyard.models.first.one_shot import (
+    FineObjective,
+    FinePureObjective,
+    certified,
+    epsilon_before,
+    gaussian,
+    log_loss,
+    pure,
+)
 from steelyard.models.first.shrinkage import LAPLACE, LONGEST, NORMAL, shifted_quantile
 from steelyard.models.logistic_regression import LogisticRegression
 from steelyard.models.newton import Memory, Problem
@@ -177,6 +186,17 @@ def test_the_price_is_that_of_two_gaussian_releases_and_little_more() -> None:
     assert 2 * mechanism.shift / 1e6 <= mu <= 2.02 * mechanism.shift / 1e6
 
 
+def test_the_epsilon_of_one_release_is_told_by_its_event_and_is_never_above_its_price() -> None:
+    terms = Terms(REPLACE, Loss.mu(100), Fraction(5), Fraction(1, 10**6))
+    steep = FineObjective(WIDTH, 400_000, Fraction(5, 7), 4_000, 1 << 30)  # R sigma/lambda = 3.5: the price is above s
+    mu = math.sqrt(price(steep.event, terms).value)
+    assert epsilon_of(0.8, 1e-6) < epsilon_before(steep.event, terms) < 0.99 * epsilon_of(mu, 1e-6)
+    flat = gaussian(WIDTH, N, PENALTY * N, 0.002, 0.1)
+    assert epsilon_before(flat.event, terms) <= epsilon_of(math.sqrt(price(flat.event, terms).value), 1e-6) * (1 + 1e-9)
+    exact = pure(WIDTH, N, PENALTY * N, 0.002, 0.1)
+    assert epsilon_before(exact.event, terms) == pytest.approx(float(price(exact.event, Terms(REPLACE, PURE)).value))
+
+
 @pytest.mark.parametrize("delta", [1e-6, None])
 def test_a_classifier_is_fitted_to_an_excess_and_says_what_it_cost_beforehand(delta: float | None) -> None:
     wanted = AccuracyFirst(
@@ -192,7 +212,7 @@ def test_a_classifier_is_fitted_to_an_excess_and_says_what_it_cost_beforehand(de
     assert np.mean(model.predict(X) == Y) > 0.8
     assert model.predict_proba(X).shape == (N, 2)
     assert model.account_.spent.amount == model.spent_
-    assert wanted.plan(X, Y)["epsilon"] == model.epsilon_
+    assert wanted.plan(X, Y)["epsilon"] == model.epsilon_ <= model.epsilon_filter_ * (1 + 1e-9)
 
 
 def test_what_cannot_be_certified_is_refused_and_what_cannot_be_paid_is_said() -> None:
