@@ -22,7 +22,10 @@ CHANCE = Model("logistic", Features([Numeric("a", 0, 10)], "scale"), "y", [4.0, 
 DATA = {"a": [1.0, 5.0, 99.0, np.nan], "c": ["x", "y", "z", "x"], "p": [0.1, -0.2, 1e9, 0.0]}
 
 
-@pytest.mark.parametrize("model", [MODEL, CHANCE])
+NARROW = Model("linear", FEATURES, "y", [9.0, 0.2, -0.3, 0.4, 0.5], 0, 100, reach=0.25)
+
+
+@pytest.mark.parametrize("model", [MODEL, CHANCE, NARROW])
 def test_a_model_comes_back_as_it_was(model: Model, tmp_path: Path) -> None:
     model.save(tmp_path / "m.json")
     again = Model.load(tmp_path / "m.json")
@@ -86,3 +89,12 @@ def test_data_without_the_columns_are_refused() -> None:
 def test_the_document_names_its_coefficients_for_a_reader() -> None:
     document = json.loads(json.dumps(MODEL.to_json()))
     assert list(document["coefficients"]) == ["a", "c=x", "c=y", "p", "intercept"]
+
+
+def test_predictions_keep_to_their_part_of_the_range() -> None:
+    told = NARROW.predict(DATA)
+    assert min(told) >= 37.5
+    assert max(told) == 62.5
+    assert "reach" not in MODEL.to_json()
+    with pytest.raises(InvalidTask, match="damaged"):
+        Model.from_json({**MODEL.to_json(), "reach": 0})

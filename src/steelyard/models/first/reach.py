@@ -84,7 +84,11 @@ def reach_linear(
         found = walk.reach_loss(wanted.amount / scale, wanted.confidence, every=every, progress=progress)
         question = "the mean squared error on these rows, predictions held within the label's bounds,"
     theta = None if found.model is None else found.model.tolist()
-    model = None if theta is None else Model("linear", features, label.column, theta, label.lower, label.upper)
+    model = (
+        None
+        if theta is None
+        else Model("linear", features, label.column, theta, label.lower, label.upper, reach=found.reach)
+    )
     certificate = Certificate(
         _asked(question, session), found.bound * scale, wanted.confidence, _how(found, covered=wanted.kind == "loss")
     )

@@ -67,6 +67,19 @@ def test_a_target_loss_is_kept_by_the_predictions_that_are_handed_out() -> None:
         assert "mean squared error" in str(model.certificate_)
 
 
+def test_small_predictions_are_clipped_closer_and_the_promise_is_about_those() -> None:
+    draws = np.random.default_rng(5)
+    X = draws.uniform(-1, 1, (30_000, 3)) / math.sqrt(3)
+    y = 0.4 * X[:, 0] + 0.1 * draws.standard_normal(30_000)
+    model = LinearRegression(x_bound=1, fit_intercept=False)
+    first = AccuracyFirst(model, target_loss=0.014, epsilon=20, noise=TestNoise(4)).fit(X, y)
+    assert first.stopped_reason_ == "target_met"
+    assert first.model_.reach < 0.8
+    told = first.predict(X)
+    assert np.abs(told).max() <= first.model_.reach
+    assert np.mean((y - told) ** 2) <= 0.014
+
+
 def test_the_model_that_says_nothing_is_tried_first() -> None:
     model = first(target_loss=1.5).fit(X, Y)
     assert model.stopped_reason_ == "null_model_ok"
