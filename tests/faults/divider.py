@@ -1,0 +1,162 @@
+"""Searches with a check part on a ledger file, by processes that are killed, two at a time; run as a script.
+
+    python -m faults.divider FOLDER --kind good|early --kills 20
+
+Prints one line of JSON: how many answers were told, and every broken promise. A worker writes each answer it was given to
+a file; afterwards the prices, the counts of both parts and the answers are compared with the ledger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import random
+import signal
+import time
+import traceback
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from steelyard.accounting.prices import PARTS, price
+from steelyard.desk import Desk
+from steelyard.ledger import Account, Charge, Ledger, open_account
+from steelyard.models.columns import Features, Plain
+from steelyard.models.first.disjoint import DisjointSearch
+from steelyard.models.first.disjoint_steps import Purse
+from steelyard.models.rows import Target
+from steelyard.noise import ExactNoise
+from steelyard.privacy import Event, rows
+from steelyard.release import Release
+from steelyard.session import Session
+from steelyard.tables import read
+
+N = 2000
+SEARCH = DisjointSearch(Features([Plain("x0"), Plain("x1")], "clip", 1), Target("y", -1, 1), Fraction(1, 100))
+
+
+def session(location: str) -> Session:
+    """The same rows for everybody."""
+    draws = np.random.default_rng(1)
+    x = draws.uniform(-0.7, 0.7, (N, 2))
+    table = read({"x0": x[:, 0], "x1": x[:, 1], "y": 0.8 * x[:, 0] + 0.1 * draws.standard_normal(N)})
+    return Session(table, Account(location, "parts"))
+
+
+def early(told: Any) -> Any:
+    """A desk that tells an answer before it is stored: the twin."""
+
+    def answer(self: Desk, charge: Charge, event: Event, compute: Any, **rest: Any) -> Release:
+        if charge.answers.get(0) is None:
+            sealed = self._sealed(event, compute)
+            told(charge.sequence, json.loads(sealed)["value"])
+            time.sleep(0.02)
+            charge.store(sealed)
+        return Release.delivered(charge.answers[0], lambda value: value, charge)
+
+    return answer
+
+
+def walk(location: str, folder: Path, first: float, kind: str) -> None:
+    """Search for ever, for tighter and tighter losses under each key, telling each answer as soon as it is known."""
+    log = os.open(folder / f"{os.getpid()}.told", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    kept = Purse._kept
+
+    def told(sequence: int, value: Any) -> None:
+        text = value if isinstance(value, str) else ",".join(value)
+        os.write(log, f"{sequence}|{text[:60]}\n".encode())
+
+    def telling(self: Purse, release: Release) -> Release:
+        told(release.receipt.sequence, release.value)
+        return kept(self, release)
+
+    Purse._kept = telling  # type: ignore[method-assign]
+    if kind == "early":
+        Desk.answer = early(told)  # type: ignore[method-assign]
+    at = session(location)
+    for number in range(1000):
+        for target in (first, first * 0.8, first * 0.7):
+            at.open(SEARCH, key=f"k{number // 2}").reach_loss(target, 0.9)
+
+
+def violations(location: str, folder: Path) -> list[str]:
+    """What the ledger and the workers' files say against each other."""
+    told: dict[str, str] = {}
+    broken = []
+    for path in folder.glob("*.told"):
+        for line in path.read_text().splitlines():
+            sequence, value = line.split("|")
+            if told.setdefault(sequence, value) != value:
+                broken.append(f"the answer of charge {sequence} was told twice, differently")
+    terms, spent = Account(location, "parts").terms, 0
+    total: dict[str, dict[str, int]] = {}
+    sequences = set()
+    for entry in Ledger(location).entries():
+        if entry.kind != "charge":
+            continue
+        event = Event.from_json(json.loads(entry.detail))
+        sequences.add(str(entry.sequence))
+        spent += entry.amount
+        if price(event, terms).amount != entry.amount:
+            broken.append(f"charge {entry.sequence} has another price than its event")
+        counts = total.setdefault(entry.name.split("/")[0], {"charged": 0, **dict.fromkeys(PARTS, 0)})
+        counts["charged"] += entry.amount
+        for name in PARTS:
+            counts[name] += int(event.parameters[f"{name}_after"]) - int(event.parameters[f"{name}_before"])  # type: ignore[arg-type]
+    broken += [f"{key} was paid too little: {c}" for key, c in total.items() if c["charged"] < max(c[p] for p in PARTS)]
+    broken += [f"the answer of {sequence} was never paid for" for sequence in told if sequence not in sequences]
+    if spent != Account(location, "parts").spent.amount:
+        broken.append("the balance is not the sum of the charges")
+    return broken
+
+
+def worker(location: str, folder: Path, first: float, kind: str) -> int:
+    """A process that searches until it is killed."""
+    child = os.fork()
+    if child == 0:
+        try:
+            walk(location, folder, first, kind)
+        except BaseException:
+            traceback.print_exc()
+        os._exit(3)
+    return child
+
+
+def killed(child: int) -> None:
+    """Kill a worker, which must still be there."""
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
+        raise SystemExit(f"a worker ended by itself with status {status}")
+
+
+def main() -> None:
+    """Kill workers, then look at what is left."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--kind", choices=("good", "early"), default="good")
+    options = parser.parse_args()
+    folder = Path(options.folder)
+    location = str(folder / "ledger.db")
+    for name in ("ibis", "duckdb", "ibis.backends.sql.compilers.duckdb", "pyarrow.dataset", "scipy.optimize"):
+        importlib.import_module(name)
+    ExactNoise().normal(Fraction(1000), 10)
+    open_account(location, "parts", unit=rows(), mu=1000)
+    random.seed(3)
+    for _ in range(options.kills // 2):
+        pair = [worker(location, folder, first, options.kind) for first in (0.05, 0.045)]
+        time.sleep(0.3 + random.expovariate(3.0))
+        for child in pair:
+            killed(child)
+    lines: list[Any] = [line for path in folder.glob("*.told") for line in path.read_text().splitlines()]
+    again = sum(" again " in entry.name for entry in Ledger(location).entries())
+    print(json.dumps({"told": len(lines), "again": again, "violations": violations(location, folder)}))
+
+
+if __name__ == "__main__":
+    main()
