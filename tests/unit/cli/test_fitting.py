@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,36 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.cli import fitting
-from steelyard.cli.answer import Answer
 from steelyard.errors import BudgetExceeded, ColumnMissing, InvalidTask, TableError
 from steelyard.ledger import open_account
 from steelyard.privacy import rows
-
-
-def command(*words: Any) -> Answer:
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--plan", action="store_true")
-    shared.add_argument("--json", action="store_true")
-    root = argparse.ArgumentParser()
-    fitting.add_commands(root.add_subparsers(), shared)
-    args = root.parse_args([str(word) for word in words])
-    answer: Answer = args.run(args)
-    return answer
-
-
-@pytest.fixture
-def spend(tmp_path: Path) -> Path:
-    random = np.random.default_rng(0)
-    n = 20_000
-    age, land = random.uniform(0, 100, n), random.choice(["FR", "DE", "IT"], n)
-    label = 50 + 2 * age + 30 * (land == "FR") + random.normal(size=n) * 10
-    path = tmp_path / "spend.parquet"
-    pd.DataFrame({"age": age, "land": land, "spend": label, "who": np.arange(n) // 2}).to_parquet(path)
-    return path
-
-
-FEATURES = ("--features", "age:0:100", "land=FR,DE", "--label", "spend", "--lower", 0, "--upper", 400)
+from unit.cli.commands import FEATURES, command
 
 
 def test_a_model_is_fitted_saved_and_predicts_in_the_order_of_the_rows(spend: Path, tmp_path: Path) -> None:

@@ -2,42 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.cli import fitting
-from steelyard.cli.answer import Answer
 from steelyard.errors import InvalidTask, TableError, UnitMismatch
-
-
-def command(*words: Any) -> Answer:
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--plan", action="store_true")
-    root = argparse.ArgumentParser()
-    fitting.add_commands(root.add_subparsers(), shared)
-    args = root.parse_args([str(word) for word in words])
-    answer: Answer = args.run(args)
-    return answer
-
-
-@pytest.fixture
-def spend(tmp_path: Path) -> Path:
-    random = np.random.default_rng(0)
-    n = 20_000
-    age, land = random.uniform(0, 100, n), random.choice(["FR", "DE", "IT"], n)
-    label = 50 + 2 * age + 30 * (land == "FR") + random.normal(size=n) * 10
-    path = tmp_path / "spend.parquet"
-    pd.DataFrame({"age": age, "land": land, "spend": label, "who": np.arange(n) // 2}).to_parquet(path)
-    return path
-
-
-FEATURES = ("--features", "age:0:100", "land=FR,DE", "--label", "spend", "--lower", 0, "--upper", 400)
+from unit.cli.commands import FEATURES, command
 
 
 def test_several_classes_are_saved_and_the_likeliest_is_told_from_parquet_and_csv_alike(
