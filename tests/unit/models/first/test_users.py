@@ -20,7 +20,7 @@ from steelyard.models.first.by_user import ROOT, WEIGHT, as_exact, exact_of, sha
 from steelyard.models.first.certificate import Ridge
 from steelyard.models.first.estimator import AccuracyFirst
 from steelyard.models.first.excess import RootExcess
-from steelyard.models.first.losses import ClippedLoss, LogLoss
+from steelyard.models.first.losses import ClippedLoss, LogLoss, added
 from steelyard.models.first.measured import Design, Exact
 from steelyard.models.first.one_shot import LogisticTask
 from steelyard.models.linear import FitLinear
@@ -154,6 +154,14 @@ def test_weighted_sums_are_exact(given_weights: list[int], seed: int) -> None:
     weight = np.array(given_weights, dtype=np.int64)
     whole = z.astype(np.int64).astype(object)
     assert weighed(z, weight).tolist() == ((whole * weight.astype(object)) @ whole.T + np.zeros((3, 3), int)).tolist()
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**23), st.integers(0, 5)), max_size=30))
+def test_a_look_tells_no_user_less_than_its_mean_and_less_than_a_step_more(given_losses: list[tuple[int, int]]) -> None:
+    losses, owners = (np.array(part, dtype=np.int64) for part in zip(*given_losses, (0, 9), strict=True))
+    means = [Fraction(int(losses[owners == who].sum()), int((owners == who).sum())) for who in set(owners.tolist())]
+    assert sum(means) <= added(losses, owners) < sum(means) + len(means)
+    assert added(losses, np.arange(len(losses))) == added(losses) == losses.sum()
 
 
 FEATURES = Features([Numeric("a", -1, 3), Numeric("b", 0, 10)], "clip", 1)
@@ -356,6 +364,15 @@ def test_an_account_and_the_users_given_must_agree() -> None:
         account = open_account(":memory:", "a", unit=unit, epsilon="5", delta="1e-6")
         with pytest.raises(UnitMismatch, match="users="):
             AccuracyFirst(RIDGE, target_loss=0.1, account=account).fit(X, Y, users=given_users)
+
+
+def test_a_given_account_pays_and_keeps_its_own_name_for_users() -> None:
+    unit = users("x0", neighbours="replace", n=PEOPLE)
+    account = open_account(":memory:", "a", unit=unit, epsilon="20", delta="1e-6")
+    for model, labels in ((RIDGE, Y), (LOGISTIC, CLASSES)):
+        before = account.spent.amount
+        found = first(1, model, excess_loss=0.1, account=account).fit(X, labels, users=WHO.astype(str))
+        assert account.spent.amount - before == found.spent_ > 0
 
 
 def test_a_search_for_users_goes_on_and_can_be_planned() -> None:
