@@ -92,7 +92,7 @@ class RidgeLook(_Step):
 
     def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
         """Find the root and noise it."""
-        private = _Rows(self._exact(table, terms))
+        private = _Sums(self._exact(table, terms))
         return Outcome(self._step(terms).release([self._look(terms).value(private)], noise)[0], None)
 
 
@@ -165,10 +165,7 @@ class OneShot:
 
 
 @dataclass(frozen=True)
-class _Rows:
-    exact: Exact
+class _Sums:
+    """All that a look at the root of an excess reads."""
 
-    @property
-    def rows(self) -> Any:
-        """Looks at the root of an excess need no single row."""
-        raise NotImplementedError
+    exact: Exact

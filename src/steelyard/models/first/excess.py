@@ -19,7 +19,7 @@ from steelyard.errors import OurBug
 from steelyard.models.first.certificate import Array, Ridge
 from steelyard.models.first.losses import LOSS_BITS
 from steelyard.models.first.measured import Exact
-from steelyard.models.first.models import MODEL_BITS, Private
+from steelyard.models.first.models import MODEL_BITS, Statistics
 
 STEPS = 2**16
 """Grid steps in one sensitivity: rounding adds one step in 65,536."""
@@ -70,7 +70,7 @@ class RootExcess:
         """The root of alpha in grid steps."""
         return math.sqrt(self.alpha) / float(self.step) * (1 - 1e-12)
 
-    def value(self, private: Private) -> int:
+    def value(self, private: Statistics) -> int:
         """The root of the excess risk in whole grid steps, rounded down: private, to be noised."""
         gap = 2 * Fraction(self.floor) * Fraction(self.sensitivity) * _TOLERANCE
         above = max(excess_above(self, private.exact, gap), Fraction(self.floor) ** 2)

@@ -25,12 +25,16 @@ def in_ball(model: Array, ball: float) -> tuple[int, ...]:
     return tuple(int(k) for k in np.trunc(shrunk * 2.0**MODEL_BITS))
 
 
-class Private(Protocol):
-    """What a step may read: the exact statistics and, for a look at single losses, the rows themselves."""
+class Statistics(Protocol):
+    """What a measurement or a look at an excess reads."""
 
     @property
     def exact(self) -> Exact:
         """The exact statistics."""
+
+
+class Private(Statistics, Protocol):
+    """What a step may read: the exact statistics and, for a look at single losses, the rows themselves."""
 
     @property
     def rows(self) -> tuple[NDArray[Any], ...]:
