@@ -34,8 +34,8 @@ from steelyard.mechanisms import Objective, PureObjective
 from steelyard.models.columns import SIZE
 from steelyard.models.first import classic, one_shot, questions, schedule
 from steelyard.models.first.certificate import Noisy, Ridge, certify
-from steelyard.models.first.measured import Design, Exact, Integers, Pool, packed, unpacked
-from steelyard.models.first.ridge_path import RidgePath
+from steelyard.models.first.measured import Design, Exact, Pool, packed, unpacked
+from steelyard.models.first.ridge_path import WHOLE, RidgePath
 from steelyard.models.first.ridge_search import label_micro
 from steelyard.noise import ExactNoise, Noise, TestNoise
 from steelyard.privacy import MICRO, Loss, Terms, rows
@@ -127,6 +127,7 @@ class Ours:
     model: Array
     looks: int
     reason: str
+    reach: float
 
 
 class _Private:
@@ -142,7 +143,7 @@ def ours(private: _Private, ridge: Ridge, question: Any, seed: int, failure: flo
         spent += ask.cost
         path.take(ask.compute(private, noise))
     model = np.zeros(ridge.width) if path.model is None else path.model
-    return Ours(spent / MICRO**2, model, path.looked, path.reason)
+    return Ours(spent / MICRO**2, model, path.looked, path.reason, path.reach / WHOLE)
 
 
 def ridge_part(folder: Path | None, trials: int) -> None:
@@ -234,45 +235,9 @@ def solved(signed: Array, penalty: float, linear: Array) -> Array:
 
 def target_part(folder: Path | None, trials: int) -> None:
     """A public target, against an oracle that may look at the loss for nothing."""
-    print("\nRidge, mean squared error at most a public target (filter epsilon, median)")
-    print("data | lambda | best loss | target | ours | oracle that checks for free | ours/oracle | wrong, gave up")
-    for data, penalty, alpha in ridge_cells(folder):
-        n, width = data.x.shape
-        private, ridge = _Private(data), Ridge(n, width, penalty)
-        x, y = (part / SIZE for part in data.rows)
-        best = np.linalg.solve(x.T @ x + n * penalty * np.eye(width), x.T @ y)
+    from accuracy_first_target import compare
 
-        def loss(model: Array, x: Array = x, y: Array = y) -> float:
-            return float(np.mean((y - np.clip(x @ model, -1, 1)) ** 2))
-
-        target = loss(best) + 2 * alpha
-        few = max(2, trials)
-        runs = [ours(private, ridge, questions.Target(target, 0.95 * GAMMA), seed) for seed in range(few)]
-        free = [oracle(private, ridge, partial(_passes, loss, target), seed) for seed in range(few)]
-        met = [run for run in runs if run.reason in ("target_met", "null_model_ok")]
-        wrong = sum(loss(run.model) > target for run in met)
-        mine, other = (epsilon_of(math.sqrt(float(np.median(v))), DELTA) for v in ([r.spent for r in runs], free))
-        print(f"{data.name} | {penalty} | {loss(best):.4f} | {target:.4f} | {mine:.3f} | {other:.3f} | "
-              f"{mine / other:.1f}x | {wrong}, {few - len(met)} of {few}", flush=True)  # fmt: skip
-
-
-def _passes(loss: Callable[[Array], float], target: float, model: Array) -> bool:
-    return loss(model) <= target
-
-
-def oracle(private: _Private, ridge: Ridge, passes: Callable[[Array], bool], seed: int) -> float:
-    """What the statistics alone would have cost at the first level whose model is good enough."""
-    noise, design, norm = TestNoise(seed), Design(SIZE, ridge.width, 20), 0.5 / math.sqrt(ridge.penalty)
-    measured: list[tuple[int, Integers]] = []
-    spent = 0
-    for micro in np.geomspace(1e3, 5e6, 80).astype(int).tolist():
-        cost = micro**2 - spent
-        measured.append((cost, design.measure(private.exact, cost, noise)))
-        spent = micro**2
-        noisy = design.noisy(ridge, measured)
-        if passes(schedule.guess(ridge, noisy, norm, noisy.variance).model):
-            break
-    return spent / MICRO**2
+    compare(folder, trials, ("ridge", "logistic"))
 
 
 def failures_part(runs: int) -> None:
