@@ -2,7 +2,7 @@
 
 Ligett, Neel, Roth, Waggoner and Wu: noise reduction by a Laplace walk, watched by AboveThreshold; doubling; and the
 epsilon that theory alone would choose. The loss is halved once, unlike in the code that came with the paper; the
-paper's sensitivity of the check (for ridge, too small for an excess) and the smallest that holds are both offered.
+paper's sensitivity of the check (too small for an excess) and the smallest that holds are both offered.
 Law: these run on floats, on public or test data, in benchmarks; nothing here is reachable from a release.
 """
 
@@ -94,11 +94,12 @@ def doubling(problem: Classic, alpha: float, failure: float, draws: np.random.Ge
     return Spent(spent, (tries + 1) * test, math.inf)
 
 
-def ridge(x: Array, y: Array, penalty: float, alpha: float, *, published: bool = True) -> Classic:
+def ridge(x: Array, y: Array, penalty: float, alpha: float, *, published: bool = True, length: float = 1.0) -> Classic:
     """Covariance perturbation: |x|_1 <= 1 and |y| <= 1, noise on X'X and X'y, each at half of epsilon.
 
     ``published`` takes the ball and the check's sensitivity of the paper; otherwise the best model's shorter ball and the
-    smallest sensitivity that holds in it, twice the largest loss: models at the right angle attain it. Rows whose L1 norm exceeds one have an L1 sensitivity larger by sqrt(d) and by d.
+    smallest sensitivity that holds in it for rows of at most this ``length``, twice the largest loss: models at the right
+    angle attain it. Rows whose L1 norm exceeds one have an L1 sensitivity larger by sqrt(d) and by d.
     """
     n, width = x.shape
     longest = float(np.abs(x).sum(axis=1).max())
@@ -107,7 +108,7 @@ def ridge(x: Array, y: Array, penalty: float, alpha: float, *, published: bool =
     matrix, moment = x.T @ x + n * penalty * np.eye(width), x.T @ y
     best = np.linalg.solve(matrix, moment)
     long = 1 / math.sqrt(penalty)
-    ball, moves = (long, 0.5 * (long + 1) ** 2 / n) if published else (long / 2, (long / 2 + 1) ** 2 / n)
+    ball, moves = (long, 0.5 * (long + 1) ** 2 / n) if published else (long / 2, (length * long / 2 + 1) ** 2 / n)
     scales = np.concatenate([np.full(width * width, square), np.full(width, stretch)])
 
     def model(statistic: Array) -> Array:
