@@ -8,7 +8,6 @@ Law: the levels are fixed by the account's terms; the promise covers the noise, 
 
 from __future__ import annotations
 
-import hmac
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -16,17 +15,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from steelyard.accounting.prices import price
 from steelyard.bounding import Count, Sum
 from steelyard.bounding.amounts import Amount, Spend, check_unit, sigma_for
 from steelyard.bounding.caps import Bounds
 from steelyard.desk import Desk
-from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, TableError
-from steelyard.ledger import Charge
+from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask
 from steelyard.mechanisms import Gaussian
-from steelyard.mechanisms.gradual import LaplacePath
 from steelyard.models.first.outcome import Stop
 from steelyard.models.first.quantiles import normal_quantile
+from steelyard.models.first.rising import Rising
 from steelyard.models.first.steps import bought, stored
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms
@@ -214,66 +211,26 @@ class LaplaceTotal(_TotalPath):
 
     def __init__(self, search: TotalSearch, desk: Desk) -> None:
         super().__init__(search, desk)
-        self._releases: list[Release] = []
-        self._charge: Charge | None = None
-
-    def _stored(self, failure: float) -> tuple[Step | None, list[Stop]]:
-        if self._charge is None and self._desk.find("") is not None:
-            first = self._path(self._levels()[0], None).event_at(0)
-            self._charge = self._desk.charge(first)
-            for step in sorted(self._charge.answers):
-                self._releases.append(self._desk.answer(self._charge, first, _unreachable, step=step))
-        steps = [self._step(release, failure) for release in self._releases]
-        return (steps[-1] if steps else None), [Stop(f"level {i}", s.level, s.half) for i, s in enumerate(steps)]
-
-    def _path(self, micro: int, before: int | None) -> LaplacePath:
-        levels = [micro] if before is None else [before, micro]
-        size = self._amount.sensitivity
-        return LaplacePath(size, tuple(Fraction(size * MICRO, level) for level in levels))
-
-    def _take(self, micro: int, failure: float) -> Step:
-        if self._charge is None:
-            path = self._path(micro, None)
-            self._charge = self._desk.charge(path.event)
-        else:
-            if not self._desk.compare(self._same):
-                raise TableError(
-                    "the rows are not, or no longer, those that this path began with, so it cannot be sharpened; nothing "
-                    "more was charged and the stored answers stay valid. For the rows as they are now use a new key."
-                )
-            path = self._path(micro, int(self._releases[-1].point["micro"]))
-            self._charge.raise_to(price(path.event, self._desk.terms))
-        compute = lambda table, noise: self._draw(table, noise, path, micro)  # noqa: E731
-        release = self._desk.answer(self._charge, path.event, compute, step=len(self._releases))
-        self._releases.append(release)
-        return self._step(release, failure)
+        read = [name for name in (getattr(search.task, "column", None), desk.terms.unit.column) if name is not None]
+        self._rising = Rising(desk, self._amount.sensitivity, read, lambda release: [int(release.point["measured"])])
 
     @property
-    def _sealed(self) -> str:
-        return str(self._releases[0].point.get("snapshot", ""))
+    def _releases(self) -> list[Release]:
+        return self._rising.releases
 
-    def _same(self, table: Table) -> bool:
-        return hmac.compare_digest(self._snapshot(table), self._sealed)
+    def _stored(self, failure: float) -> tuple[Step | None, list[Stop]]:
+        steps = [self._step(release, failure) for release in self._rising.kept()]
+        return (steps[-1] if steps else None), [Stop(f"level {i}", s.level, s.half) for i, s in enumerate(steps)]
 
-    def _snapshot(self, table: Table) -> str:
-        """The fingerprint of what is read, sealed: noise to whoever does not hold the ledger's key."""
-        unit, task = self._desk.terms.unit, self._search.task
-        read = [name for name in (getattr(task, "column", None), unit.column) if name is not None]
-        found = table.fingerprint(read or list(table.columns), self._desk.seal(b"the secret of a fingerprint"))
-        return self._desk.seal(f"snapshot {found}".encode()).hex()
+    def _take(self, micro: int, failure: float) -> Step:
+        self._rising.compare()
+        read = lambda table: (self._rising.seal(table), [self._total(table)])  # noqa: E731
+        return self._step(self._rising.take(micro, read, self._outcome), failure)
 
-    def _draw(self, table: Table, noise: Noise, path: LaplacePath, micro: int) -> Outcome:
-        seal = self._snapshot(table)
-        if self._releases and not hmac.compare_digest(seal, self._sealed):
-            raise TableError("the rows changed under a Laplace path")  # told to nobody: the step fails like any other
-        total = self._total(table)
-        if len(path.scales) == 1:
-            noised = path.release([total], noise)[0]
-        else:
-            noised = path.refine([total], [int(self._releases[-1].point["measured"])], 1, noise)[0]
-        half = self._half(micro, 0.05)
-        point = {"cap": float(self._bounds.upper), "micro": micro, "measured": noised, "snapshot": seal}
-        value = self._told(self._amount.back(noised))
+    def _outcome(self, noised: list[int], facts: dict[str, Any]) -> Outcome:
+        half = self._half(facts["micro"], 0.05)
+        point = {"cap": float(self._bounds.upper), "measured": noised[0], **facts}
+        value = self._told(self._amount.back(noised[0]))
         return Outcome(value, Error(half / math.log(20), half, self._bounds.bias), point)
 
     def _half(self, micro: int, failure: float) -> float:
@@ -287,8 +244,4 @@ class LaplaceTotal(_TotalPath):
         return Step(micro, micro / MICRO, float(release.value), half, release)
 
     def _spent(self, last: Step | None) -> int:
-        return 0 if self._charge is None else self._charge.level.amount
-
-
-def _unreachable(table: Any, noise: Any) -> Outcome:
-    raise TableError("a stored answer is read, not computed")
+        return self._rising.spent
