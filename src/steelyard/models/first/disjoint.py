@@ -23,12 +23,12 @@ from steelyard.models.columns import Features
 from steelyard.models.first.certificate import Array
 from steelyard.models.first.disjoint_linear import Linear
 from steelyard.models.first.disjoint_parts import HALF, Parts, Split
-from steelyard.models.first.disjoint_steps import Crowd, Look, Paid, Purse, Step
+from steelyard.models.first.disjoint_steps import Crowd, Look, Purse, Step
+from steelyard.models.first.looking import SHARES, Series
 from steelyard.models.first.measured import Integers, packed, unpacked
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import check_population
-from steelyard.models.first.quantiles import normal_quantile
-from steelyard.models.first.ridge_path import CAP, IMPOSSIBLE, MET, NULL
+from steelyard.models.first.ridge_path import CAP, IMPOSSIBLE, MET, NULL, WHOLE
 from steelyard.models.rows import Label, Target
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms
@@ -36,15 +36,12 @@ from steelyard.release import Outcome, Release
 from steelyard.tables import Table
 
 Progress = Callable[[Stop], None]
-SHARES = tuple(0.4 * 0.6**k for k in range(12))
-AHEAD, UNSURE, ROOM = 5, 0.25, 4
+FREE = 4  # looks at a model are as sharp as if the path had cost so many times what looks may cost for nothing
 
 
 class Trainer(Protocol):
     """A family of models on the training part: what it knows, all of it released, and what it would buy next."""
 
-    bits: int
-    hope: tuple[float, float]
     paid: int
     """What the levels have cost."""
 
@@ -69,16 +66,13 @@ class Trainer(Protocol):
         """Take a stored step into account."""
 
     def candidate(self) -> Look:
-        """The model to look at."""
+        """The model to look at, once there is a level."""
 
-    def excess(self, paid: int) -> float:
-        """By how much a model at this price likely misses the best loss."""
+    def again(self, model: tuple[int, ...], reach: int) -> Look:
+        """A model that was looked at before."""
 
-    def hints(self) -> list[tuple[float, float]]:
-        """What is known of the best loss, with standard deviations."""
-
-    def hopeful(self) -> float | None:
-        """What predicting nothing likely loses, where that is worth a look first."""
+    def hopeless(self) -> bool:
+        """Whether released numbers rule the candidate out."""
 
     def model(self, steps: tuple[int, ...]) -> Array:
         """Whole steps as weights."""
@@ -166,12 +160,13 @@ class _Walk:
     def __init__(self, search: Any, desk: Desk, trainer: Trainer, crowd: Crowd, name: str, target: float) -> None:
         self._search, self._trainer, self._crowd = search, trainer, crowd
         self._name, self._target, self._purse = name, target, Purse(desk)
-        self._lessons: list[tuple[float, float, int]] = []
-        self._history: list[Stop] = []
         self._asked: list[str] = []
-        self._looked = False
+        self._looks: list[Looked] = []
+        self._here = 0
+        self._base = 0
+        self._history: list[Stop] = []
         self._parts: Parts | None = None
-        self._model: tuple[int, ...] | None = None
+        self._passed: Looked | None = None
         self.reason = ""
 
     def go(self, gamma: float, progress: Progress | None) -> None:
@@ -191,52 +186,33 @@ class _Walk:
 
     def found(self) -> Found:
         """What came of it."""
-        if self._model is None and self._trainer.paid:
-            self._model = self._trainer.candidate().model
-        model = None if self._model is None else self._trainer.model(self._model)
-        bound = self._target if self.reason in (MET, NULL) else math.inf
-        return Found(model, bound, self.reason, tuple(self._history), self._purse.spent)
+        history, spent = tuple(self._history), self._purse.spent
+        if self._passed is not None:
+            model, reach = self._trainer.model(self._passed.model), self._passed.reach / WHOLE
+            return Found(model, self._target, self.reason, history, spent, reach=reach)
+        guess = self._trainer.model(self._trainer.candidate().model) if self._trainer.paid else None
+        return Found(guess, math.inf, self.reason, history, spent)
 
     def _next(self, failure: float) -> Step | None:
-        trainer, paid = self._trainer, self._purse.paid
+        trainer = self._trainer
         size = trainer.size()
         if size is not None:
             return size
-        if not self._looked and len(self._lessons) < len(SHARES):
-            quantile, ask = normal_quantile(failure * SHARES[len(self._lessons)]), trainer.candidate()
-            cost = self._worth(ask, quantile, paid)
-            if cost:
-                return ask.step(cost, quantile, self._crowd.neighbours, self._name)
-        ahead = trainer.ahead()
-        return trainer.level(ahead[0] - trainer.paid) if ahead and len(self._lessons) < len(SHARES) else None
+        ahead = trainer.ahead() if len(self._looks) < len(SHARES) else []
+        look = self._look(failure, bool(ahead)) if trainer.paid else None
+        return trainer.level(ahead[0] - trainer.paid) if look is None and ahead else look
 
-    def _worth(self, ask: Look, quantile: float, paid: Paid) -> int:
-        """The price of a look that is worth making now, or 0: no later one is expected to cost less in all."""
-        trainer, reach = self._trainer, self._move(ask) * (quantile + 1)
-        if not trainer.paid:
-            likely = trainer.hopeful()
-            return 0 if likely is None else _price(reach, self._target - likely, paid.free)
-        ahead = trainer.ahead()
-        if not ahead or (self._lessons and trainer.paid >= ROOM * self._lessons[-1][2]):
-            return max(min(_price(reach, 2 * (self._target - trainer.hope[0]) / ROOM, 0), trainer.paid), paid.free)
-        room = self._target - self._best()
-        now = _price(reach, room - trainer.excess(trainer.paid), paid.free)
-        totals = [
-            paid.joined(cost - trainer.paid, _price(reach, room - trainer.excess(cost), 0) or math.inf)
-            for cost in ahead[:AHEAD]
-        ]
-        return now if now and all(paid.joined(0, now) <= total for total in totals) else 0
-
-    def _move(self, ask: Look) -> float:
-        """By how much one row moves the mean loss, about."""
-        moves = ask.moves(self._crowd.neighbours) / 2**self._trainer.bits
-        return float(moves / self._crowd.checking(self._trainer.n))
-
-    def _best(self) -> float:
-        """The best loss there is, as hope, released statistics and looks tell it, and some of how unsure that is."""
-        told = [self._trainer.hope, *self._trainer.hints(), *((best, spread) for best, spread, _ in self._lessons)]
-        precision = sum(spread**-2 for _, spread in told)
-        return max(sum(b * s**-2 for b, s in told) / precision, 0.0) + UNSURE / math.sqrt(precision)
+    def _look(self, failure: float, ahead: bool) -> Step | None:
+        """The next look at the present model, while it has its turn."""
+        tried = self._looks[self._here :]
+        if not tried and ahead and self._trainer.hopeless():
+            return None
+        ask = self._trainer.again(tried[0].model, tried[0].reach) if tried else self._trainer.candidate()
+        failures = [failure * share for share in SHARES[self._here :]]
+        moves, none = ask.moves(self._crowd.neighbours), round(self._crowd.checking(self._trainer.n) * ask.allowed)
+        costs = [(look.cost, look.answer + none) for look in tried]  # as sums of losses, for about so many units
+        worth = Series(moves, none, self._base, costs, failures).next()
+        return None if worth is None else ask.step(worth[0], worth[1] - none, self._crowd.neighbours, self._name)
 
     def _outcome(self, step: Step, table: Table, noise: Noise) -> Outcome:
         if self._parts is None:
@@ -251,28 +227,29 @@ class _Walk:
         point, cost, values = release.point, int(release.point["cost"]), unpacked(release.value)
         if point["step"] != "look":
             self._trainer.learn(str(point["step"]), cost, values, point)
-            self._looked = False
+            self._here, self._base = len(self._looks), max(self._trainer.paid, FREE * self._purse.paid.free)
             name = f"{point['step']} {sum(stop.step.startswith(str(point['step'])) for stop in self._history)}"
             self._history.append(Stop(name, (self._trainer.paid or cost) / MICRO**2))
             return
         if point["target"] not in self._asked:
             self._asked.append(str(point["target"]))
         if point["target"] == self._name:
-            self._judge(tuple(int(k) for k in point["model"]), cost, int(values[0]), float(point["limit"]))
+            model = tuple(int(k) for k in point["model"])
+            self._judge(Looked(model, int(point["reach"]), cost, int(values[0])), float(point["limit"]))
 
-    def _judge(self, model: tuple[int, ...], cost: int, answer: int, limit: float) -> None:
-        passed = answer <= limit
-        self._history.append(Stop(f"look {len(self._lessons)}", cost / MICRO**2, passed=passed))
+    def _judge(self, look: Looked, limit: float) -> None:
+        passed = look.answer <= limit
+        self._history.append(Stop(f"look {len(self._looks)}", look.cost / MICRO**2, passed=passed))
+        self._looks.append(look)
         if passed:
-            self._model, self.reason = model, MET if any(model) else NULL
-            return
-        ask, trainer = self._trainer.candidate(), self._trainer
-        loss = self._target + answer / 2**trainer.bits / self._crowd.checking(trainer.n)
-        off = trainer.excess(trainer.paid) if trainer.paid else 0.0
-        self._lessons.append((loss - off, self._move(ask) * MICRO / math.sqrt(cost), trainer.paid))
-        self._looked = True
+            self._passed, self.reason = look, MET if any(look.model) else NULL
 
 
-def _price(reach: float, room: float, free: int) -> int:
-    """What a look costs that passes with so much room, in 1e-12 of mu squared, at least what is free; 0 if none can."""
-    return 0 if room <= 0 else max(math.ceil(reach / room * MICRO) ** 2, free, 1)
+@dataclass(frozen=True)
+class Looked:
+    """A look that was made: at a model that clips at its reach, for so much, and what it said."""
+
+    model: tuple[int, ...]
+    reach: int
+    cost: int
+    answer: int

@@ -22,14 +22,15 @@ from steelyard.models.first import schedule
 from steelyard.models.first.certificate import Array, Noisy, Ridge
 from steelyard.models.first.disjoint_parts import Part
 from steelyard.models.first.disjoint_steps import Crowd, Look, Step
-from steelyard.models.first.losses import LOSS_BITS, ClippedLoss
+from steelyard.models.first.losses import ClippedLoss
 from steelyard.models.first.measured import MATRIX, Design, Integers, Pool, best_weight, norm_bound
 from steelyard.models.first.models import as_model, in_ball
+from steelyard.models.first.questions import ABOVE, START, STEEP, reach_of
+from steelyard.models.first.ridge_path import WHOLE
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Neighbours
 
-STEEP, BELOW, ABOVE = 1.25, 22, 6
-COST, NULL, WIDEST = 1.4, 0.75, 128
+WIDEST = 128
 
 
 @dataclass(frozen=True)
@@ -67,10 +68,11 @@ class LinearLook(Look):
 
     model: tuple[int, ...]
     target: float
+    reach: int = WHOLE
 
     @property
     def _loss(self) -> ClippedLoss:
-        return ClippedLoss(1, SIZE, self.model, self.target)
+        return ClippedLoss(1, SIZE, self.model, self.target, self.reach)
 
     @property
     def most(self) -> int:
@@ -90,11 +92,8 @@ class LinearLook(Look):
 class Linear:
     """What is known of a ridge search on a training part, all of it released, and what to measure next."""
 
-    bits = LOSS_BITS
-
     def __init__(self, width: int, penalty: float, target: float, crowd: Crowd) -> None:
         self.width, self.penalty, self.target, self.crowd = width, penalty, target, crowd
-        self.hope = (target / 2, target / 4)
         self.sizes: list[tuple[int, Sequence[int]]] = []
         self.paid = 0
         self._pool: Pool | None = None
@@ -164,9 +163,11 @@ class Linear:
 
     @cached_property
     def stops(self) -> list[int]:
-        """What levels may have cost: around where a certificate of a tenth of the target would pass."""
-        around = schedule.planned_mu(self.ridge, self.norm, self.target / 10, 0.05)
-        return [max(1, round(around * MICRO * STEEP**k)) ** 2 for k in range(-BELOW, ABOVE)]
+        """What levels may have cost: from where a look can first pass to where a tenth of the target would be certified."""
+        last = schedule.planned_mu(self.ridge, self.norm, self.target / 10, 0.05) * ABOVE
+        first = START * 4 / (self.crowd.checking(self.n) * self.target)
+        count = max(1, 1 + math.ceil(math.log(max(last / first, 1.0), STEEP)))
+        return [max(1, round(first * MICRO * STEEP**k)) ** 2 for k in range(count)]
 
     def ahead(self) -> list[int]:
         """What the levels may yet have cost in all."""
@@ -198,30 +199,22 @@ class Linear:
         return self._pool.noisy(self.ridge)
 
     def candidate(self) -> LinearLook:
-        """The model to look at: predicting the middle, until there are statistics."""
-        if self._pool is None:
-            return LinearLook((0,) * self.width, self.target)
-        noisy = self.noisy
-        found = schedule.guess(self.ridge, noisy, self.norm, noisy.variance)
-        return LinearLook(in_ball(found.model, self.norm), self.target)
+        """The model that the statistics so far give."""
+        found = schedule.guess(self.ridge, self.noisy, self.norm, self.noisy.variance)
+        return self.again(in_ball(found.model, self.norm), reach_of(self.ridge, self.noisy, found.model))
 
-    def excess(self, paid: int) -> float:
-        """By how much a model from statistics at this price likely misses the best loss."""
-        noisy = self.noisy
-        return COST * schedule.guess(self.ridge, noisy, self.norm, self.design.variance(paid)).excess
+    def again(self, model: tuple[int, ...], reach: int) -> LinearLook:
+        """A model that was looked at before."""
+        return LinearLook(model, self.target, reach)
 
-    def hints(self) -> list[tuple[float, float]]:
-        """What the statistics say of the best loss: a value, and its standard deviation."""
+    def hopeless(self) -> bool:
+        """Whether the statistics, which flatter the model they give, put even its loss above the target."""
         noisy, n = self.noisy, self.ridge.n
         w = schedule.guess(self.ridge, noisy, self.norm, noisy.variance).likely
         seen = self.square + float(w @ noisy.matrix @ w - self.ridge.floor * w @ w - 2 * w @ noisy.vector) / n
         length = float(w @ w)
         spread = math.sqrt(noisy.variance * (length**2 + 4 * length / noisy.weight))
-        return [(seen, math.hypot(self._spread, spread) / n)]
-
-    def hopeful(self) -> float | None:
-        """What predicting the middle likely loses, where that is worth a look before anything is measured."""
-        return self.square if self.square + self._spread / self.n <= NULL * self.target else None
+        return seen - math.hypot(self._spread, spread) / n > self.target
 
     def model(self, steps: tuple[int, ...]) -> Array:
         """Whole steps as the weights they stand for."""

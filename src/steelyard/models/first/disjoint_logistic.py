@@ -38,8 +38,9 @@ from steelyard.models.first.logistic_search import (
     as_weights,
     steepness,
 )
-from steelyard.models.first.losses import GRID, LOSS, LogLoss
+from steelyard.models.first.losses import GRID, LogLoss
 from steelyard.models.first.measured import Integers
+from steelyard.models.first.ridge_path import WHOLE
 from steelyard.models.logistic import Classes, signs
 from steelyard.models.newton import Memory
 from steelyard.models.objective import REACH, ObjectiveFit
@@ -93,6 +94,7 @@ class LogisticLook(Look):
 
     model: tuple[int, ...]
     target: float
+    reach: int = WHOLE
 
     @cached_property
     def _loss(self) -> LogLoss:
@@ -126,12 +128,8 @@ def signed(part: Part) -> Array:
 class Logistic:
     """What is known of a search for a classifier on a training part, all of it released, and what to draw next."""
 
-    bits = LOSS
-
     def __init__(self, width: int, penalty: Fraction, target: float, crowd: Crowd) -> None:
         self.width, self.penalty, self.target, self.crowd = width, penalty, target, crowd
-        scale = min(target, self.null - target)
-        self.hope = (target - scale / 2, scale / 4)
         self.paid = 0
         self._counts: list[tuple[int, int]] = []
         self._drawn: list[tuple[int, Array]] = []
@@ -188,7 +186,7 @@ class Logistic:
     def ahead(self) -> list[int]:
         """What the levels may yet have cost in all."""
         ladder = [round((self._moves * LEAST * RATIO**k) ** 2) for k in range(LADDER)]
-        coarse = [cost for cost in ladder if self.excess(cost) / 2 <= START * self.target]
+        coarse = [cost for cost in ladder if self._excess(cost) <= START * self.target]
         return [cost for cost in coarse[:LEVELS] if cost > self.paid * 1.05]
 
     def learn(self, kind: str, cost: int, values: Integers, facts: Any) -> None:
@@ -207,20 +205,20 @@ class Logistic:
         steps = np.trunc(average * min(1.0, ball / (float(np.linalg.norm(average)) + 1e-300)) * 2**GRID)
         return LogisticLook(tuple(int(k) for k in steps), self.target)
 
-    def excess(self, paid: int) -> float:
+    def again(self, model: tuple[int, ...], reach: int) -> LogisticLook:
+        """A model that was looked at before."""
+        return LogisticLook(model, self.target, reach)
+
+    def hopeless(self) -> bool:
+        """Draws alone say nothing of a loss."""
+        return False
+
+    def _excess(self, paid: int) -> float:
         """By how much an average that cost so much likely misses the best loss, for features of even length."""
         sigma, penalty = self._moves * MICRO / math.sqrt(paid), float(self.penalty)
         ridge = max(penalty, float(steepness(self.width)) * sigma / self.n)
         noise = self.width * sigma**2 / (2 * self.n**2 * (ridge + 0.1 / self.width))
-        return 2 * (noise + (ridge - penalty))
-
-    def hints(self) -> list[tuple[float, float]]:
-        """Draws alone say nothing of the best loss."""
-        return []
-
-    def hopeful(self) -> float | None:
-        """Predicting one half is known to lose too much."""
-        return None
+        return float(noise + (ridge - penalty))
 
     def model(self, steps: tuple[int, ...]) -> Array:
         """Whole steps as the weights they stand for."""

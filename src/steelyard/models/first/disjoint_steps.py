@@ -89,6 +89,8 @@ class Look(ABC):
     """A question about one released model: is the sum of (loss - target) over the check part at most zero?"""
 
     model: tuple[int, ...]
+    reach: int
+    """What predictions are clipped to, in steps of 2^-20."""
 
     @property
     @abstractmethod
@@ -118,15 +120,11 @@ class Look(ABC):
         """The sum of (loss - allowed): it needs no number of units."""
         return self.losses(part) - part.units * self.allowed
 
-    def step(self, cost: int, quantile: float, neighbours: Neighbours, target: str) -> Step:
+    def step(self, cost: int, limit: float, neighbours: Neighbours, target: str) -> Step:
         """The look at this price: it passes at or below a limit that is known before a row is read."""
         moves = self.moves(neighbours)
         noisy = Gaussian(moves, sigma_for(moves**2, cost), neighbours)
-        facts = {
-            "model": [str(k) for k in self.model],
-            "limit": -quantile * float(noisy.sigma) * (1 + 1e-12) - 1,
-            "target": target,
-        }
+        facts = {"model": [str(k) for k in self.model], "reach": self.reach, "limit": limit, "target": target}
         return Step("check", "look", noisy.event, lambda part, noise: noisy.release([self.value(part)], noise), facts)
 
 
@@ -137,11 +135,6 @@ class Paid:
     train: int
     check: int
     dearer: bool
-
-    def joined(self, train: float = 0, check: float = 0) -> float:
-        """What both would cost together, were so much added to them."""
-        parts = self.train + train, self.check + check
-        return max(parts) if self.dearer else sum(parts)
 
     @property
     def free(self) -> int:

@@ -25,10 +25,12 @@ from steelyard.models.first.disjoint_logistic import DisjointLogistic, LogisticL
 from steelyard.models.first.disjoint_parts import Part, Split
 from steelyard.models.first.disjoint_steps import Look, Purse, Step
 from steelyard.models.first.estimator import AccuracyFirst
+from steelyard.models.first.looking import Series
 from steelyard.models.first.losses import GRID
 from steelyard.models.first.models import MODEL_BITS
 from steelyard.models.first.outcome import Found
 from steelyard.models.first.quantiles import normal_quantile
+from steelyard.models.first.ridge_path import WHOLE
 from steelyard.models.linear import FitLinear
 from steelyard.models.linear_regression import LinearRegression
 from steelyard.models.logistic_regression import LogisticRegression
@@ -180,8 +182,8 @@ def test_half_the_distance_of_an_added_row_is_caught() -> None:
     assert design.square // 2 < sum(int(v) ** 2 for v in longest) <= design.square
 
 
-def linear(model: list[float], target: float) -> LinearLook:
-    return LinearLook(tuple(int(k * 2**MODEL_BITS) for k in model), target)
+def linear(model: list[float], target: float, reach: float = 1.0) -> LinearLook:
+    return LinearLook(tuple(int(k * 2**MODEL_BITS) for k in model), target, int(reach * WHOLE))
 
 
 def logistic(model: list[float], target: float) -> LogisticLook:
@@ -199,12 +201,14 @@ def classed(each: Part) -> Part:
     st.sampled_from([1e-9, 0.01, 0.3, 0.9, 3.5]) | st.floats(1e-6, 4),
     st.lists(st.tuples(points, labels), min_size=1, max_size=4),
     st.booleans(),
-    st.booleans(),
+    st.sampled_from([0.0, 0.1, 1.0]),
 )
 def test_a_unit_moves_a_look_no_further_than_is_said(
-    model: list[float], target: float, given_rows: list[tuple[list[float], float]], hidden: bool, classifier: bool
+    model: list[float], target: float, given_rows: list[tuple[list[float], float]], hidden: bool, clip: float
 ) -> None:
-    look: Look = logistic(model, target) if classifier else linear(model, target)
+    """Clipped nowhere at all, it is a classifier."""
+    classifier = clip == 0.0
+    look: Look = logistic(model, target) if classifier else linear(model, target, clip)
     if not hidden:
         given_rows = given_rows[:1]
     whose = part(*given_rows, owners=[3] * len(given_rows) if hidden else None)
@@ -232,8 +236,11 @@ def test_a_model_just_above_the_target_passes_no_more_often_than_is_said(quantil
     check = Split().parts(TABLE, FEATURES, Target("y", -1, 1)).check
     loss = linear([0.3, -0.2, 0.0], 0.5).losses(check) / 2**20 / check.units
     look, failure = linear([0.3, -0.2, 0.0], loss - 1e-6), 0.05
-    step = look.step(10**9, normal_quantile(failure) if quantile else 0.0, Neighbours.ADD_REMOVE, "t")
-    noise, limit = TestNoise(4), step.facts["limit"]
+    moves = look.moves(Neighbours.ADD_REMOVE)
+    sums = Series(moves, check.units * look.allowed, 10**11, (), [failure], once=True).next()
+    assert sums is not None
+    limit = sums[1] - check.units * look.allowed if quantile else 0.0
+    step, noise = look.step(sums[0], limit, Neighbours.ADD_REMOVE, "t"), TestNoise(4)
     passed = np.mean([step.compute(check, noise)[0] <= limit for _ in range(2000)])
     assert bool(passed > failure + 4 * math.sqrt(failure / 2000)) is caught
 
@@ -248,9 +255,7 @@ def test_a_loss_that_no_model_has_is_promised_no_more_often_than_is_said(
     check = Split().parts(table, FEATURES, Target("y", -1, 1)).check
     best = np.linalg.lstsq(check.x, check.y, rcond=None)[1][0] / len(check.y) / SIZE**2
     if not sure:
-        monkeypatch.setattr(
-            "steelyard.models.first.disjoint.normal_quantile", lambda failure: -normal_quantile(failure)
-        )
+        monkeypatch.setattr("steelyard.models.first.looking.normal_quantile", lambda failure: -normal_quantile(failure))
     broken, runs = 0, 20
     for seed in range(runs):
         session = Session(table, account(unit), noise=TestNoise(seed))
@@ -264,7 +269,7 @@ def test_the_predictions_that_are_handed_out_keep_the_promise_on_the_check_rows(
         found = reach(account(unit, str(seed)), 0.015, seed)
         assert found.reason == "target_met"
         assert found.model is not None
-        told = np.clip(check.x @ found.model / SIZE, -1, 1)
+        told = np.clip(check.x @ found.model / SIZE, -found.reach, found.reach)
         assert np.mean((check.y / SIZE - told) ** 2) <= 0.015 == found.bound
 
 
