@@ -118,8 +118,9 @@ class Target:
     def levels(self, path: RidgePath) -> list[schedule.Level]:
         """A geometric row of stops: from where a look can first pass to where a tenth of the target would be certified."""
         last = schedule.planned_mu(path.ridge, path.norm, self.target / 10, 0.05) * ABOVE
-        first, ratio = START * 4 / (path.ridge.n * self.target), STEEP**2 if self.every else STEEP
-        count = max(1, 1 + math.ceil(math.log(max(last / first, 1.0), ratio)))
+        first = min(START * 4 / (path.ridge.n * self.target), last)
+        ratio = STEEP**2 if self.every else STEEP
+        count = 1 + math.ceil(math.log(last / first, ratio))
         return [
             schedule.Level(micro)
             for micro in dict.fromkeys(max(1, round(first * MICRO * ratio**k)) for k in range(count))
