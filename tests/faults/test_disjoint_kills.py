@@ -25,14 +25,14 @@ def run(folder: Path, kills: int, kind: str = "good") -> dict[str, Any]:
 
 
 def test_two_processes_killed_again_and_again_break_no_promise(tmp_path: Path) -> None:
-    report = run(tmp_path, 12)
+    report = run(tmp_path, 8)
     assert report["violations"] == []
     assert report["told"] > 10
 
 
 def test_a_desk_that_tells_before_it_stores_is_caught(tmp_path: Path) -> None:
     for attempt in range(4):
-        if any("told twice" in text for text in run(tmp_path / str(attempt), 8, "early")["violations"]):
+        if any("told twice" in text for text in run(tmp_path / str(attempt), 6, "early")["violations"]):
             return
     pytest.fail("the early twin was not flagged")
 

@@ -165,7 +165,7 @@ class Linear:
     def stops(self) -> list[int]:
         """What levels may have cost: from where a look can first pass to where a tenth of the target would be certified."""
         last = schedule.planned_mu(self.ridge, self.norm, self.target / 10, 0.05) * ABOVE
-        first = START * 4 / (self.crowd.checking(self.n) * self.target)
+        first = min(START * 4 / (self.crowd.checking(self.n) * self.target), last)
         count = max(1, 1 + math.ceil(math.log(max(last / first, 1.0), STEEP)))
         return [max(1, round(first * MICRO * STEEP**k)) ** 2 for k in range(count)]
 

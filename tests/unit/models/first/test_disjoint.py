@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +23,7 @@ from steelyard.models.columns import SIZE, Features, Plain
 from steelyard.models.first.disjoint import DisjointSearch
 from steelyard.models.first.disjoint_linear import LinearLook, OwnDesign
 from steelyard.models.first.disjoint_logistic import DisjointLogistic, LogisticLook
-from steelyard.models.first.disjoint_parts import Part, Split
+from steelyard.models.first.disjoint_parts import Ids, Part, Split
 from steelyard.models.first.disjoint_steps import Look, Purse, Step
 from steelyard.models.first.estimator import AccuracyFirst
 from steelyard.models.first.looking import Series
@@ -117,7 +118,7 @@ def test_where_a_row_is_replaced_a_path_costs_both_parts(target: float) -> None:
 def test_a_row_that_changes_part_is_told_apart_by_both_so_that_the_dearer_part_is_too_little() -> None:
     """The exact likelihood ratio: a sum of normal shifts, which only the price of both parts covers."""
     split, cost = Split(ids="id"), 10**10
-    ids = {bool(split.parts(read({"x": [1.0], "id": [i]}), *_tiny()).check.units): i for i in range(20)}
+    ids = {bool(checks): i for i, checks in enumerate(split.checks(Ids.read(pa.array(range(20)), 20).codes))}
     look = LinearLook((0,), 0.1)
     design = OwnDesign(SIZE, 1, 32)
     before = split.parts(read({"x": [1.0, 0.5], "id": [ids[False], 99]}), *_tiny())
@@ -206,8 +207,7 @@ def classed(each: Part) -> Part:
 def test_a_unit_moves_a_look_no_further_than_is_said(
     model: list[float], target: float, given_rows: list[tuple[list[float], float]], hidden: bool, clip: float
 ) -> None:
-    """Clipped nowhere at all, it is a classifier."""
-    classifier = clip == 0.0
+    classifier = clip == 0.0  # a ridge model clips somewhere
     look: Look = logistic(model, target) if classifier else linear(model, target, clip)
     if not hidden:
         given_rows = given_rows[:1]
@@ -256,7 +256,7 @@ def test_a_loss_that_no_model_has_is_promised_no_more_often_than_is_said(
     best = np.linalg.lstsq(check.x, check.y, rcond=None)[1][0] / len(check.y) / SIZE**2
     if not sure:
         monkeypatch.setattr("steelyard.models.first.looking.normal_quantile", lambda failure: -normal_quantile(failure))
-    broken, runs = 0, 20
+    broken, runs = 0, 12
     for seed in range(runs):
         session = Session(table, account(unit), noise=TestNoise(seed))
         broken += session.open(SEARCH, key="k").reach_loss(0.99 * float(best), 0.5).reason == "target_met"
