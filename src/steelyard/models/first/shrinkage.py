@@ -29,6 +29,7 @@ LEANS = tuple(Fraction(k, 100) for k in (0, 40, 60, 75, 85, 95))
 _OUTWARD = 1 + 1e-6  # far above the error of the quadrature, far below anything that matters
 _STEPS = 1000
 _END = 1 - 1e-15
+_RARE = 1e-13
 
 
 @dataclass(frozen=True)
@@ -79,18 +80,19 @@ def shifted_quantile(law: Length, width: int, shift: float, failure: float) -> f
 def shifted_tail(law: Length, width: int, shift: float, q: float) -> float:
     """P[|b + a| > q]: b is long enough whatever its direction, or its direction helps.
 
-    The cotangent of the angle between b and a, times sqrt(d - 1), has Student's law. Lengths between |q - a| and
-    q + a are q - a cos(angle), which makes the ends smooth.
+    The cotangent of the angle between b and a, times sqrt(d - 1), has Student's law. The lengths between |q - a| and
+    q + a, as far as they are not too rare to count, are run through by the cosine of an angle, which makes the ends smooth.
     """
     if width == 1:
         return (law.above(1, max(q - shift, 0.0)) + law.above(1, q + shift)) / 2 + _inside(law, 1, shift - q) / 2
+    low = max(abs(q - shift), law.quantile(width, 1 - _RARE))
+    high = max(min(q + shift, law.quantile(width, _RARE)), low)
     angle, weights = _half_circle()
-    near, far = min(q, shift), max(q, shift)
-    length = far - near * np.cos(angle)
+    length = (low + high) / 2 - (high - low) / 2 * np.cos(angle)
     cosine = np.clip((q * q - shift * shift - length**2) / (2 * shift * length), -_END, _END)
     helped = special.stdtr(width - 1, -cosine * np.sqrt((width - 1) / (1 - cosine**2)))
-    between = float(weights @ (law.density(width, length) * helped * near * np.sin(angle)))
-    return law.above(width, q + shift) + between + _inside(law, width, shift - q)
+    between = float(weights @ (law.density(width, length) * helped * (high - low) / 2 * np.sin(angle)))
+    return law.above(width, high) + between + _inside(law, width, shift - q) + _RARE
 
 
 def _inside(law: Length, width: int, short: float) -> float:

@@ -148,6 +148,13 @@ def test_the_length_of_shifted_noise_has_the_quantiles_that_are_used(width: int)
     assert LAPLACE.quantile(width, 0.1) < short < long
 
 
+@pytest.mark.parametrize(("width", "shift"), [(2048, 100.0), (2048, 1e4), (100, 1e4), (1, 1e4), (2, 1e-9)])
+def test_quantiles_hold_where_the_noise_is_much_shorter_or_longer_than_the_shift(width: int, shift: float) -> None:
+    for failure in (1e-6, 0.1, 0.9):
+        exact = math.sqrt(stats.ncx2.isf(failure, width, shift**2))
+        assert exact * (1 - 1e-7) <= shifted_quantile(NORMAL, width, shift, failure) <= exact * (1 + 5e-6)
+
+
 def test_the_cover_costs_less_than_a_hundredth_and_doubles_certify_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     n, width, penalty, alpha = 50_000, 40, Fraction(1, 2000), 0.05
     mechanism, terms = pure(width, n, penalty * n, alpha, 0.1), Terms(rows(neighbours="replace", n=n), PURE)
