@@ -11,39 +11,50 @@ from steelyard.models.first.outcome import Stop
 
 def path_chart(path: Sequence[Stop], target: float, *, scale: float = 1.0) -> Chart:
     """Certified bounds and looks along a path; ``scale`` turns bounds into the units of the target."""
+    watched = any(stop.step.startswith("watch") for stop in path)  # epsilon was spent, not mu squared
+    size = float if watched else math.sqrt
     spent, looks = [], []
     certified: list[tuple[float, float]] = []
     for stop in path:
-        if stop.passed is not None or stop.step == "label":
+        if stop.passed is not None or _aside(stop):
             if stop.passed is not None:
-                looks.append((math.sqrt(_total(path, stop)), target if stop.passed else None))
+                looks.append((size(_total(path, stop)), target if stop.passed else None))
             continue
-        spent.append(math.sqrt(stop.mu2))
+        spent.append(size(stop.mu2))
         if stop.bound is not None:
-            certified.append((math.sqrt(stop.mu2), stop.bound * scale))
+            certified.append((size(stop.mu2), stop.bound * scale))
     reached = [x for x, _ in (*certified, *((x, 0.0) for x, _ in looks))] or spent or [1.0]
     series = [Line("certified for free", [x for x, _ in certified], [y for _, y in certified])] if certified else []
-    series += [Line("passed a paid look", [x for x, y in looks], [y for _, y in looks])] if looks else []
+    series += (
+        [Line("passed a question" if watched else "passed a paid look", [x for x, y in looks], [y for _, y in looks])]
+        if looks
+        else []
+    )
     series += [Line("target", [min(spent or reached), max(reached)], [target, target])]
     return lines(
         series,
         title="What was certain, and what it had cost by then",
-        x_title="mu spent on the path",
+        x_title="epsilon spent on path and watch" if watched else "mu spent on the path",
         y_title="bound on the loss",
         log_x=min(spent or reached) > 0,
         log_y=True,
-        caption=f"{len(spent)} measurements, {len(looks)} paid looks.",
+        caption=f"{len(spent)} measurements, {len(looks)} {'questions' if watched else 'paid looks'}.",
     )
 
 
 def _total(path: Sequence[Stop], until: Stop) -> float:
-    """What everything up to a look had cost: the last level (levels replace each other), the label and all looks."""
+    """What everything up to a look had cost: the last level (levels replace each other), the label, watches and looks."""
     total, level = 0.0, 0.0
     for stop in path:
-        if stop.passed is None and stop.step != "label":
+        if stop.passed is None and not _aside(stop):
             level = stop.mu2
         else:
             total += stop.mu2
         if stop is until:
             break
     return total + level
+
+
+def _aside(stop: Stop) -> bool:
+    """Whether a step is paid for beside the path: the size of the labels, or a watch."""
+    return stop.step.startswith(("label", "watch"))

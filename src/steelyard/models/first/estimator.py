@@ -208,8 +208,6 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
     def _account(self, y: Any, users: Any) -> Account:
         if self.account is not None:
             return self.account
-        if self.delta is None and hasattr(self.estimator, "y_bounds"):
-            raise InvalidTask("a path of Gaussian steps needs a delta, such as 1e-6.")
         unit, given = rows(neighbours="replace", n=max(len(y), 1)), {} if self.delta is None else {"delta": self.delta}
         if self.check == "disjoint":
             unit = rows() if users is None else users_of("user")

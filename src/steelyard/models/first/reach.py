@@ -14,13 +14,14 @@ from typing import Any
 
 from steelyard.accounting.gaussian import epsilon_of
 from steelyard.accounting.odometers import MixtureOdometer
-from steelyard.errors import BudgetExceeded
+from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.models.columns import Features
 from steelyard.models.first.disjoint import DisjointSearch
 from steelyard.models.first.disjoint_logistic import DisjointLogistic
 from steelyard.models.first.logistic_search import LogisticSearch
 from steelyard.models.first.one_shot import LogisticTask, epsilon_before
 from steelyard.models.first.outcome import Found, Stop
+from steelyard.models.first.pure_ridge import PureRidge
 from steelyard.models.first.ridge_search import RidgeSearch
 from steelyard.models.first.wanted import Certificate, Wanted
 from steelyard.models.rows import Target
@@ -31,6 +32,8 @@ from steelyard.session import Session
 Progress = Callable[[Stop], None]
 _TUNED = 1024
 UNSEEN = "check rows that the model has not seen"
+EXCESS = "the penalized half mean squared error above the best possible"
+LOSS = "the mean squared error on these rows, predictions held within the label's bounds,"
 LATER = (
     "; the confidence is that of a target fixed beforehand, and this path was walked for another one first, so it does not "
     "cover a target chosen from what that one showed"
@@ -75,14 +78,16 @@ def reach_linear(
         apart = DisjointSearch(features, label, search.penalty, ids=ids)
         found = session.open(apart, key=key).reach_loss(wanted.amount / scale, wanted.confidence, progress=progress)
         question = f"the mean squared error on {UNSEEN}, predictions held within the label's bounds,"
+    elif session.account.terms.currency is Currency.PURE:
+        found, question = _under_watch(session, search, wanted, key, progress)
     elif wanted.kind == "excess":
         looks, walk = 0 if wanted.check == "certificate" else 2, session.open(search, key=key)
         found = walk.reach_excess(wanted.amount / scale, wanted.confidence, looks=looks, progress=progress)
-        question = "the penalized half mean squared error above the best possible"
+        question = EXCESS
     else:
         every, walk = wanted.check == "every", session.open(search, key=key)
         found = walk.reach_loss(wanted.amount / scale, wanted.confidence, every=every, progress=progress)
-        question = "the mean squared error on these rows, predictions held within the label's bounds,"
+        question = LOSS
     theta = None if found.model is None else found.model.tolist()
     model = (
         None
@@ -95,6 +100,21 @@ def reach_linear(
     return Reached(
         model, certificate, found.reason, found.path, found.spent, *epsilons(session.account.terms, found.spent)
     )
+
+
+def _under_watch(
+    session: Session, search: RidgeSearch, wanted: Wanted, key: str | None, progress: Progress | None
+) -> tuple[Found, str]:
+    """The same questions on a pure account: a Laplace path, and a watch that asks of each model."""
+    if wanted.check == "certificate":
+        raise InvalidTask(
+            "check='certificate' is made of Gaussian steps; open the account with a delta, or leave it out."
+        )
+    walk = session.open(PureRidge(search.features, search.label, search.penalty), key=key)
+    amount = wanted.amount / search.label.half**2
+    if wanted.kind == "excess":
+        return walk.reach_excess(amount, wanted.confidence, progress=progress), EXCESS
+    return walk.reach_loss(amount, wanted.confidence, progress=progress), LOSS
 
 
 def reach_logistic(
@@ -178,6 +198,8 @@ def _how(found: Found, *, covered: bool) -> str:
     if found.reason == "null_model_ok":
         return "the model that predicts nothing is already good enough"
     looked = found.path and found.path[-1].passed
+    if looked and found.path[-1].step.startswith("question"):
+        return "the watch over the models said so"
     how = "one look at the rows said so" if looked else "the released statistics alone say so"
     return how if covered or found.alone else how + LATER
 

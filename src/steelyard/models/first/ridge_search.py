@@ -29,7 +29,7 @@ from steelyard.models.first.ridge_path import CAP, WHOLE, Ask, RidgePath, Seen
 from steelyard.models.first.steps import bought, stored
 from steelyard.models.rows import Target, gather
 from steelyard.noise import Noise
-from steelyard.privacy import MICRO, Currency, Terms
+from steelyard.privacy import MICRO, Currency, Terms, Unit
 from steelyard.release import Outcome, Release
 from steelyard.tables import Table
 
@@ -70,24 +70,24 @@ def check_terms(terms: Terms) -> None:
         raise CurrencyMismatch("a ridge path adds Gaussian steps; open the account with a delta.")
 
 
-class _Rows:
+class TableRows:
     """The rows of one call: the statistics in one streaming pass, single rows only where a look asks for them."""
 
-    def __init__(self, search: RidgeSearch, table: Table, terms: Terms) -> None:
-        self._search, self._table, self._terms = search, table, terms
+    def __init__(self, table: Table, features: Features, label: Target, unit: Unit) -> None:
+        self._table, self._features, self._label, self._unit = table, features, label, unit
 
     @cached_property
     def exact(self) -> Exact:
         """The exact statistics."""
-        return exact_of(self._table, self._search.features, self._search.label, self._terms.unit)
+        return exact_of(self._table, self._features, self._label, self._unit)
 
     @cached_property
     def rows(self) -> tuple[NDArray[Any], ...]:
         """The whole-number rows in memory, in the path's steps, and whose they are where users are hidden."""
-        gathered = gather(self._table, self._search.features, self._search.label, self._terms.unit)
+        gathered = gather(self._table, self._features, self._label, self._unit)
         if gathered.users is None:
             return gathered.x, gathered.y
-        finer = unit_of(self._terms.unit) // SIZE
+        finer = unit_of(self._unit) // SIZE
         return finer * gathered.x, finer * gathered.y, gathered.users
 
 
@@ -161,11 +161,11 @@ class _Private:
 
     def __init__(self, search: RidgeSearch, terms: Terms) -> None:
         self._search, self._terms = search, terms
-        self._rows: _Rows | None = None
+        self._rows: TableRows | None = None
 
-    def of(self, table: Table) -> _Rows:
+    def of(self, table: Table) -> TableRows:
         if self._rows is None:
-            self._rows = _Rows(self._search, table, self._terms)
+            self._rows = TableRows(table, self._search.features, self._search.label, self._terms.unit)
         return self._rows
 
 
@@ -240,6 +240,6 @@ class _Steps:
         return unpacked(release.value)
 
 
-def _outcome(ask: Ask, facts: dict[str, Any], rows: _Rows, noise: Noise) -> Outcome:
+def _outcome(ask: Ask, facts: dict[str, Any], rows: TableRows, noise: Noise) -> Outcome:
     answer = ask.compute(rows, noise)
     return Outcome(packed(answer), None, {"step": ask.name, "cost": ask.cost, **facts})

@@ -167,7 +167,7 @@ def test_a_durable_account_for_replaced_rows_pays_and_others_are_refused() -> No
         {"target_loss": 0.1, "check": "certificate"},
         {"excess_loss": 0.1, "check": "sometimes"},
         {"excess_loss": 0.1, "penalty": 0},
-        {"excess_loss": 0.1, "delta": None},
+        {"excess_loss": 0.1, "delta": None, "check": "certificate"},
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused_before_anything_is_charged(wanted: dict[str, Any]) -> None:
