@@ -16,6 +16,7 @@ import random
 import signal
 import time
 import traceback
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,7 @@ def violations(location: str, folder: Path) -> list[str]:
                 broken.append(f"the answer of charge {sequence} was told twice, differently")
     terms, spent = Account(location, "parts").terms, 0
     total: dict[str, dict[str, int]] = {}
+    chains: dict[str, tuple[Counter[Any], Counter[Any]]] = {}
     sequences = set()
     for entry in Ledger(location).entries():
         if entry.kind != "charge":
@@ -103,10 +105,18 @@ def violations(location: str, folder: Path) -> list[str]:
         spent += entry.amount
         if price(event, terms).amount != entry.amount:
             broken.append(f"charge {entry.sequence} has another price than its event")
-        counts = total.setdefault(entry.name.split("/")[0], {"charged": 0, **dict.fromkeys(PARTS, 0)})
+        key = entry.name.split("/")[0]
+        counts = total.setdefault(key, {"charged": 0, **dict.fromkeys(PARTS, 0)})
         counts["charged"] += entry.amount
         for name in PARTS:
             counts[name] += int(event.parameters[f"{name}_after"]) - int(event.parameters[f"{name}_before"])  # type: ignore[arg-type]
+        befores, afters = chains.setdefault(key, (Counter(), Counter()))
+        befores[tuple(event.parameters[f"{name}_before"] for name in PARTS)] += 1
+        afters[tuple(event.parameters[f"{name}_after"] for name in PARTS)] += 1
+    for key, (befores, afters) in chains.items():
+        befores.pop((0, 0), None)
+        if befores - afters:
+            broken.append(f"two steps of {key} count from one state")
     broken += [f"{key} was paid too little: {c}" for key, c in total.items() if c["charged"] < max(c[p] for p in PARTS)]
     broken += [f"the answer of {sequence} was never paid for" for sequence in told if sequence not in sequences]
     if spent != Account(location, "parts").spent.amount:

@@ -101,18 +101,20 @@ class Split:
             ids = Ids.read(None if self.ids is None else batch.column(batch.schema.names.index(self.ids)), len(y[-1]))
             codes = ids.codes if ids.named.all() else np.where(ids.named, ids.codes, of_rows(x[-1], y[-1]))
             checks.append(self.checks(codes))
-            owners.append(ids.owners(seen))
-        rows = Part(np.concatenate(x), np.concatenate(y), np.concatenate(owners))
-        return self._divided(rows, np.concatenate(checks))
+            if self.users:
+                owners.append(ids.owners(seen))
+        rows = Part(np.concatenate(x), np.concatenate(y), np.concatenate(owners) if self.users else None)
+        return _divided(rows, np.concatenate(checks))
 
-    def _divided(self, rows: Part, checks: NDArray[np.bool_]) -> Parts:
-        owners = rows.owners if self.users and rows.owners is not None else None
-        known = np.ones(len(rows.y), dtype=np.bool_) if owners is None else owners >= 0
-        train, check = (
-            Part(rows.x[mask], rows.y[mask], None if owners is None else owners[mask])
-            for mask in (known & ~checks, known & checks)
-        )
-        return Parts(train, check)
+
+def _divided(rows: Part, checks: NDArray[np.bool_]) -> Parts:
+    owners = rows.owners
+    known = np.ones(len(rows.y), dtype=np.bool_) if owners is None else owners >= 0
+    train, check = (
+        Part(rows.x[mask], rows.y[mask], None if owners is None else owners[mask])
+        for mask in (known & ~checks, known & checks)
+    )
+    return Parts(train, check)
 
 
 @dataclass(frozen=True)
