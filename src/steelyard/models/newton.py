@@ -23,7 +23,7 @@ from steelyard.models.columns import SIZE
 
 Floats = NDArray[np.float64]
 UNIT = 2.0**-53
-SCALE = 2.0**40
+SCALE = 2.0**60
 _BLOCK = 64  # rows: 4 of them bound a block's rounding, that of adding 64 blocks, and that of p
 _CHUNK = _BLOCK * 64
 _PATIENCE = 60
@@ -32,7 +32,7 @@ _DIGITS = 60
 
 @dataclass(frozen=True)
 class Sums:
-    """What one pass adds up: minus the gradient in steps of 2^-40 (whole numbers), the Hessian, rows and parts."""
+    """What one pass adds up: minus the gradient in steps of 2^-60 (whole numbers), the Hessian, rows and parts."""
 
     pull: NDArray[Any]
     hessian: Floats

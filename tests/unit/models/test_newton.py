@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.models.columns import SIZE
-from steelyard.models.newton import Floats, Memory, Problem, Sums
+from steelyard.models.newton import SCALE, Floats, Memory, Problem, Sums
 
 
 def rows(n: int, width: int, seed: int, size: int = SIZE) -> Floats:
@@ -77,7 +77,7 @@ class Blind(Memory):
 
     def sums(self, theta: Floats) -> Sums:
         found = super().sums(theta)
-        return replace(found, pull=found.pull + 2**30)
+        return replace(found, pull=found.pull + int(SCALE / 2**10))
 
 
 def test_sums_that_hide_their_error_are_caught() -> None:
@@ -91,6 +91,6 @@ def test_the_stated_rounding_of_the_sums_covers_the_real_one(width: int, weights
     passes = Memory(rows(700, width, 3), weights)
     theta = np.random.default_rng(5).normal(size=width) * 40
     sums, (exact, count) = passes.sums(theta), passes.pull(theta, 60)
-    off = [Decimal(int(x)) / 2**40 - y for x, y in zip(sums.pull, exact, strict=True)]
+    off = [Decimal(int(x)) / int(SCALE) - y for x, y in zip(sums.pull, exact, strict=True)]
     assert float(sum(x * x for x in off)) ** 0.5 <= sums.error(float(np.linalg.norm(theta)))
     assert count == (700 if weights is None else {233: 234, 7: 8}[int(weights.sum())])
