@@ -293,5 +293,6 @@ _CLAIMS: dict[str, Callable[[_Whole], Claim]] = {
     "finite": _finite,
     "objective": _objective,
     "objective_pure": _objective_pure,
+    "objective_users": _objective,
     "thresholdout": _thresholdout,
 }

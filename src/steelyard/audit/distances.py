@@ -13,7 +13,7 @@ from steelyard.privacy import Event, Neighbours
 STEERABLE = frozenset({"laplace", "gaussian", "above_threshold", "staircase"})
 """Events whose noise is added to the observed integers, so that a replay can lead both runs to the same numbers."""
 
-INWARD = frozenset({"above_threshold", "objective", "objective_pure"})
+INWARD = frozenset({"above_threshold", "objective", "objective_pure", "objective_users"})
 """Events of mechanisms that draw more noise than hides observed integers: on thresholds, inside an objective."""
 
 
@@ -59,7 +59,7 @@ def distance(event: Event, left: Sequence[int], right: Sequence[int], account: N
         return Distance("largest", max(gaps, default=0), int(str(given["sensitivity"])) * moves)
     if event.name == "finite":
         return Distance("changed inputs,", sum(gap > 0 for gap in gaps), 1)
-    if event.name in ("objective", "objective_pure"):
+    if event.name in ("objective", "objective_pure", "objective_users"):
         return Distance("largest", max(gaps, default=0), 1)  # the perturbed vector is zero, whatever the rows
     raise OurBug(f"the audit does not know in which norm the event {event.name!r} declares its sensitivity.")
 

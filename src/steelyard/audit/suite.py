@@ -39,6 +39,7 @@ from steelyard.mechanisms import (
     Objective,
     PureObjective,
     Staircase,
+    UserObjective,
 )
 from steelyard.models.columns import Categorical, Column, Features, Numeric
 from steelyard.models.first.disjoint import DisjointSearch
@@ -111,6 +112,7 @@ def mechanisms() -> dict[str, Item]:
         "thresholdout": Thresholdout(40, budget=2, threshold="0.05", sigma="0.1"),
         "laplace-path": LaplacePath(1, (Fraction(3), Fraction(1))),
         "objective": Objective(1, 1_000_000, Fraction(2, 5), 200_000),
+        "objective-users": UserObjective(1, 1_000_000, Fraction(2), 200_000),
         "objective-pure": PureObjective(1, Fraction(1), Fraction(1), 100_000),
         "gaussian-path": GaussianPath(5, (Fraction(20), Fraction(10), Fraction(5))),
     }

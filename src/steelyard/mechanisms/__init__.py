@@ -9,7 +9,7 @@ from steelyard.mechanisms.gradual import GaussianPath, LaplacePath, combined
 from steelyard.mechanisms.histogram import Histogram
 from steelyard.mechanisms.key_threshold import KeyThreshold
 from steelyard.mechanisms.laplace import Laplace
-from steelyard.mechanisms.objective import Objective, PureObjective
+from steelyard.mechanisms.objective import Objective, PureObjective, UserObjective
 from steelyard.mechanisms.observe import Seen, observing
 from steelyard.mechanisms.spherical import spherical
 from steelyard.mechanisms.staircase import Staircase
@@ -30,6 +30,7 @@ __all__ = [
     "Questions",
     "Seen",
     "Staircase",
+    "UserObjective",
     "combined",
     "observing",
     "spherical",

@@ -4,7 +4,7 @@ The minimizer of sum log(1 + exp(-v.t)) + ridge/2 |t|^2 + b.t, rows |v| <= 1, is
 epsilon, spherical Laplace) noise. b is drawn on a grid, so the exact minimizer is only within ``reach`` of what a
 certified solver returns; noise on the rounded answer covers twice that distance, at a price that is part of the event.
 Law: a solver must return a point whose true gradient is at most ``gradient`` long, whatever the rows
-(docs/proofs/objective.md, docs/proofs/objective_pure.md).
+(docs/proofs/objective.md, docs/proofs/objective_pure.md, docs/proofs/objective_users.md).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from math import isqrt
 from typing import TYPE_CHECKING
 
 from steelyard.accounting.objective import objective_mu
+from steelyard.accounting.objective_users import user_mu
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms.integers import check_scale, check_sensitivity, noisy
 from steelyard.mechanisms.observe import show
@@ -118,6 +119,25 @@ class Objective:
     def release(self, answer: list[int], noise: Noise) -> list[int]:
         """The solver's answer, in steps, with the noise that covers it."""
         return noisy(answer, noise.normal(self.cover, self.width))
+
+
+@dataclass(frozen=True)
+class UserObjective(Objective):
+    """The same for users whose rows weigh one together: mu^2 = price^2 + output^2 for one user added or removed.
+
+    >>> 100_000 < UserObjective(3, 100_000, Fraction(20), 2_000).price < 104_200
+    True
+    """
+
+    @property
+    def price(self) -> int:
+        """Micro-mu of the perturbation alone."""
+        return user_mu(self.sigma / self.ridge, self.shift)
+
+    @property
+    def event(self) -> Event:
+        """What a fit is charged for."""
+        return Event("objective_users", super().event.parameters)
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,8 @@ PARTS = {
     "UserDescent": "fit-logistic-users",
     "Capped": "fit-logistic-cap",
     "Hypotheses": "fit-logistic-choice",
+    "FineObjective": "first-logistic",
+    "FinePureObjective": "first-logistic-pure",
 }
 """What is bought only as a part of a task, and the entry that replays it."""
 

@@ -1,8 +1,8 @@
 """``LogisticSearch``: classifiers drawn again and again, each time less noisily, until one certainly has the loss asked for.
 
-Every level is an objective perturbation of its own (pure where users are hidden), so their average by price is a model
-too, about as good as one draw at the price of all. A model of length r has a log loss between log(1 + e^-r) and
-log(1 + e^r) on every row, a range of exactly r: that is how far a replaced row or user moves the sum of losses.
+Every level is an objective perturbation of its own, so their average by price is a model too, about as good as one
+draw at the price of all. A model of length r has a log loss between log(1 + e^-r) and log(1 + e^r) on every row, a
+range of exactly r: that is how far a replaced row or user moves the sum of losses.
 Law: the model that is looked at is the one that is handed out, on the grid on which its losses were added up
 (docs/proofs/logistic_target.md).
 """
@@ -23,7 +23,7 @@ from steelyard.accounting.objective import LEAST, MOST
 from steelyard.accounting.prices import price
 from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, InvalidTask
-from steelyard.mechanisms import Objective, PureObjective
+from steelyard.mechanisms import Objective, UserObjective
 from steelyard.models.columns import Features
 from steelyard.models.first.by_user import shares
 from steelyard.models.first.certificate import Array
@@ -236,15 +236,13 @@ class _Walk:
 
         return self._pay(fit.event, count, steps, {"step": str(step)})
 
-    def _perturbed(self, shift: int) -> Objective | PureObjective:
-        """Noise for about this many millionths of mu and one unit added: pure where users are hidden."""
+    def _perturbed(self, shift: int) -> Objective:
+        """Noise for about this many millionths of mu and one unit added; a user's price asks for twice the ridge."""
         width, least = self._search.features.width, self._search.penalty * self.n
         if self._desk.terms.unit.kind == "rows":
             ridge = max(least, steepness(width) * Fraction(MICRO, shift))
             return Objective(width, shift, ridge, max(1, shift // 16))
-        micro = affordable(shift)
-        scale = Fraction(MICRO, micro - micro // 16 - 1)
-        return PureObjective(width, scale, max(least, scale * max(Fraction(1), Fraction(width, REACH))), micro // 16)
+        return user_level(width, shift, least)
 
     def _look(self, ask: LogLoss, cost: int, limit: float, count: int) -> Release:
         step = gaussian_of(ask.moves, cost)
@@ -275,6 +273,13 @@ class _Walk:
 def steepness(width: int) -> Fraction:
     """The least ridge for a sigma of one: enough for the proof's price, and for noise to move a weight little."""
     return max(Fraction(1), Fraction(math.isqrt(width) + 1, REACH))
+
+
+def user_level(width: int, shift: int, least: Fraction) -> UserObjective:
+    """Noise for about this many millionths of mu and one user added, under a ridge of at least ``least``."""
+    shift -= shift // 26
+    ridge = max(least, 2 * steepness(width) * Fraction(MICRO, shift))
+    return UserObjective(width, shift, ridge, max(1, shift // 16))
 
 
 def affordable(shift: int) -> int:

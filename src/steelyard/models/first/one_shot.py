@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -21,10 +22,11 @@ import numpy as np
 from steelyard.accounting.gaussian import epsilon_of
 from steelyard.accounting.objective import LEAST, MOST
 from steelyard.accounting.objective_replaced import epsilon_replaced
+from steelyard.accounting.objective_users import STEEPEST
 from steelyard.accounting.prices import price
 from steelyard.bounding.amounts import check_unit
 from steelyard.errors import InvalidTask
-from steelyard.mechanisms import Objective, PureObjective
+from steelyard.mechanisms import Objective, PureObjective, UserObjective
 from steelyard.mechanisms.objective import GRID
 from steelyard.mechanisms.spherical import error
 from steelyard.models.columns import Features
@@ -54,7 +56,6 @@ _COVERS = (
 _SURE = 0.01  # of the failure probability, for the noise on the answer
 _STEP = 60  # gradients are told in steps of 2^-60
 _ENOUGH = 16  # noise is found to one part in 2^16
-_PER_USER = 64  # rows a user may well have; with more the solver takes longer
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ class LogisticTask:
     """One release of a model of two classes whose penalized mean log loss is within ``alpha`` of the best.
 
     *Privacy:* objective perturbation, Gaussian or pure as the account is; neighbours replace a row and n is public. Where
-    users are hidden the noise is pure on every account and each user counts once. *Accuracy:* with the stated
-    confidence, for any rows. *Cost:* fixed by public numbers before a row is read.
+    users are hidden each of them counts once, and a Gaussian account takes whichever noise costs less. *Accuracy:* with
+    the stated confidence, for any rows. *Cost:* fixed by public numbers before a row is read.
     """
 
     features: Features
@@ -108,10 +109,15 @@ class LogisticTask:
         """The least private noise that is still small enough, from public numbers alone."""
         n = public_n(terms)
         ridge, failure = self.penalty * n, 1 - self.confidence
-        # the Gaussian price is proved for one row's curvature, which has rank one; a user's has not
-        make = gaussian if terms.currency is Currency.GAUSSIAN and terms.unit.kind == "rows" else pure
-        room = 1 if terms.unit.kind == "rows" else _PER_USER
-        return ObjectiveFit(make(self.features.width, n, ridge, self.alpha, failure, room))
+        asked = (self.features.width, n, ridge, self.alpha, failure)
+        if terms.currency is not Currency.GAUSSIAN:
+            return ObjectiveFit(pure(*asked))
+        if terms.unit.kind == "rows":
+            return ObjectiveFit(gaussian(*asked))
+        able: list[Objective | PureObjective] = [pure(*asked)]
+        with suppress(InvalidTask):  # a ridge that is too small for Gaussian noise: said of public numbers
+            able.append(gaussian_users(*asked))
+        return ObjectiveFit(min(able, key=lambda made: price(made.event, terms).amount))
 
 
 @dataclass(frozen=True)
@@ -129,6 +135,11 @@ class FineObjective(Objective):
     def event(self) -> Event:
         """What a fit is charged for."""
         return _told(super().event, self.finest)
+
+
+@dataclass(frozen=True)
+class FineUserObjective(FineObjective, UserObjective):
+    """The same, priced for users whose rows weigh one together."""
 
 
 @dataclass(frozen=True)
@@ -181,28 +192,29 @@ def epsilon_before(event: Event, terms: Terms) -> float:
     """
     if event.name == "objective_pure":
         return float(price(event, Terms(terms.unit, Loss.pure(1))).value) * (1 + 1e-12)
+    charged = epsilon_of(math.sqrt(float(price(event, terms).value)) * (1 + 1e-12), terms.filter_delta)
+    if event.name == "objective_users":
+        return charged
     given = {name: int(value) for name, value in event.parameters.items() if isinstance(value, int)}
     ridge = Fraction(given["ridge_numerator"], given["ridge_denominator"])
-    alone = epsilon_replaced(given["shift_micro"], ridge, given["output_micro"], terms.filter_delta)
-    mu = math.sqrt(float(price(event, terms).value)) * (1 + 1e-12)
-    return min(epsilon_of(mu, terms.filter_delta), alone)
+    return min(charged, epsilon_replaced(given["shift_micro"], ridge, given["output_micro"], terms.filter_delta))
 
 
-def finest(width: int, n: int, ridge: Fraction, alpha: float, room: int = 1) -> int:
-    """A tolerance that doubles can certify over n rows (``room`` times as many): twice their rounding, in steps of 2^-60.
+def finest(width: int, n: int, ridge: Fraction, alpha: float) -> int:
+    """A tolerance that doubles can certify over n rows, or users: twice their rounding, in steps of 2^-60.
 
     The model is hardly longer than (0.6 + 1.6 sqrt(alpha))/sqrt(lambda); were it, the solver would take longer.
     """
     penalty = float(ridge) / n
     length, slope = (0.6 + 1.6 * math.sqrt(alpha)) / math.sqrt(penalty), 1.6 * math.sqrt(alpha * penalty)
-    doubles = rounding(width, n * room, length, float(ridge), n * slope)
+    doubles = rounding(width, n, length, float(ridge), n * slope)
     return math.ceil(2 * doubles * (1 << _STEP))
 
 
 @lru_cache(maxsize=256)
-def gaussian(width: int, n: int, ridge: Fraction, alpha: float, failure: float, room: int = 1) -> Objective:
+def gaussian(width: int, n: int, ridge: Fraction, alpha: float, failure: float) -> Objective:
     """The perturbation with the largest sigma whose certificate is at most alpha."""
-    fine = finest(width, n, ridge, alpha, room)
+    fine = finest(width, n, ridge, alpha)
 
     def made(lean: Fraction, share: int, shift: int) -> FineObjective:
         return FineObjective(width, shift, ridge * (1 + pull(alpha, lean)), max(1, shift // share), fine)
@@ -212,9 +224,21 @@ def gaussian(width: int, n: int, ridge: Fraction, alpha: float, failure: float, 
 
 
 @lru_cache(maxsize=256)
-def pure(width: int, n: int, ridge: Fraction, alpha: float, failure: float, room: int = 1) -> PureObjective:
+def gaussian_users(width: int, n: int, ridge: Fraction, alpha: float, failure: float) -> UserObjective:
+    """The same for n users whose rows weigh one together; the ridge must be an eighth of sigma at least."""
+    fine, least = finest(width, n, ridge, alpha), max(LEAST, math.ceil(MICRO / (ridge * STEEPEST)))
+
+    def made(lean: Fraction, share: int, shift: int) -> FineUserObjective:
+        return FineUserObjective(width, shift, ridge * (1 + pull(alpha, lean)), max(1, shift // share), fine)
+
+    asked = _Asked(n, ridge, alpha, failure, (least, max(least, MOST)))
+    return asked.cheapest(made, lambda found: Fraction(found.price**2 + found.output**2))
+
+
+@lru_cache(maxsize=256)
+def pure(width: int, n: int, ridge: Fraction, alpha: float, failure: float) -> PureObjective:
     """The same with spherical noise; the ridge must be at least its scale."""
-    fine = finest(width, n, ridge, alpha, room)
+    fine = finest(width, n, ridge, alpha)
 
     def made(lean: Fraction, share: int, micro: int) -> FinePureObjective:
         scale = Fraction(MICRO, micro)

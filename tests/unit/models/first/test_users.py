@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from steelyard.accounting.prices import price
 from steelyard.errors import CurrencyMismatch, NeighbourMismatch, TableError, UnitMismatch
 from steelyard.ledger import open_account
 from steelyard.models.columns import SIZE, Features, Numeric
@@ -22,7 +23,7 @@ from steelyard.models.first.estimator import AccuracyFirst
 from steelyard.models.first.excess import RootExcess
 from steelyard.models.first.losses import ClippedLoss, LogLoss, added
 from steelyard.models.first.measured import Design, Exact
-from steelyard.models.first.one_shot import LogisticTask
+from steelyard.models.first.one_shot import LogisticTask, pure
 from steelyard.models.linear import FitLinear
 from steelyard.models.linear_regression import LinearRegression
 from steelyard.models.logistic import FitLogistic
@@ -322,7 +323,7 @@ def test_a_logistic_excess_holds_at_least_as_often_as_it_says(delta: float | Non
     assert (event.delta > 0) == (delta is not None)
 
 
-def test_a_log_loss_is_reached_for_users_by_pure_draws() -> None:
+def test_a_log_loss_is_reached_for_users() -> None:
     for seed in range(3):
         model = first(seed, LOGISTIC, target_loss=0.6).fit(X, CLASSES, users=WHO)
         assert model.stopped_reason_ == "target_met"
@@ -332,9 +333,15 @@ def test_a_log_loss_is_reached_for_users_by_pure_draws() -> None:
 def test_a_gaussian_price_of_one_row_is_never_asked_for_a_user() -> None:
     task = LogisticTask(Features([Numeric("a", -1, 1)], "clip", 1), "y", [0, 1], 0.05, 0.9, Fraction(1, 100))
     unit = users("who", neighbours="replace", n=500)
-    for terms in ({}, {"delta": "1e-6"}):
-        account = open_account(":memory:", "a", unit=unit, epsilon="5", **terms)
-        assert task.fit(account.terms).event.name == "objective_pure"
+    alone = open_account(":memory:", "a", unit=unit, epsilon="5")
+    assert task.fit(alone.terms).event.name == "objective_pure"
+    account = open_account(":memory:", "a", unit=unit, epsilon="5", delta="1e-6")
+    chosen = task.fit(account.terms)
+    assert chosen.event.name == "objective_users"
+    dearer = pure(2, 500, Fraction(5), 0.05, 1 - 0.9)
+    assert price(chosen.event, account.terms).amount < price(dearer.event, account.terms).amount
+    flat = LogisticTask(task.features, "y", [0, 1], 0.3, 0.9, Fraction(1, 10_000))  # no ridge for any Gaussian price
+    assert flat.fit(account.terms).event.name in ("objective_pure", "objective_users")
 
 
 def test_accounts_must_hide_replaced_users_and_know_how_many() -> None:
@@ -350,10 +357,10 @@ def test_accounts_must_hide_replaced_users_and_know_how_many() -> None:
                 with pytest.raises(wrong):
                     wanted.release(Session(table, account))
             assert account.spent.amount == 0
-    pure = open_account(":memory:", "a", unit=users("who", neighbours="replace", n=PEOPLE), epsilon="5")
+    account = open_account(":memory:", "a", unit=users("who", neighbours="replace", n=PEOPLE), epsilon="5")
     with pytest.raises(CurrencyMismatch):
-        AccuracyFirst(logistic, target_loss=0.5).release(Session(table, pure))
-    assert pure.spent.amount == 0
+        AccuracyFirst(logistic, target_loss=0.5).release(Session(table, account))
+    assert account.spent.amount == 0
 
 
 def test_an_account_and_the_users_given_must_agree() -> None:

@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from steelyard.accounting.prices import price
 from steelyard.ledger import open_account
-from steelyard.mechanisms import Objective, PureObjective
+from steelyard.mechanisms import UserObjective
 from steelyard.models.columns import Features, Plain
 from steelyard.models.first.logistic_search import LogisticSearch, _Walk
 from steelyard.privacy import Unit, rows, users
@@ -113,10 +113,11 @@ def walk(unit: Unit) -> tuple[_Walk, Any]:
 
 
 @pytest.mark.parametrize("shift", [100, 5000, 400_000, 4_000_000])
-def test_a_level_for_users_is_pure_and_costs_about_what_it_may(shift: int) -> None:
+def test_a_level_for_users_has_their_price_and_costs_about_what_it_may(shift: int) -> None:
     made, terms = walk(users("who", neighbours="replace", n=1000))
     mechanism = made._perturbed(shift)
-    assert isinstance(mechanism, PureObjective)
-    assert price(mechanism.event, terms).amount == pytest.approx((2 * shift) ** 2, rel=0.05)
+    assert isinstance(mechanism, UserObjective)
+    assert mechanism.event.name == "objective_users"
+    assert price(mechanism.event, terms).amount == pytest.approx((2 * shift) ** 2, rel=0.1)
     made, _ = walk(rows(neighbours="replace", n=1000))
-    assert isinstance(made._perturbed(shift), Objective)
+    assert made._perturbed(shift).event.name == "objective"

@@ -1,0 +1,115 @@
+"""The Gaussian price of a user in a perturbed objective: closed forms, exact laws in one and two dimensions, twins."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.special import expit
+from scipy.stats import norm
+
+from steelyard.accounting.gaussian import delta_of
+from steelyard.accounting.objective import objective_mu
+from steelyard.accounting.objective_users import above, factor, gaussian_above, user_mu
+from steelyard.errors import InvalidTask
+
+Array = NDArray[np.float64]
+
+
+@pytest.mark.parametrize("slope", [0.05, 0.5, 2.0, 8.0])
+def test_the_curve_of_a_thin_slice_is_what_its_worst_weights_give(slope: float) -> None:
+    weights = np.linspace(0, 1, 4001)
+
+    def psi(w: float) -> float:
+        return float(np.max(weights * (slope * (1 - weights) - w)))
+
+    for z in (0.0, 0.1 * slope, 0.6 * slope, slope):
+        exact = quad(lambda w, z=z: max(psi(w) - z, 0.0) * norm.pdf(w), -12, slope, limit=400, points=[-slope])[0]
+        assert float(above(slope, np.array([z]))[0]) == pytest.approx(exact, abs=1e-6)
+    many = np.linspace(0, slope, 997)
+    m = factor(slope)
+    assert np.all(above(slope, many) <= gaussian_above(m, many))
+    assert not np.all(above(slope, many) <= gaussian_above(1 + 0.98 * (m - 1), many))
+    beyond = np.linspace(slope, slope + 5, 50)
+    assert np.all(gaussian_above(1.0, beyond) <= gaussian_above(m, beyond))
+
+
+def test_the_price_grows_with_the_slope_and_is_never_below_that_of_a_row() -> None:
+    prices = [user_mu(Fraction(k, 10), 300_000) for k in range(1, 60)]
+    assert prices == sorted(prices)
+    assert all(user_mu(Fraction(k), 300_000) >= objective_mu(Fraction(k), 300_000) for k in (1, 2, 3))
+    for slope in (Fraction(0), Fraction(9)):
+        with pytest.raises(InvalidTask):
+            user_mu(slope, 1000)
+
+
+def log_density(t: Array, signed: Array, weight: Array, ridge: float, push: Array, sigma: float) -> Array:
+    """Of the minimizer at each t, b ~ N(0, sigma^2 I); ``push`` is the pull of rows far away."""
+    margins = t @ signed.T
+    p = weight * expit(-margins)
+    b = p @ signed - ridge * t + push
+    hessian = np.einsum("ti,ij,ik->tjk", p * expit(margins), signed, signed) + ridge * np.eye(signed.shape[1])
+    width = signed.shape[1]
+    return np.asarray(
+        -(b**2).sum(axis=1) / (2 * sigma**2)
+        + np.linalg.slogdet(hessian)[1]
+        - width * math.log(sigma * math.sqrt(2 * math.pi))
+    )
+
+
+def grid(ridge: float, sigma: float, push: Array) -> tuple[Array, float]:
+    """Points around where the noise puts the minimizer, and the size of a cell."""
+    width, half = len(push), (8 * sigma + 3) / ridge
+    axis = np.linspace(-half, half, 8001 if width == 1 else 401)
+    points = np.stack(np.meshgrid(*[axis] * width), axis=-1).reshape(-1, width) + push / ridge
+    return points, float(axis[1] - axis[0]) ** width
+
+
+def worst(
+    base: tuple[Array, Array], user: tuple[Array, Array], ridge: float, push: Array, sigma: float, mu: float
+) -> float:
+    """By how much the exact delta exceeds the curve of mu, at worst over epsilons and both orders."""
+    t, cell = grid(ridge, sigma, push)
+    both = np.concatenate([base[0], user[0]]), np.concatenate([base[1], user[1]])
+    without, with_user = (np.exp(log_density(t, rows[0], rows[1], ridge, push, sigma)) for rows in (base, both))
+    assert float(without.sum() * cell) == pytest.approx(1, abs=2e-3)
+    found = -math.inf
+    for a, b in ((without, with_user), (with_user, without)):
+        for epsilon in (0.0, 0.2 * mu, 0.5 * mu, mu, 2 * mu):
+            exact = float(np.maximum(a - math.exp(epsilon) * b, 0).sum() * cell)
+            found = max(found, exact - delta_of(epsilon, mu))
+    return found
+
+
+NONE = {1: (np.zeros((1, 1)), np.zeros(1)), 2: (np.zeros((1, 2)), np.zeros(1))}
+USERS = {
+    1: [([[1.0]], [1.0]), ([[1.0], [-1.0]], [0.5, 0.5]), ([[1.0], [0.5], [-0.2]], [0.4, 0.4, 0.2])],
+    2: [
+        ([[0.8, 0.6], [0.8, -0.6]], [0.5, 0.5]),
+        ([[1.0, 0.0], [0.0, 1.0]], [0.5, 0.5]),
+        ([[1.0, 0.0], [0.8, 0.6], [-0.6, 0.8], [0.6, -0.8]], [0.25] * 4),
+    ],
+}
+
+
+@pytest.mark.parametrize(("width", "slope", "shift"), [*itertools.product((1, 2), (0.5, 2.0), (0.3, 1.5))])
+def test_exact_laws_stay_below_the_price(width: int, slope: float, shift: float) -> None:
+    sigma, ridge = 1 / shift, 1 / shift / slope
+    mu = user_mu(Fraction(slope), round(shift * 1e6)) / 1e6
+    for rows, weight in USERS[width]:
+        for push in (0.0, 2.0, -6.0):
+            user = np.array(rows), np.array(weight)
+            assert worst(NONE[width], user, ridge, np.full(width, push), sigma, mu) <= 1e-4 * mu
+
+
+def test_a_price_without_the_factor_and_rows_that_all_count_are_caught() -> None:
+    one, crossed = (np.array([[1.0]]), np.array([1.0])), (np.array([[0.8, 0.6], [0.8, -0.6]]), np.ones(2))
+    far = [worst(NONE[1], one, 0.1, np.array([push]), 1.0, 1.0) for push in (0.0, -1.0, -2.0, -3.0)]
+    assert max(far) > 0.01  # the Gaussian's own mu at a slope of ten
+    mu = user_mu(Fraction(1, 2), 300_000) / 1e6
+    assert worst(NONE[2], crossed, 2 / 0.3, np.array([-20.0, 0.0]), 1 / 0.3, mu) > 0.01
