@@ -21,7 +21,7 @@ from steelyard.accounting.objective import LEAST, MOST
 from steelyard.bounding.amounts import sigma_for
 from steelyard.desk import Desk
 from steelyard.errors import InvalidTask
-from steelyard.mechanisms import Gaussian, Objective, PureObjective
+from steelyard.mechanisms import Gaussian, Objective
 from steelyard.models.columns import Features
 from steelyard.models.first.by_user import shares
 from steelyard.models.first.certificate import Array
@@ -34,16 +34,16 @@ from steelyard.models.first.logistic_search import (
     LONGEST,
     RATIO,
     START,
-    affordable,
     as_weights,
     steepness,
+    user_level,
 )
 from steelyard.models.first.losses import GRID, LogLoss
 from steelyard.models.first.measured import Integers
 from steelyard.models.first.ridge_path import WHOLE
 from steelyard.models.logistic import Classes, signs
 from steelyard.models.newton import Memory
-from steelyard.models.objective import REACH, ObjectiveFit
+from steelyard.models.objective import ObjectiveFit
 from steelyard.models.rows import Label
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Neighbours, Terms
@@ -172,16 +172,13 @@ class Logistic:
 
         return Step("train", "level", fit.event, compute, {"grain": str(grain)})
 
-    def _perturbed(self, shift: int) -> Objective | PureObjective:
-        """Noise for about this many millionths of mu and one unit added: pure where users are hidden."""
+    def _perturbed(self, shift: int) -> Objective:
+        """Noise for about this many millionths of mu and one unit added."""
         least = self.penalty * round(self.n)
-        if self.crowd.unit.kind == "rows":
-            ridge = max(least, steepness(self.width) * Fraction(MICRO, shift))
-            return Objective(self.width, shift, ridge, max(1, shift // 16))
-        micro = affordable(shift) if self._moves == 2 else 2 * affordable(shift // 2)
-        scale = Fraction(MICRO, micro - micro // 16 - 1)
-        ridge = max(least, scale * max(Fraction(1), Fraction(self.width, REACH)))
-        return PureObjective(self.width, scale, ridge, micro // 16)
+        if self.crowd.unit.kind == "users":
+            return user_level(self.width, shift, least)
+        ridge = max(least, steepness(self.width) * Fraction(MICRO, shift))
+        return Objective(self.width, shift, ridge, max(1, shift // 16))
 
     def ahead(self) -> list[int]:
         """What the levels may yet have cost in all."""
