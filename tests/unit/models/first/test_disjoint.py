@@ -18,12 +18,12 @@ from steelyard.bounding.amounts import sigma_for
 from steelyard.desk import Desk
 from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
 from steelyard.ledger import Account, Ledger, open_account
-from steelyard.mechanisms import Gaussian
+from steelyard.mechanisms import Gaussian, observing
 from steelyard.models.columns import SIZE, Features, Plain
 from steelyard.models.first.disjoint import DisjointSearch
 from steelyard.models.first.disjoint_linear import LinearLook, OwnDesign
 from steelyard.models.first.disjoint_logistic import DisjointLogistic, LogisticLook
-from steelyard.models.first.disjoint_parts import Ids, Part, Split
+from steelyard.models.first.disjoint_parts import Ids, Part, Parts, Split
 from steelyard.models.first.disjoint_steps import Look, Purse, Step
 from steelyard.models.first.estimator import AccuracyFirst
 from steelyard.models.first.looking import Series
@@ -145,6 +145,52 @@ def _tiny() -> tuple[Features, Target]:
 
 def _sigma(event: Event) -> Fraction:
     return Fraction(int(str(event.parameters["sigma_numerator"])), int(str(event.parameters["sigma_denominator"])))
+
+
+def told_apart(steps: list[Step], one: Parts, other: Parts) -> dict[str, Fraction]:
+    """By how much the steps of a path tell two tables apart, given their answers: the sum of squared shifts over sigma."""
+    found = dict.fromkeys(PARTS, Fraction(0))
+    for step in steps:
+        seen = []
+        for parts in (one, other):
+            with observing() as window:
+                step.compute(parts.train if step.part == "train" else parts.check, TestNoise(1))
+            seen.append([int(value) for value in window[0].values])
+        moved = sum((a - b) ** 2 for a, b in zip(*seen, strict=True))
+        found[step.part] += moved / _sigma(step.event) ** 2
+    return found
+
+
+def by_position(self: Split, codes: Any) -> Any:
+    """The twin: every other row checks, wherever it stands."""
+    return np.arange(len(codes)) % 2 == 1
+
+
+@pytest.mark.parametrize("split", [Split.checks, by_position])
+def test_a_whole_path_tells_a_removed_row_apart_by_no_more_than_it_was_charged(
+    split: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exact likelihood ratio of a transcript is normal with this variance, for each row that may be removed."""
+    steps: list[Step] = []
+    buy = Purse.buy
+
+    def kept(self: Purse, step: Step, compute: Any) -> Any:
+        steps.append(step)
+        return buy(self, step, compute)
+
+    monkeypatch.setattr(Purse, "buy", kept)
+    monkeypatch.setattr(Split, "checks", split)
+    at, label = account(rows()), Target("y", -1, 1)
+    assert reach(at, 0.02).reason == "target_met"
+    columns = {"x0": X[:, 0], "x1": X[:, 1], "y": Y}
+    whole = Split().parts(TABLE, FEATURES, label)
+    spread = []
+    for gone in (0, 1, 2, 3, 1500, N - 1):
+        without = read({name: np.delete(values, gone) for name, values in columns.items()})
+        spread.append(told_apart(steps, whole, Split().parts(without, FEATURES, label)))
+    covered = all(sum(each.values()) * 10**12 <= at.spent.amount for each in spread)
+    alone = all(min(each.values()) == 0 < max(each.values()) for each in spread)
+    assert covered is alone is (split is not by_position)
 
 
 # what one unit moves
