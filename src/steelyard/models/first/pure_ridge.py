@@ -32,7 +32,7 @@ from steelyard.models.first.questions import reach_of
 from steelyard.models.first.ridge_path import WHOLE, Look
 from steelyard.models.first.ridge_search import TableRows
 from steelyard.models.first.rising import Rising
-from steelyard.models.first.triangle import Triangle
+from steelyard.models.first.triangle import Triangle, best_triangle
 from steelyard.models.first.watch import QUESTIONS, Watch, room
 from steelyard.models.first.watched import Candidate, Walk
 from steelyard.models.rows import Target
@@ -120,7 +120,7 @@ class Setting:
         """All of it follows from the account's terms and the search."""
         ridge = Ridge(public_n(terms), search.features.width, float(search.penalty))
         norm = norm_bound(Fraction(1), ridge.penalty)
-        return cls(ridge, Triangle.best(unit_of(terms.unit), ridge.width, LIKELY * norm), norm)
+        return cls(ridge, best_triangle(unit_of(terms.unit), ridge.width, LIKELY * norm), norm)
 
 
 class Question(Protocol):

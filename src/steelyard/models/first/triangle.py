@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -71,11 +71,12 @@ class Triangle:
         found = self.sensitivity / self.unit**2 * math.sqrt(self.width * each / (excess * curvature)) / ridge.n
         return max(1, min(math.ceil(found * MICRO), 10**12))
 
-    @classmethod
-    def best(cls, unit: int, width: int, length: float) -> Triangle:
-        """The weight that makes the residual of a model of this length shortest."""
-        tried = [cls(unit, width, vector) for vector in range(1, MOST + 1)]
-        return min(tried, key=lambda each: each.sensitivity**2 * (1 / each.vector**2 + (length / MATRIX) ** 2))
+
+@lru_cache(maxsize=64)
+def best_triangle(unit: int, width: int, length: float) -> Triangle:
+    """The weight that makes the residual of a model of this length shortest."""
+    tried = [Triangle(unit, width, vector) for vector in range(1, MOST + 1)]
+    return min(tried, key=lambda each: each.sensitivity**2 * (1 / each.vector**2 + (length / MATRIX) ** 2))
 
 
 def _root_above(square: Fraction) -> int:

@@ -81,17 +81,19 @@ class Walk:
     def __init__(self, desk: Desk, rising: Rising, course: Course, name: str, progress: Progress | None) -> None:
         self._desk, self._rising, self._course = desk, rising, course
         self._name, self._progress = name, progress
-        self._history = [_level(index, release) for index, release in enumerate(rising.kept())]
-        self._watches = watch.kept(desk)
+        self._watches, self._levels = watch.kept(desk), [_level(*kept) for kept in enumerate(rising.kept())]
+        self._history: list[Stop] = []
         self._bought, self._reason = 0, IMPOSSIBLE
         self._last: Candidate | None = None
-        self._null = False
+        self._null, self._shown = False, 0
 
     def found(self, confidence: float) -> Found:
         """Read back what is known; else buy a watch and go on until a model passes, the levels end, or the budget does."""
+        self._remember()
         told = watch.passed(self._watches, self._name)
         if told is not None:
             return self._settled(told)
+        self._history += self._levels[self._shown :]
         self._rising.compare()
         try:
             self._go((1 - confidence) * share_of(len(self._watches)))
@@ -137,16 +139,30 @@ class Walk:
             self._reason = NULL if candidate.null else MET
         return passed
 
+    def _remember(self) -> None:
+        """The line of steps that earlier watches for this very question saw."""
+        for index, each in enumerate(self._watches):
+            if each.name != self._name:
+                continue
+            before = int(each.told[0].facts["level"]) if each.told else self._shown
+            self._show(before)
+            self._history.append(Stop(f"watch {index}", each.micro / MICRO))
+            for told in each.told:
+                self._show(int(told.facts["level"]))
+                self._history.append(_answered(int(told.facts["level"]), told.passed))
+
+    def _show(self, levels: int) -> None:
+        """The levels up to so many, each once."""
+        self._history += self._levels[self._shown : levels]
+        self._shown = max(self._shown, levels)
+
     def _settled(self, told: watch.Told) -> Found:
         """What this very question was answered before, for nothing."""
-        steps, level = tuple(int(k) for k in told.facts["model"]), int(told.facts["level"])
-        history = self._history[:level]
-        for index, each in enumerate(self._watches):
-            if each.name == self._name:
-                history.append(Stop(f"watch {index}", each.micro / MICRO))
-                history += [_answered(int(one.facts["level"]), one.passed) for one in each.told]
+        steps = tuple(int(k) for k in told.facts["model"])
         reason, reach = MET if any(steps) else NULL, int(told.facts["reach"]) / WHOLE
-        return Found(self._course.model(steps), self._course.bound, reason, tuple(history), self.spent, reach=reach)
+        return Found(
+            self._course.model(steps), self._course.bound, reason, tuple(self._history), self.spent, reach=reach
+        )
 
     def _model(self, last: Candidate | None) -> Array | None:
         return None if last is None else self._course.model(last.steps)
