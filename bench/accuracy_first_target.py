@@ -38,6 +38,7 @@ from steelyard.models.columns import SIZE, Features, Plain
 from steelyard.models.first import questions, schedule
 from steelyard.models.first.certificate import Ridge
 from steelyard.models.first.logistic_search import LogisticSearch, steepness
+from steelyard.models.first.losses import MARGIN, margin_cap
 from steelyard.models.first.measured import Design, Pool, best_weight
 from steelyard.models.first.quantiles import normal_quantile
 from steelyard.models.first.ridge_path import WHOLE
@@ -95,9 +96,9 @@ def ridge_runs(data: Data, penalty: float, target: float, trials: int) -> tuple[
     return [math.sqrt(run.spent) for run in runs], sum(loss(run) > target for run in met), trials - len(met)
 
 
-def logistic_levels(signed: Array, penalty: float, seed: int) -> Iterator[Level]:
+def logistic_levels(signed: Array, penalty: float, target: float, seed: int) -> Iterator[Level]:
     """Averages of ever dearer draws and what they lose."""
-    n, width = signed.shape
+    (n, width), cap = signed.shape, margin_cap(target) / 2**MARGIN
     noise, whole = TestNoise(seed), Memory(np.trunc(signed * (SIZE - 64)))
     total, paid = np.zeros(width), 0
     for k in range(60):
@@ -107,7 +108,8 @@ def logistic_levels(signed: Array, penalty: float, seed: int) -> Iterator[Level]
         fit = ObjectiveFit(Objective(width, shift, ridge, max(1, shift // 16)))
         total, paid = total + cost * fit.solve(whole, noise), paid + cost
         model = total / paid
-        yield math.sqrt(paid) / MICRO, float(np.mean(np.logaddexp(0, -signed @ model))), float(np.linalg.norm(model))
+        margins = np.clip(signed @ model, -cap, cap)
+        yield math.sqrt(paid) / MICRO, float(np.mean(np.logaddexp(0, -margins))), min(cap, float(np.linalg.norm(model)))
 
 
 def logistic_runs(data: Data, penalty: float, target: float, trials: int) -> tuple[list[float], int, int]:
@@ -126,8 +128,9 @@ def logistic_runs(data: Data, penalty: float, target: float, trials: int) -> tup
         spent.append(math.sqrt(found.mu2))
         if found.reason not in ("target_met", "null_model_ok"):
             lost += 1
-        elif found.model is not None:
-            wrong += float(np.mean(np.logaddexp(0, -signed @ found.model))) > target
+        elif found.model is not None and found.margin is not None:
+            margins = np.clip(signed @ found.model, -found.margin, found.margin)
+            wrong += float(np.mean(np.logaddexp(0, -margins))) > target
     return spent, wrong, lost
 
 
@@ -167,7 +170,9 @@ def compare(folder: Path | None, trials: int, parts: Iterable[str]) -> None:
             if target >= math.log(2):
                 print(f"{data.name} | {target:.4f} | left out: predicting one half loses {math.log(2):.4f}")
                 continue
-            levels = [list(_until(logistic_levels(signed, penalty, seed), target)) for seed in range(min(trials, 5))]
+            levels = [
+                list(_until(logistic_levels(signed, penalty, target, seed), target)) for seed in range(min(trials, 5))
+            ]
             ratios.append(
                 row(f"{data.name}, logistic", target, levels, logistic_runs(data, penalty, target, trials), len(signed))
             )

@@ -34,7 +34,7 @@ class Model:
 
     ``kind`` is "linear" (``lower`` and ``upper`` bound the label, and every prediction; ``reach`` is the part of that
     range, around its middle, that predictions keep to) or "logistic" (``positive`` is the class whose probability is
-    predicted).
+    predicted; ``margin`` is what the log-odds keep to, either way).
     """
 
     kind: str
@@ -45,6 +45,7 @@ class Model:
     upper: Number | None = None
     positive: str | int | float | bool | None = None
     reach: float = 1.0
+    margin: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "theta", tuple(float(value) for value in self.theta))
@@ -56,6 +57,8 @@ class Model:
             raise InvalidTask(
                 f"predictions keep to a part of the label's range above 0 and up to 1; got {self.reach!r}."
             )
+        if self.margin is not None and not 0 < self.margin < math.inf:
+            raise InvalidTask(f"log-odds keep to a finite margin above 0; got {self.margin!r}.")
         if self.kind == "linear":
             _ = self.target
 
@@ -98,13 +101,15 @@ class Model:
     def respond(self, score: Floats) -> Floats:
         """What a score means: a label between its bounds, or a probability."""
         if self.kind == "logistic":
-            return np.asarray(0.5 * (1 + np.tanh(score / 2)))
+            held = score if self.margin is None else np.clip(score, -self.margin, self.margin)
+            return np.asarray(0.5 * (1 + np.tanh(held / 2)))
         return np.asarray(self.target.middle + self.target.half * np.clip(score, -self.reach, self.reach))
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``Model.from_json`` reads it back."""
         parts = {name: plain(getattr(self, name)) for name in ("kind", "label", "theta", "lower", "upper", "positive")}
         parts |= {"reach": self.reach} if self.reach < 1 else {}
+        parts |= {} if self.margin is None else {"margin": self.margin}
         return {"format": FORMAT, **parts, "features": plain(self.features), "coefficients": self.coefficients}
 
     @classmethod
@@ -118,7 +123,8 @@ class Model:
                 [_column(column) for column in given["columns"]], given["norm"], given["x_bound"], given["intercept"]
             )
             facts = {name: data[name] for name in ("lower", "upper", "positive")}
-            return cls(data["kind"], features, data["label"], data["theta"], **facts, reach=data.get("reach", 1.0))
+            facts |= {name: data[name] for name in ("reach", "margin") if name in data}
+            return cls(data["kind"], features, data["label"], data["theta"], **facts)
         except (KeyError, TypeError, ValueError, AttributeError) as fault:
             raise InvalidTask(f"this saved model is damaged ({type(fault).__name__}).") from None
 

@@ -25,7 +25,10 @@ DATA = {"a": [1.0, 5.0, 99.0, np.nan], "c": ["x", "y", "z", "x"], "p": [0.1, -0.
 NARROW = Model("linear", FEATURES, "y", [9.0, 0.2, -0.3, 0.4, 0.5], 0, 100, reach=0.25)
 
 
-@pytest.mark.parametrize("model", [MODEL, CHANCE, NARROW])
+CAREFUL = Model("logistic", Features([Numeric("a", 0, 10)], "scale"), "y", [4.0, 1.0], positive="yes", margin=2)
+
+
+@pytest.mark.parametrize("model", [MODEL, CHANCE, NARROW, CAREFUL])
 def test_a_model_comes_back_as_it_was(model: Model, tmp_path: Path) -> None:
     model.save(tmp_path / "m.json")
     again = Model.load(tmp_path / "m.json")
@@ -98,3 +101,13 @@ def test_predictions_keep_to_their_part_of_the_range() -> None:
     assert "reach" not in MODEL.to_json()
     with pytest.raises(InvalidTask, match="damaged"):
         Model.from_json({**MODEL.to_json(), "reach": 0})
+
+
+def test_log_odds_keep_to_their_margin() -> None:
+    told = CAREFUL.predict(DATA)
+    assert max(told) == pytest.approx(1 / (1 + np.exp(-2)))
+    assert max(told) < max(CHANCE.predict(DATA))
+    assert "margin" not in CHANCE.to_json()
+    for wrong in (0, np.inf, np.nan):
+        with pytest.raises(InvalidTask, match="margin above 0"):
+            Model("logistic", CHANCE.features, "y", [4.0, 1.0], positive="yes", margin=wrong)

@@ -28,7 +28,7 @@ from steelyard.models.columns import Features
 from steelyard.models.first.by_user import shares
 from steelyard.models.first.certificate import Array
 from steelyard.models.first.looking import SHARES, Series
-from steelyard.models.first.losses import GRID, LogLoss
+from steelyard.models.first.losses import GRID, MARGIN, LogLoss, margin_cap
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import check_population
 from steelyard.models.first.questions import LOOKS, share_of
@@ -119,7 +119,7 @@ class LogisticWalk:
         except BudgetExceeded:
             state.reason = CAP
         bound = target if state.reason == MET else math.inf
-        return Found(state.model, bound, state.reason, tuple(state.history), walk.spent)
+        return Found(state.model, bound, state.reason, tuple(state.history), walk.spent, margin=state.margin)
 
 
 @dataclass
@@ -136,6 +136,7 @@ class _State:
     seen: list[tuple[int, int, int]] = field(default_factory=list)  # after how many levels, for how much, the answer
     history: list[Stop] = field(default_factory=list)
     model: Array | None = None
+    margin: float | None = None
     reason: str = ""
 
     @property
@@ -148,7 +149,7 @@ class _State:
         average = sum((cost * model for cost, model in self.drawn), np.zeros(self.width)) / self.paid
         ball, length = min(math.sqrt(2 * math.log(2) / self.penalty), LONGEST), float(np.linalg.norm(average))
         steps = np.trunc(average * min(1.0, ball / (length + 1e-300)) * 2**GRID)
-        return LogLoss(self.n, tuple(int(k) for k in steps), self.target)
+        return LogLoss(self.n, tuple(int(k) for k in steps), self.target, margin_cap(self.target))
 
     def excess(self, paid: int) -> float:
         """The likely excess of an average that cost so much, for features that share a row's length evenly."""
@@ -225,6 +226,7 @@ class _Walk:
             state.seen.append((len(state.drawn), cost, answer))
             if passed:
                 state.model, state.reason = as_weights(tuple(int(k) for k in point["model"])), MET
+                state.margin = int(point["cap"]) / 2**MARGIN if "cap" in point else None
 
     def _level(self, cost: int, count: int) -> Release:
         """A fresh objective perturbation for about this price."""
@@ -246,7 +248,7 @@ class _Walk:
 
     def _look(self, ask: LogLoss, cost: int, limit: float, count: int) -> Release:
         step = gaussian_of(ask.moves, cost)
-        facts = {"model": [str(k) for k in ask.model], "limit": limit, "target": self._name}
+        facts = {"model": [str(k) for k in ask.model], "cap": ask.cap, "limit": limit, "target": self._name}
         answer = lambda signed, noise: step.release([ask.value(signed.x, signed.owners)], noise)  # noqa: E731
         return self._pay(step.event, count, answer, facts)
 

@@ -14,11 +14,18 @@ from dataclasses import dataclass
 
 from steelyard.bounding.amounts import sigma_for
 from steelyard.models.first.quantiles import normal_quantile
+from steelyard.privacy import MICRO
 
 SHARES = tuple(0.08 * 0.92**k for k in range(60))
 """The share of the failure probability that the k-th look of a question has."""
 
-FIRST, FINER, MOST = 0.4, 1.25, 1.5  # the first look costs so much of the path's mu, each next average, the last
+LEAST, FIRST, FINER, MOST = (
+    0.15,
+    0.4,
+    1.25,
+    1.5,
+)  # of the path's mu: the first look, from and to; each next average; the last
+_NEAR = 0.05  # the first look need not tell a loss from the target that is nearer to it than this part of the target
 _HOPE = 0.5  # how many standard deviations of luck a model is given
 
 
@@ -39,8 +46,11 @@ class Series:
 
     def next(self) -> tuple[int, float] | None:
         """What the next look costs and the answer at or below which it passes; or None, when this model has had its turn."""
-        count, costs = len(self.tried), self._costs()
-        if count >= min(len(costs), len(self.failures)) or not self._hopeful(costs):
+        count = len(self.tried)
+        if count >= len(self.failures):
+            return None
+        costs = self._costs()
+        if count >= len(costs) or not self._hopeful(costs):
             return None
         cost = costs[count]
         spread = math.sqrt(sum((c * self._sigma(c)) ** 2 for c in costs[: count + 1])) / sum(costs[: count + 1])
@@ -49,7 +59,9 @@ class Series:
 
     def _costs(self) -> list[int]:
         root = math.isqrt(self.paid)
-        shares = [1.0] if self.once else [FIRST * FINER**k for k in range(int(math.log(MOST / FIRST, FINER)) + 1)]
+        enough = normal_quantile(self.failures[0]) * self.moves * MICRO / (_NEAR * max(self.limit, 1.0)) / root
+        first = min(max(enough, LEAST), FIRST)
+        shares = [1.0] if self.once else [first * FINER**k for k in range(int(math.log(MOST / first, FINER)) + 1)]
         sums = [math.ceil(share * root) ** 2 for share in shares]
         return [after - before for before, after in zip([0, *sums], sums, strict=False)]
 

@@ -73,11 +73,15 @@ class ClippedLoss:
 
 @dataclass(frozen=True)
 class LogLoss:
-    """A look at the mean log loss of one released model, its weights in whole steps of 2^-20."""
+    """A look at the mean log loss of one released model, its weights in whole steps of 2^-20.
+
+    Margins are clipped to ``cap`` (in steps of 2^-14), where one is given.
+    """
 
     n: int
     model: tuple[int, ...]
     target: float
+    cap: int | None = None
 
     @property
     def length(self) -> float:
@@ -88,6 +92,7 @@ class LogLoss:
     def losses(self) -> NDArray[np.int64]:
         """The loss at each margin of the grid, rounded up: public, made before a row is read."""
         top = math.ceil(self.length * 2**MARGIN) + 1
+        top = top if self.cap is None else min(top, self.cap)
         margins = np.arange(-top, top + 1) / 2**MARGIN
         return np.asarray(np.ceil(np.logaddexp(0, -margins) * 2**LOSS), dtype=np.int64) + 1
 
@@ -106,3 +111,11 @@ class LogLoss:
         margins = (signed.astype(np.int64) @ np.array(self.model, dtype=np.int64)) // (SIZE << (GRID - MARGIN))
         middle = len(self.losses) // 2
         return added(self.losses[np.clip(margins + middle, 0, 2 * middle)], owners)
+
+
+def margin_cap(target: float) -> int:
+    """Where a margin leaves a thirty-second of the target to lose, in steps of 2^-14: clipping there costs next to nothing.
+
+    A model's length, which is what a look would cost otherwise, is often several times larger.
+    """
+    return math.ceil(-math.log(math.expm1(target / 32)) * (1 << MARGIN))

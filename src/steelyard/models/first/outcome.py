@@ -32,7 +32,7 @@ class Found:
     """A model on features of length at most one and labels in [-1, 1]; ``bound`` is what is certified of it.
 
     ``alone`` says that no other question had measurements of this path made before; ``reach`` is what predictions are
-    clipped to.
+    clipped to, ``margin`` a classifier's log-odds.
     """
 
     model: Array | None
@@ -42,6 +42,7 @@ class Found:
     spent: int
     alone: bool = True
     reach: float = 1.0
+    margin: float | None = None
 
     @classmethod
     def of(cls, path: RidgePath, spent: int, *, alone: bool) -> Found:

@@ -171,7 +171,9 @@ def _reach_log_loss(
     model = (
         None
         if theta is None
-        else Model("logistic", search.features, search.label, theta, positive=tuple(search.classes)[1])
+        else Model(
+            "logistic", search.features, search.label, theta, positive=tuple(search.classes)[1], margin=found.margin
+        )
     )
     question = _asked(f"the mean log loss on {where}", session)
     certificate = Certificate(question, found.bound, wanted.confidence, _how(found, covered=True))

@@ -18,7 +18,7 @@ from steelyard.mechanisms import Gaussian
 from steelyard.models.columns import SIZE, Features, Plain
 from steelyard.models.first.estimator import AccuracyFirst
 from steelyard.models.first.logistic_search import LogisticSearch
-from steelyard.models.first.losses import GRID, LOSS, LogLoss
+from steelyard.models.first.losses import GRID, LOSS, MARGIN, LogLoss, margin_cap
 from steelyard.models.first.quantiles import normal_quantile
 from steelyard.models.logistic_regression import LogisticRegression
 from steelyard.noise import TestNoise
@@ -33,8 +33,11 @@ weights = st.lists(st.floats(-8, 8), min_size=3, max_size=3)
 cells = st.lists(st.floats(-1, 1), min_size=3, max_size=3)
 
 
-def look(theta: list[float], n: int = 1, target: float = 0.5) -> LogLoss:
-    return LogLoss(n, tuple(int(k * 2**GRID) for k in theta), target)
+caps = st.none() | st.integers(1, 10 << MARGIN)
+
+
+def look(theta: list[float], n: int = 1, target: float = 0.5, cap: int | None = None) -> LogLoss:
+    return LogLoss(n, tuple(int(k * 2**GRID) for k in theta), target, cap)
 
 
 def whole(row: list[float]) -> np.typing.NDArray[np.float64]:
@@ -42,22 +45,31 @@ def whole(row: list[float]) -> np.typing.NDArray[np.float64]:
 
 
 @settings(max_examples=100)
-@given(weights, cells)
-def test_a_loss_is_never_told_too_low_and_hardly_too_high(theta: list[float], row: list[float]) -> None:
-    ask, signed = look(theta), whole(row)
-    margin = float(signed[0] @ np.array(ask.model)) / SIZE / 2**GRID
+@given(weights, cells, caps)
+def test_a_loss_is_never_told_too_low_and_hardly_too_high(
+    theta: list[float], row: list[float], cap: int | None
+) -> None:
+    ask, signed = look(theta, cap=cap), whole(row)
+    margin, most = float(signed[0] @ np.array(ask.model)) / SIZE / 2**GRID, math.inf if cap is None else cap / 2**MARGIN
+    margin = min(max(margin, -most), most)
     told = ask.value(signed) / 2**LOSS
     assert 0 <= told - np.logaddexp(0, -margin) <= 2**-14 + 2**-18
 
 
 @settings(max_examples=100)
-@given(weights, cells, cells)
-def test_a_replaced_row_moves_the_sum_by_the_models_length_at_most(
-    theta: list[float], one: list[float], other: list[float]
+@given(weights, cells, cells, caps)
+def test_a_replaced_row_moves_the_sum_by_the_models_length_or_the_cap_at_most(
+    theta: list[float], one: list[float], other: list[float], cap: int | None
 ) -> None:
-    ask = look(theta)
+    ask = look(theta, cap=cap)
     assert abs(ask.value(whole(one)) - ask.value(whole(other))) <= ask.moves
-    assert ask.moves <= math.ceil((ask.length + 2**-12) * 2**LOSS) + 2
+    most = ask.length + 2**-12 if cap is None else min(ask.length + 2**-12, cap / 2**MARGIN)
+    assert ask.moves <= math.ceil(most * 2**LOSS) + 2
+
+
+@pytest.mark.parametrize("target", [1e-6, 0.01, 0.3, 0.69])
+def test_a_clipped_margin_leaves_a_thirty_second_of_the_target_to_lose(target: float) -> None:
+    assert np.logaddexp(0, -margin_cap(target) / 2**MARGIN) == pytest.approx(target / 32, rel=1e-3)
 
 
 def test_a_look_that_believes_in_half_the_range_is_caught() -> None:
@@ -95,6 +107,7 @@ def test_a_target_loss_is_kept_by_the_probabilities_that_are_handed_out() -> Non
         models = [first(seed, target_loss=target).fit(X, Y) for seed in range(3)]
         assert all(model.stopped_reason_ == "target_met" for model in models)
         assert all(true_loss(model) <= target for model in models)
+        assert all(model.model_.margin == margin_cap(target) / 2**MARGIN for model in models)
         assert all(model.account_.spent.amount == model.spent_ for model in models)
         spent.append(np.median([model.epsilon_ for model in models]))
     assert spent[0] < spent[1]

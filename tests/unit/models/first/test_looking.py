@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.bounding.amounts import sigma_for
-from steelyard.models.first.looking import FIRST, MOST, SHARES, Series
+from steelyard.models.first.looking import FIRST, LEAST, MOST, SHARES, Series
 from steelyard.privacy import MICRO
 
 MOVES, PAID = 1 << 20, (20_000) ** 2
@@ -44,11 +44,12 @@ def test_what_a_look_costs_does_not_depend_on_what_looks_said(answers: list[int]
     assert math.isqrt(sum(costs)) <= math.ceil(MOST * math.isqrt(paid))
 
 
-def test_the_first_look_is_cheap_and_the_last_average_as_sharp_as_it_may_be() -> None:
+@pytest.mark.parametrize(("limit", "first"), [(1e15, LEAST), (20 * SIGMA, FIRST)])
+def test_the_first_look_is_cheap_and_the_last_average_as_sharp_as_it_may_be(limit: float, first: float) -> None:
     costs: list[int] = []
-    while (found := Series(MOVES, 1e15, PAID, [(cost, 0) for cost in costs], [0.01] * 60).next()) is not None:
+    while (found := Series(MOVES, limit, PAID, [(cost, 0) for cost in costs], [0.01] * 60).next()) is not None:
         costs.append(found[0])
-    assert costs[0] == math.ceil(FIRST * math.isqrt(PAID)) ** 2
+    assert costs[0] == math.ceil(first * math.isqrt(PAID)) ** 2
     assert MOST / 1.25 < math.isqrt(sum(costs)) / math.isqrt(PAID) <= MOST
 
 
