@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -226,14 +226,13 @@ def main() -> None:
     parser.add_argument("--part", default="ridge,logistic,told,failures")
     options = parser.parse_args()
     parts: list[str] = options.part.split(",")
-    jobs: dict[str, Callable[[], None]] = {"failures": lambda: failures(options.failures)}
     folder = Path(options.data) if options.data else None
     if rows_of := {"ridge", "logistic"} & set(parts):
         compare(folder, options.trials, rows_of)
     if "told" in parts:
         compare(folder, options.trials, ("told",))
-    for name in parts:
-        jobs.get(name, lambda: None)()
+    if "failures" in parts:
+        failures(options.failures)
 
 
 if __name__ == "__main__":
