@@ -1,8 +1,8 @@
 """Single steps of accuracy-first paths as tasks, so that the audit can replay them on neighbouring tables.
 
 A path decides from released numbers what to pay for next, so its privacy is that of its steps: one measurement of ridge
-statistics, one look at the root of an excess, one perturbed logistic objective, one step on one of two disjoint parts.
-Each runs here as it does on a path.
+statistics, one look at the root of an excess, one perturbed logistic objective, one step on one of two disjoint parts,
+the levels of a Laplace path, the questions of a watch. Each runs here as it does on a path.
 Law: a step's event is a function of public numbers; tables shorter than n stand for tables padded with rows, or users, of
 one kind.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 from steelyard.accounting.prices import PARTS, disjoint
 from steelyard.bounding.amounts import sigma_for
-from steelyard.mechanisms import Gaussian
+from steelyard.mechanisms import Gaussian, LaplacePath
 from steelyard.models.first.by_user import exact_of, unit_of
 from steelyard.models.first.certificate import Ridge
 from steelyard.models.first.disjoint import DisjointSearch
@@ -26,9 +26,12 @@ from steelyard.models.first.excess import RootExcess
 from steelyard.models.first.measured import Design, Exact, packed
 from steelyard.models.first.one_shot import LogisticTask
 from steelyard.models.first.population import public_n
-from steelyard.models.first.ridge_search import RidgeSearch
+from steelyard.models.first.pure_ridge import LowLoss, NearBest, PureRidge, Setting
+from steelyard.models.first.ridge_path import WHOLE
+from steelyard.models.first.ridge_search import RidgeSearch, TableRows
+from steelyard.models.first.watch import Watch, room
 from steelyard.noise import Noise
-from steelyard.privacy import Event, Neighbours, Terms
+from steelyard.privacy import MICRO, Event, Neighbours, Terms
 from steelyard.release import Outcome
 from steelyard.tables import Table
 
@@ -94,6 +97,75 @@ class RidgeLook(_Step):
         """Find the root and noise it."""
         private = _Sums(self._exact(table, terms))
         return Outcome(self._step(terms).release([self._look(terms).value(private)], noise)[0], None)
+
+
+@dataclass(frozen=True)
+class PureLevels:
+    """A ridge path on a pure account, released and refined once; levels are millionths of epsilon."""
+
+    search: PureRidge
+    levels: tuple[int, int]
+
+    def check(self, table: Table, terms: Terms) -> None:
+        """The public schema."""
+        self.search.features.check(table)
+        table.require_numeric(self.search.label.column)
+
+    def event(self, table: Table, terms: Terms) -> Event:
+        """The entry at its last level."""
+        return self._path(terms).event
+
+    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
+        """Add up, release, refine."""
+        exact = exact_of(table, self.search.features, self.search.label, terms.unit)
+        values, path = Setting.of(self.search, terms).triangle.values(exact), self._path(terms)
+        first = path.release(values, noise)
+        return Outcome([packed(first), packed(path.refine(values, first, 1, noise))], None)
+
+    def present(self, value: Any) -> Any:
+        """As it is."""
+        return value
+
+    def _path(self, terms: Terms) -> LaplacePath:
+        sensitivity = Setting.of(self.search, terms).triangle.sensitivity
+        scales = tuple(Fraction(sensitivity * MICRO, level) for level in self.levels)
+        return LaplacePath(sensitivity, scales, Neighbours.REPLACE)
+
+
+@dataclass(frozen=True)
+class PureQuestions:
+    """A watch on a pure account that is asked about models, given in steps of 2^-48, for one question."""
+
+    search: PureRidge
+    question: LowLoss | NearBest
+    models: tuple[tuple[int, ...], ...]
+
+    def check(self, table: Table, terms: Terms) -> None:
+        """The public schema."""
+        self.search.features.check(table)
+        table.require_numeric(self.search.label.column)
+
+    def event(self, table: Table, terms: Terms) -> Event:
+        """All questions together."""
+        return self._watch(terms).mechanism.event
+
+    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
+        """Ask until one passes."""
+        watch, setting = self._watch(terms), Setting.of(self.search, terms)
+        held = TableRows(table, self.search.features, self.search.label, terms.unit)
+        running, answers = watch.mechanism.start(watch.threshold, noise), []
+        for model in self.models:
+            if running.left:
+                look = self.question.look(setting, model, WHOLE)
+                answers.append(running.above(room(look, look.value(held))))
+        return Outcome(answers, None)
+
+    def present(self, value: Any) -> Any:
+        """As it is."""
+        return value
+
+    def _watch(self, terms: Terms) -> Watch:
+        return Watch.of(self.question.needs(Setting.of(self.search, terms)), 0.1)
 
 
 @dataclass(frozen=True)

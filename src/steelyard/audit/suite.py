@@ -17,7 +17,7 @@ from typing import Any
 
 from steelyard.accounting.gaussian import mu_cap
 from steelyard.audit.corpus import Pool, decimals, floats, integers, texts
-from steelyard.audit.paths import DisjointStep, OneShot, RidgeLevel, RidgeLook
+from steelyard.audit.paths import DisjointStep, OneShot, PureLevels, PureQuestions, RidgeLevel, RidgeLook
 from steelyard.audit.subjects import audit
 from steelyard.audit.verdict import Verdict
 from steelyard.bounding import Count, CountUsers, Mean, Profile, Quantile, Sum, Together
@@ -44,6 +44,7 @@ from steelyard.mechanisms import (
 from steelyard.models.columns import Categorical, Column, Features, Numeric
 from steelyard.models.first.disjoint import DisjointSearch
 from steelyard.models.first.one_shot import LogisticTask
+from steelyard.models.first.pure_ridge import LowLoss, NearBest, PureRidge
 from steelyard.models.first.ridge_search import RidgeSearch
 from steelyard.models.linear import FitLinear
 from steelyard.models.logistic import FitLogistic
@@ -257,6 +258,24 @@ def accuracy_first(table: Mapping[str, Pool]) -> dict[str, Item]:
         "first-look-users": Item(RidgeLook(search, 10**10, (2**46, -(2**47))), gaussian(people), owned),
         "first-logistic-users": Item(one_shot, gaussian(people), owned),
         **disjoint_checks(features, owned),
+        **pure_paths(features, owned),
+    }
+
+
+def pure_paths(features: Features, table: Mapping[str, Pool]) -> dict[str, Item]:
+    """The levels and the questions of models on pure accounts, where rows or users are replaced."""
+    search = PureRidge(features, Target("label", -2, 3), Fraction(1, 100))
+    models, levels = ((0, 0), (2**46, -(2**47)), (2**48, 2**47)), PureLevels(search, (10**5, 3 * 10**5))
+    units = {"rows": rows(neighbours="replace", n=500), "users": users("who", neighbours="replace", n=500)}
+    steps = {
+        "levels": levels,
+        "loss": PureQuestions(search, LowLoss(0.3), models),
+        "excess": PureQuestions(search, NearBest(0.05), models),
+    }
+    return {
+        f"first-pure-{kind}-{name}": Item(step, pure(unit), table)
+        for kind, step in steps.items()
+        for name, unit in units.items()
     }
 
 

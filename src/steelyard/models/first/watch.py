@@ -37,7 +37,7 @@ STEPS = 2**16
 QUESTIONS = 32
 _RATIOS = [Fraction(k, 8) for k in range(6, 25)]  # of the questions' noise to the threshold's
 _CELLS, _FAR = 40, 50  # cells in one scale of the threshold's noise, and how many scales are looked at
-_OUTWARD = 1 + 1e-6
+_OUTWARD, _ROUNDING = 1 + 1e-6, 1e-15  # cells telescope, so doubles err by less
 
 
 class Asked(Protocol):
@@ -113,7 +113,7 @@ def passes(mechanism: AboveThreshold, threshold: int) -> float:
     cells = reached - np.append(reached[1:], 0.0)
     each = tail(threshold + 1 + edges, float(mechanism.question_scale))
     some = -np.expm1(QUESTIONS * np.log1p(-np.minimum(each, 1 - 1e-16)))
-    return float(cells @ some + (1 - reached[0])) * _OUTWARD
+    return float(cells @ some + (1 - reached[0])) * _OUTWARD + _ROUNDING
 
 
 def tail(levels: NDArray[np.float64], scale: float) -> NDArray[np.float64]:

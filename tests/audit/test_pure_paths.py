@@ -1,0 +1,28 @@
+"""The audit of paths on pure accounts passes what ships, and sees half a distance and questions of the wrong size."""
+
+from __future__ import annotations
+
+import pytest
+
+from steelyard.audit.suite import run
+from steelyard.models.first.losses import ClippedLoss
+from steelyard.models.first.triangle import Triangle
+
+
+def failing(names: list[str]) -> set[str]:
+    return {verdict.subject for verdict in run(names, quick=True, jobs=1) if not verdict.ok}
+
+
+def test_levels_and_questions_of_pure_paths_pass_their_audit() -> None:
+    assert failing(["first-pure-levels", "first-pure-loss-rows", "first-pure-excess-users"]) == set()
+
+
+def test_half_the_distance_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    true = Triangle.sensitivity.func  # type: ignore[attr-defined]
+    monkeypatch.setattr(Triangle, "sensitivity", property(lambda self: true(self) // 2))
+    assert failing(["first-pure-levels-rows"]) == {"first-pure-levels-rows"}
+
+
+def test_questions_that_move_further_than_they_say_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ClippedLoss, "moves", 2**18)
+    assert failing(["first-pure-loss-users"]) == {"first-pure-loss-users"}
