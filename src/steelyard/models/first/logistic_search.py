@@ -239,7 +239,7 @@ class _Walk:
         return self._pay(fit.event, count, steps, {"step": str(step)})
 
     def _perturbed(self, shift: int) -> Objective:
-        """Noise for about this many millionths of mu and one unit added; a user's price asks for twice the ridge."""
+        """Noise for about this many millionths of mu and one unit added."""
         width, least = self._search.features.width, self._search.penalty * self.n
         if self._desk.terms.unit.kind == "rows":
             ridge = max(least, steepness(width) * Fraction(MICRO, shift))
@@ -279,8 +279,7 @@ def steepness(width: int) -> Fraction:
 
 def user_level(width: int, shift: int, least: Fraction) -> UserObjective:
     """Noise for about this many millionths of mu and one user added, under a ridge of at least ``least``."""
-    shift -= shift // 26
-    ridge = max(least, 2 * steepness(width) * Fraction(MICRO, shift))
+    ridge = max(least, steepness(width) * Fraction(MICRO, shift))
     return UserObjective(width, shift, ridge, max(1, shift // 16))
 
 
