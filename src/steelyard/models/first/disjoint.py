@@ -28,7 +28,7 @@ from steelyard.models.first.looking import SHARES, Series
 from steelyard.models.first.measured import Integers, packed, unpacked
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import check_population
-from steelyard.models.first.ridge_path import CAP, IMPOSSIBLE, MET, NULL, WHOLE
+from steelyard.models.first.ridge_path import CAP, IMPOSSIBLE, MET, NULL
 from steelyard.models.rows import Label, Target
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms
@@ -76,6 +76,9 @@ class Trainer(Protocol):
 
     def model(self, steps: tuple[int, ...]) -> Array:
         """Whole steps as weights."""
+
+    def clips(self, reach: int) -> dict[str, Any]:
+        """Where the handed-out model clips, as it did when it was looked at."""
 
 
 @dataclass(frozen=True)
@@ -188,8 +191,8 @@ class _Walk:
         """What came of it."""
         history, spent = tuple(self._history), self._purse.spent
         if self._passed is not None:
-            model, reach = self._trainer.model(self._passed.model), self._passed.reach / WHOLE
-            return Found(model, self._target, self.reason, history, spent, reach=reach)
+            model, clips = self._trainer.model(self._passed.model), self._trainer.clips(self._passed.reach)
+            return Found(model, self._target, self.reason, history, spent, **clips)
         guess = self._trainer.model(self._trainer.candidate().model) if self._trainer.paid else None
         return Found(guess, math.inf, self.reason, history, spent)
 

@@ -219,3 +219,7 @@ class Linear:
     def model(self, steps: tuple[int, ...]) -> Array:
         """Whole steps as the weights they stand for."""
         return as_model(steps)
+
+    def clips(self, reach: int) -> dict[str, Any]:
+        """What predictions are clipped to, as a part of the label's range."""
+        return {"reach": reach / WHOLE}

@@ -1,8 +1,8 @@
 """Classifiers drawn on the training part of a table, and looks at their log loss on the other part.
 
 The draws are objective perturbations, as on a path without a check part, and their average by price is the model. A
-model of length r loses between log(1 + e^-r) and log(1 + e^r) on every row, so an added row moves the sum of
-(loss - target) by at most the larger distance of the two from the target.
+model whose margins are clipped to m loses between log(1 + e^-m) and log(1 + e^m) on every row, so an added row moves the
+sum of (loss - target) by at most the larger distance of the two from the target.
 Law: the model that is looked at is the one that is handed out, on the grid on which its losses were added up.
 """
 
@@ -38,9 +38,8 @@ from steelyard.models.first.logistic_search import (
     steepness,
     user_level,
 )
-from steelyard.models.first.losses import GRID, LogLoss
+from steelyard.models.first.losses import GRID, MARGIN, LogLoss, margin_cap
 from steelyard.models.first.measured import Integers
-from steelyard.models.first.ridge_path import WHOLE
 from steelyard.models.logistic import Classes, signs
 from steelyard.models.newton import Memory
 from steelyard.models.objective import ObjectiveFit
@@ -94,11 +93,11 @@ class LogisticLook(Look):
 
     model: tuple[int, ...]
     target: float
-    reach: int = WHOLE
+    reach: int
 
     @cached_property
     def _loss(self) -> LogLoss:
-        return LogLoss(1, self.model, self.target)
+        return LogLoss(1, self.model, self.target, self.reach)
 
     @property
     def most(self) -> int:
@@ -200,7 +199,7 @@ class Logistic:
         average = sum((cost * model for cost, model in self._drawn), np.zeros(self.width)) / max(self.paid, 1)
         ball = min(math.sqrt(2 * math.log(2) / float(self.penalty)), LONGEST)
         steps = np.trunc(average * min(1.0, ball / (float(np.linalg.norm(average)) + 1e-300)) * 2**GRID)
-        return LogisticLook(tuple(int(k) for k in steps), self.target)
+        return self.again(tuple(int(k) for k in steps), margin_cap(self.target))
 
     def again(self, model: tuple[int, ...], reach: int) -> LogisticLook:
         """A model that was looked at before."""
@@ -220,3 +219,7 @@ class Logistic:
     def model(self, steps: tuple[int, ...]) -> Array:
         """Whole steps as the weights they stand for."""
         return as_weights(steps)
+
+    def clips(self, reach: int) -> dict[str, Any]:
+        """What log-odds are clipped to."""
+        return {"margin": reach / 2**MARGIN}

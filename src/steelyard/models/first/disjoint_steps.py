@@ -90,7 +90,7 @@ class Look(ABC):
 
     model: tuple[int, ...]
     reach: int
-    """What predictions are clipped to, in steps of 2^-20."""
+    """What predictions are clipped to, in whole steps."""
 
     @property
     @abstractmethod

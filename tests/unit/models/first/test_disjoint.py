@@ -27,7 +27,7 @@ from steelyard.models.first.disjoint_parts import Ids, Part, Parts, Split
 from steelyard.models.first.disjoint_steps import Look, Purse, Step
 from steelyard.models.first.estimator import AccuracyFirst
 from steelyard.models.first.looking import Series
-from steelyard.models.first.losses import GRID
+from steelyard.models.first.losses import GRID, MARGIN
 from steelyard.models.first.models import MODEL_BITS
 from steelyard.models.first.outcome import Found
 from steelyard.models.first.quantiles import normal_quantile
@@ -234,7 +234,7 @@ def linear(model: list[float], target: float, reach: float = 1.0) -> LinearLook:
 
 
 def logistic(model: list[float], target: float) -> LogisticLook:
-    return LogisticLook(tuple(int(k * 2**GRID) for k in model), target)
+    return LogisticLook(tuple(int(k * 2**GRID) for k in model), target, 3 << MARGIN)
 
 
 def classed(each: Part) -> Part:
@@ -442,7 +442,10 @@ def test_classifiers_are_checked_on_rows_they_have_not_seen(whose: Any) -> None:
     table = read({"x0": X[:, 0], "x1": X[:, 1], "y": classes, "user": np.arange(N) if whose is None else whose})
     labels, split = DisjointLogistic(FEATURES, "y", (0, 1), Fraction(1, 1000)).labels(), Split()
     check = (split if whose is None else Split(ids="user", users=True)).parts(table, FEATURES, labels).check
-    margins = check.x @ np.array(first.model_.theta) / SIZE * np.where(check.y == 2, 1, -1)
+    cap = first.model_.margin
+    assert cap is not None
+    odds = np.clip(check.x @ np.array(first.model_.theta) / SIZE, -cap, cap)
+    margins = odds * np.where(check.y == 2, 1, -1)
     assert np.mean(np.logaddexp(0, -margins)) <= 0.6
 
 
