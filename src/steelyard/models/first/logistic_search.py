@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -281,12 +280,6 @@ def user_level(width: int, shift: int, least: Fraction) -> UserObjective:
     """Noise for about this many millionths of mu and one user added, under a ridge of at least ``least``."""
     ridge = max(least, steepness(width) * Fraction(MICRO, shift))
     return UserObjective(width, shift, ridge, max(1, shift // 16))
-
-
-def affordable(shift: int) -> int:
-    """The pure epsilon, in millionths, that costs about twice this mu where a unit is replaced."""
-    odds = NormalDist().cdf(shift / MICRO)
-    return max(32, round(math.log(odds / (1 - odds)) / 2 * MICRO))
 
 
 def as_weights(steps: tuple[int, ...]) -> Array:
