@@ -34,7 +34,7 @@ from steelyard.release import Outcome, Release
 from steelyard.tables import Table
 
 Progress = Callable[[Stop], None]
-LABEL = 5.0
+LABEL, NULL = 5.0, 4.0
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,9 @@ def label_micro(ridge: Ridge, question: Any) -> int:
     if isinstance(question, questions.Target):  # as sharp as it takes to compare with the target, and no sharper
         return max(100, min(20_000, round(LABEL * MICRO / (ridge.n * question.target))))
     planned = schedule.planned_mu(ridge, norm_bound(Fraction(1), ridge.penalty), question.alpha, 0.01)
-    return max(100, min(20_000, round(planned * MICRO / 16)))
+    null = NULL * MICRO / (2 * ridge.n * question.alpha)  # enough to see that predicting nothing is far within alpha
+    wanted: float = max(planned * MICRO / 16, null)
+    return max(100, min(20_000, round(wanted)))
 
 
 class _Private:

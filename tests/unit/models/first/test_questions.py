@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,8 +14,8 @@ from steelyard.models.first.certificate import Ridge
 from steelyard.models.first.looking import SHARES
 from steelyard.models.first.losses import LOSS_BITS, ClippedLoss
 from steelyard.models.first.models import MODEL_BITS, in_ball
-from steelyard.models.first.questions import Target
-from steelyard.models.first.ridge_path import IMPOSSIBLE, RidgePath
+from steelyard.models.first.questions import Excess, Target
+from steelyard.models.first.ridge_path import IMPOSSIBLE, MET, NULL, RidgePath
 from steelyard.models.first.ridge_search import label_micro
 from steelyard.models.first.schedule import Failure
 from steelyard.noise import TestNoise
@@ -75,3 +76,19 @@ def test_a_search_without_a_look_left_stops_paying() -> None:
 
 def test_the_shares_of_the_looks_are_one_at_most() -> None:
     assert math.fsum(SHARES) <= 1
+
+
+@pytest.mark.parametrize("alpha", [0.004, 0.008, 0.016])
+def test_no_look_is_dearer_than_the_free_certificate_it_would_spare(alpha: float) -> None:
+    x, y = generated(50_000, 40, 8).rows
+    data, ridge = Data((x, np.rint(0.2 * y))), Ridge(50_000, 40, 0.04)
+    question = Excess(alpha, Failure(0.1))
+    for seed in range(4):
+        path, noise = RidgePath(ridge, SIZE, question, Failure(0.1), label_micro(ridge, question)), TestNoise(seed)
+        spent = 0
+        while (ask := path.next()) is not None:
+            spent += ask.cost
+            path.take(ask.compute(data, noise))
+        free = [stop.micro for stop in path.stops if stop.failure]
+        assert path.reason in (MET, NULL)
+        assert spent <= path.label_micro**2 + (free[-1] if free else 0) ** 2
