@@ -24,7 +24,7 @@ def add_commands(commands: Commands, shared: argparse.ArgumentParser) -> None:
     opened.add_argument(
         "--unit",
         required=True,
-        help="whose presence is hidden: users:COLUMN, rows, rows:N (replace, N public), labels:COLUMN",
+        help="whose presence is hidden: users:COLUMN, rows, labels:COLUMN; users:COLUMN:N, rows:N (replaced, N public)",
     )
     opened.add_argument("--epsilon", help="the cap; alone it makes a pure account")
     opened.add_argument("--delta", help="with it the account is Gaussian")
@@ -41,8 +41,11 @@ def add_commands(commands: Commands, shared: argparse.ArgumentParser) -> None:
 
 
 def read_unit(text: str) -> Unit:
-    """``users:user_id``, ``rows``, ``rows:1000``, ``labels:y`` or ``holdout:name`` as a unit."""
+    """``users:user_id``, ``users:user_id:1000``, ``rows``, ``rows:1000``, ``labels:y`` or ``holdout:name`` as a unit."""
     kind, _, rest = text.partition(":")
+    column, _, count = rest.rpartition(":")
+    if kind == "users" and column and count.isdigit():
+        return users(column, neighbours="replace", n=int(count))
     if kind == "rows":
         if not rest:
             return rows()
@@ -51,7 +54,7 @@ def read_unit(text: str) -> Unit:
         return rows(neighbours="replace", n=int(rest))
     makers = {"users": users, "labels": labels, "holdout": holdout}
     if kind not in makers or not rest:
-        raise InvalidTask(f"--unit must be users:COLUMN, rows, rows:N, labels:COLUMN or holdout:NAME; got {text!r}.")
+        raise InvalidTask(f"--unit must be users:COLUMN[:N], rows[:N], labels:COLUMN or holdout:NAME; got {text!r}.")
     return makers[kind](rest)
 
 

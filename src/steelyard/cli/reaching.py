@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard.cli.answer import Answer, columns, waiting
 from steelyard.errors import InvalidTask
+from steelyard.models.first.wanted import CHECKS
 
 if TYPE_CHECKING:
     from steelyard.models.first.outcome import Stop
@@ -38,6 +39,8 @@ def add_arguments(fit: argparse.ArgumentParser) -> None:
     )
     fit.add_argument("--rows", type=int, help="with either, without a ledger: the public number of rows")
     fit.add_argument("--users", type=int, help="with either and --user, without a ledger: the public number of users")
+    fit.add_argument("--check", choices=CHECKS, default="auto", help="with either: how it is checked (see the docs)")
+    fit.add_argument("--ids", metavar="COLUMN", help="with --check disjoint: the column by which rows are divided")
 
 
 def asked(args: argparse.Namespace) -> bool:
@@ -46,7 +49,10 @@ def asked(args: argparse.Namespace) -> bool:
 
 
 def account_for(args: argparse.Namespace) -> Any:
-    """An account of this command alone that hides one replaced row, or user, among a public number of them."""
+    """An account of this command alone that hides one replaced row, or user, among a public number of them.
+
+    With a disjoint check one that is added or removed: there no number is public.
+    """
     from steelyard.ledger import open_account
 
     delta = {} if args.delta == "0" else {"delta": args.delta}
@@ -56,6 +62,12 @@ def account_for(args: argparse.Namespace) -> Any:
 def _unit(args: argparse.Namespace) -> Any:
     from steelyard.privacy import rows, users
 
+    if args.check == "disjoint":
+        if args.rows is not None or args.users is not None:
+            raise InvalidTask(
+                "with --check disjoint the numbers of rows and users stay secret; leave --rows and --users out."
+            )
+        return rows() if args.user is None else users(args.user)
     if args.user is None:
         if args.users is not None:
             raise InvalidTask("--users needs --user, the column that says whose each row is.")
@@ -79,10 +91,13 @@ def reach(args: argparse.Namespace, session: Any, task: Any, note: str) -> Answe
     from steelyard.models.first.reach import reach_linear, reach_logistic
     from steelyard.models.first.wanted import Wanted
 
-    wanted = Wanted.read(args.target_loss, args.excess_loss, None, args.confidence)
+    wanted = Wanted.read(args.target_loss, args.excess_loss, None, args.confidence, args.check)
+    if args.ids is not None and args.check != "disjoint":
+        raise InvalidTask("--ids says how rows are divided for --check disjoint; without that it means nothing.")
     if args.plan:
         return _plan(session)
-    told: dict[str, Any] = {"penalty": args.penalty, "key": args.key, "progress": _teller(args, session.account.terms)}
+    told: dict[str, Any] = {"penalty": args.penalty, "key": args.key, "ids": args.ids}
+    told["progress"] = _teller(args, session.account.terms)
     with waiting("charging, measuring and checking"):
         if args.model == "logistic":
             found = reach_logistic(session, task.features, task.label, task.classes, wanted, **told)

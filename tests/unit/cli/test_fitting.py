@@ -126,3 +126,16 @@ def test_an_accuracy_can_be_named_where_users_are_hidden(spend: Path, tmp_path: 
     assert "every user counting once" in reached.data["certificate"]
     with pytest.raises(TableError, match="users"):
         command(*named, "--user", "who", "--users", people + 1)
+
+
+def test_an_accuracy_can_be_promised_on_rows_apart(spend: Path, tmp_path: Path) -> None:
+    named = ("fit", spend, *FEATURES, "--epsilon", 20, "--out", tmp_path / "m.json", "--check", "disjoint")
+    with pytest.raises(InvalidTask, match="stay secret"):
+        command(*named, "--target-loss", 12000, "--rows", 9)
+    with pytest.raises(InvalidTask, match="--ids"):
+        command(
+            "fit", spend, *FEATURES, "--epsilon", 20, "--rows", 9, "--target-loss", 12000, "--ids", "who", "--out", "m"
+        )
+    for whose in ((), ("--ids", "who"), ("--user", "who")):
+        reached = command(*named, "--target-loss", 12000, *whose)
+        assert "has not seen" in reached.data["certificate"]
