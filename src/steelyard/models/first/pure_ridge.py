@@ -100,7 +100,7 @@ class PureWalk:
         sensitivity = self.setting.triangle.sensitivity
         rising = Rising(self._desk, sensitivity, columns, _released, "path", Neighbours.REPLACE)
         course = RidgeCourse(self.setting, question, search, terms, rising)
-        return Walk(self._desk, rising, course, name, progress).found(confidence)
+        return Walk(self._desk, course, name, progress).found(confidence)
 
 
 def _released(release: Release) -> list[int]:
@@ -188,7 +188,7 @@ class RidgeCourse:
 
     def __init__(self, setting: Setting, question: Question, search: PureRidge, terms: Terms, rising: Rising) -> None:
         self._setting, self._question, self._search, self._terms = setting, question, search, terms
-        self._rising, self.bound = rising, question.bound
+        self.path, self.bound = rising, question.bound
         self._rows: TableRows | None = None
         self._held: tuple[str, list[int]] | None = None
 
@@ -210,9 +210,13 @@ class RidgeCourse:
         """The model that predicts nothing."""
         return self._asked((0,) * self._setting.ridge.width, WHOLE)
 
-    def candidate(self, release: Release) -> Candidate:
-        """The best of a few models that the released statistics give."""
-        ridge, norm = self._setting.ridge, self._setting.norm
+    def take(self, micro: int) -> Release:
+        """Raise the entry and refine."""
+        return self.path.take(micro, self.read, self._told)
+
+    def candidate(self) -> Candidate:
+        """The best of a few models that the last release gives."""
+        ridge, norm, release = self._setting.ridge, self._setting.norm, self.path.releases[-1]
         noisy = self._setting.triangle.noisy(ridge, unpacked(release.value), int(release.point["micro"]))
         model = schedule.guess(ridge, noisy, norm, noisy.variance).model
         return self._asked(in_ball(model, norm), reach_of(ridge, noisy, model))
@@ -224,12 +228,15 @@ class RidgeCourse:
     def read(self, table: Table) -> tuple[str, list[int]]:
         """The seal and the weighted statistics: read once, so that every level of this call refines the same integers."""
         if self._held is None:
-            seal = self._rising.seal(table)
+            seal = self.path.seal(table)
             self._held = seal, self._setting.triangle.values(self._read(table).exact)
         return self._held
 
-    def tell(self, noised: list[int], facts: dict[str, Any]) -> Outcome:
-        """The noisy integers."""
+    def clipped(self, reach: int) -> dict[str, float]:
+        """Predictions keep to a reach in the label's unit."""
+        return {"reach": reach / WHOLE}
+
+    def _told(self, noised: list[int], facts: dict[str, Any]) -> Outcome:
         return Outcome(packed(noised), None, {"vector": self._setting.triangle.vector, **facts})
 
     def _asked(self, steps: tuple[int, ...], reach: int) -> Candidate:

@@ -21,6 +21,7 @@ from steelyard.models.first.disjoint_logistic import DisjointLogistic
 from steelyard.models.first.logistic_search import LogisticSearch
 from steelyard.models.first.one_shot import LogisticTask, epsilon_before
 from steelyard.models.first.outcome import Found, Stop
+from steelyard.models.first.pure_logistic import PureLogistic
 from steelyard.models.first.pure_ridge import PureRidge
 from steelyard.models.first.ridge_search import RidgeSearch
 from steelyard.models.first.wanted import Certificate, Wanted
@@ -137,7 +138,8 @@ def reach_logistic(
         apart = DisjointLogistic(features, label, classes, positive(penalty, "penalty"), ids=ids)
         return _reach_log_loss(session, apart, wanted, key, progress)
     if wanted.kind != "excess":
-        search = LogisticSearch(features, label, classes, positive(penalty, "penalty"))
+        kind = PureLogistic if session.account.terms.currency is Currency.PURE else LogisticSearch
+        search = kind(features, label, classes, positive(penalty, "penalty"))
         return _reach_log_loss(session, search, wanted, key, progress)
     task = LogisticTask(features, label, classes, wanted.amount, wanted.confidence, positive(penalty, "penalty"))
     question = _asked("the penalized mean log loss above the best possible", session)
@@ -158,14 +160,16 @@ def reach_logistic(
 
 def _reach_log_loss(
     session: Session,
-    search: LogisticSearch | DisjointLogistic,
+    search: LogisticSearch | PureLogistic | DisjointLogistic,
     wanted: Wanted,
     key: str | None,
     progress: Progress | None,
 ) -> Reached:
     where = UNSEEN if wanted.check == "disjoint" else "these rows"
     walk: Any = session.open(search, key=key)
-    more = {"every": True} if wanted.check == "every" else {}
+    more = (
+        {"every": True} if wanted.check == "every" and isinstance(search, LogisticSearch) else {}
+    )  # a watch always asks
     found = walk.reach_loss(wanted.amount, wanted.confidence, progress=progress, **more)
     theta = None if found.model is None else found.model.tolist()
     model = (

@@ -68,6 +68,10 @@ class Rising:
         """The level of the entry."""
         return 0 if self._charge is None else self._charge.level.amount
 
+    def cost(self, index: int) -> int:
+        """What the path has cost with this release: those before it are included."""
+        return int(self.releases[index].point["micro"])
+
     def seal(self, table: Table) -> str:
         """The fingerprint of what is read, sealed: noise to whoever does not hold the ledger's key."""
         found = table.fingerprint(self._columns or list(table.columns), self._desk.seal(b"the secret of a fingerprint"))

@@ -134,10 +134,11 @@ class Told:
 
 @dataclass(frozen=True)
 class Kept:
-    """A watch that is on the ledger: for which question, for how much, and what it answered."""
+    """A watch that is on the ledger: for which question, for how much, after how many levels, and what it answered."""
 
     name: str
     micro: int
+    levels: int
     told: tuple[Told, ...]
 
 
@@ -147,7 +148,8 @@ def kept(desk: Desk) -> list[Kept]:
     while (first := stored(desk, _named(len(found)))) is not None:
         start, *answers = read_back(desk, bought(desk, first.event, _named(len(found))), first.event)
         told = tuple(Told(release.point, bool(release.value)) for release in answers)
-        found.append(Kept(str(start.point["target"]), int(start.point["micro"]), told))
+        point = start.point
+        found.append(Kept(str(point["target"]), int(point["micro"]), int(point["levels"]), told))
     return found
 
 
@@ -158,11 +160,12 @@ def _named(index: int) -> str:
 class Watching:
     """A watch that was drawn here: it can be asked, and it ends with the call that bought it."""
 
-    def __init__(self, desk: Desk, watch: Watch, index: int, name: str) -> None:
+    def __init__(self, desk: Desk, watch: Watch, index: int, name: str, levels: int = 0) -> None:
         self._desk, self._watch, self.index = desk, watch, index
+        self._facts = {"target": name, "micro": watch.micro, "levels": levels}
         self._running: Questions | None = None
         self._holder, self._asked = secrets.token_hex(16), 0
-        self._charge = self._bought(name)
+        self._charge = self._bought()
 
     @property
     def left(self) -> bool:
@@ -178,19 +181,19 @@ class Watching:
         answer = lambda table, noise: Outcome(running.above(compute(table)), None, facts)  # noqa: E731
         return bool(self._desk.answer(self._charge, event, answer, step=self._asked).value)
 
-    def _bought(self, name: str) -> Charge:
+    def _bought(self) -> Charge:
         """Charge the first free name and draw its threshold; a watch that somebody else holds is passed over."""
         event = self._watch.mechanism.event
         while True:
             charge = bought(self._desk, event, _named(self.index))
-            start = self._desk.answer(charge, event, lambda _, noise: self._start(name, noise))
+            start = self._desk.answer(charge, event, lambda _, noise: self._start(noise))
             if start.value == self._holder:
                 return charge
             self.index += 1
 
-    def _start(self, name: str, noise: Noise) -> Outcome:
+    def _start(self, noise: Noise) -> Outcome:
         self._running = self._watch.mechanism.start(self._watch.threshold, noise)
-        return Outcome(self._holder, None, {"target": name, "micro": self._watch.micro})
+        return Outcome(self._holder, None, self._facts)
 
 
 def passed(watches: list[Kept], name: str) -> Told | None:

@@ -1,7 +1,8 @@
-"""A Laplace path under a watch: sharpen one statistic, ask of each model whether it is good enough, stop at the first.
+"""Models under a watch: draw a sharper one, ask whether it is good enough, stop at the first that is.
 
-The path is one entry whose level rises, the watch another that is charged in full: all that is ever released under a key
-costs the watches that were bought and the path's last level, whatever was answered (docs/proofs/pure_paths.md).
+A ridge path is one entry whose level rises, a logistic one a row of draws; the watch is an entry of its own, charged in
+full. All that is ever released under a key costs the watches and the path, whatever was answered
+(docs/proofs/pure_paths.md).
 Law: every price is known before its step is drawn; stored levels and answers are read back, never redrawn; a model that
 did not pass is never said to have passed.
 """
@@ -10,18 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded
 from steelyard.models.first import watch
 from steelyard.models.first.certificate import Array
 from steelyard.models.first.outcome import Found, Stop
-from steelyard.models.first.ridge_path import CAP, IMPOSSIBLE, MET, NULL, WHOLE
-from steelyard.models.first.rising import Rising
+from steelyard.models.first.ridge_path import CAP, IMPOSSIBLE, MET, NULL
 from steelyard.privacy import MICRO
-from steelyard.release import Outcome, Release
+from steelyard.release import Release
 from steelyard.tables import Table
 
 Progress = Callable[[Stop], None]
@@ -46,8 +46,31 @@ class Candidate:
         return not any(self.steps)
 
 
+class Levels(Protocol):
+    """The stored levels of a path, each sharper than the one before."""
+
+    releases: list[Release]
+
+    @property
+    def spent(self) -> int:
+        """What all of them cost together, in millionths of epsilon."""
+
+    def kept(self) -> list[Release]:
+        """Those that are stored, read back once."""
+
+    def compare(self) -> None:
+        """Refuse rows on which the path may not go on, before anything is charged."""
+
+    def cost(self, index: int) -> int:
+        """What the path has cost with this level."""
+
+
 class Course(Protocol):
     """What differs between kinds of models: levels, models, and what is read."""
+
+    @property
+    def path(self) -> Levels:
+        """The levels drawn so far."""
 
     @property
     def bound(self) -> float:
@@ -59,29 +82,29 @@ class Course(Protocol):
     def levels(self) -> Sequence[int]:
         """The levels of the path, from public numbers."""
 
-    def null(self) -> Candidate:
-        """The model that predicts nothing."""
+    def null(self) -> Candidate | None:
+        """The model that predicts nothing, where it may be good enough."""
 
-    def candidate(self, release: Release) -> Candidate:
-        """The model that a release gives."""
+    def take(self, micro: int) -> Release:
+        """Pay for a level, draw it, store it, and read it back."""
+
+    def candidate(self) -> Candidate:
+        """The model that the levels so far give."""
 
     def model(self, steps: Sequence[int]) -> Array:
         """Whole steps as the weights they stand for."""
 
-    def read(self, table: Table) -> tuple[str, Sequence[int]]:
-        """The seal of the rows, and the integers that the path hides; read once in a call."""
-
-    def tell(self, noised: list[int], facts: dict[str, Any]) -> Outcome:
-        """A release of the path."""
+    def clipped(self, reach: int) -> dict[str, float]:
+        """What ``Found`` says of a model's predictions."""
 
 
 class Walk:
     """One question served along a path: ``found`` is all that may be handed out."""
 
-    def __init__(self, desk: Desk, rising: Rising, course: Course, name: str, progress: Progress | None) -> None:
-        self._desk, self._rising, self._course = desk, rising, course
-        self._name, self._progress = name, progress
-        self._watches, self._levels = watch.kept(desk), [_level(*kept) for kept in enumerate(rising.kept())]
+    def __init__(self, desk: Desk, course: Course, name: str, progress: Progress | None) -> None:
+        self._desk, self._course, self._name, self._progress = desk, course, name, progress
+        kept = course.path.kept()
+        self._watches, self._levels = watch.kept(desk), [self._level(index) for index in range(len(kept))]
         self._history: list[Stop] = []
         self._bought, self._reason = 0, IMPOSSIBLE
         self._last: Candidate | None = None
@@ -94,37 +117,37 @@ class Walk:
         if told is not None:
             return self._settled(told)
         self._history += self._levels[self._shown :]
-        self._rising.compare()
+        self._course.path.compare()
         try:
             self._go((1 - confidence) * share_of(len(self._watches)))
         except BudgetExceeded:
             self._reason = CAP
-        last, bound = self._last, self._course.bound if self._reason in (MET, NULL) else math.inf
-        reach = 1.0 if last is None else last.reach / WHOLE
-        return Found(self._model(last), bound, self._reason, tuple(self._history), self.spent, reach=reach)
+        last = self._last
+        if last is None:
+            return Found(None, math.inf, self._reason, tuple(self._history), self.spent)
+        return self._ended(last.steps, last.reach, self._reason)
 
     @property
     def spent(self) -> int:
-        """All watches under the key, and the path's level."""
-        return sum(each.micro for each in self._watches) + self._bought + self._rising.spent
+        """All watches under the key, and the path."""
+        return sum(each.micro for each in self._watches) + self._bought + self._course.path.spent
 
     def _go(self, failure: float) -> None:
-        bought = self._course.watch(failure)
-        watching = watch.Watching(self._desk, bought, len(self._watches), self._name)
+        course, releases, bought = self._course, self._course.path.releases, self._course.watch(failure)
+        watching = watch.Watching(self._desk, bought, len(self._watches), self._name, len(releases))
         self._bought = bought.micro
         self._tell(Stop(f"watch {watching.index}", bought.micro / MICRO))
-        releases = self._rising.releases
-        first = self._course.candidate(releases[-1]) if releases else self._course.null()
-        if self._passes(watching, first, len(releases)):
+        first = course.candidate() if releases else course.null()
+        if first is not None and self._passes(watching, first, len(releases)):
             return
-        for micro in self._course.levels():
+        for micro in course.levels():
             if releases and micro <= int(releases[-1].point["micro"]):
                 continue
             if not watching.left:
                 return
-            release = self._rising.take(micro, self._course.read, self._course.tell)
-            self._tell(_level(len(releases) - 1, release))
-            if self._passes(watching, self._course.candidate(release), len(releases)):
+            course.take(micro)
+            self._tell(self._level(len(releases) - 1))
+            if self._passes(watching, course.candidate(), len(releases)):
                 return
 
     def _passes(self, watching: watch.Watching, candidate: Candidate, level: int) -> bool:
@@ -144,8 +167,7 @@ class Walk:
         for index, each in enumerate(self._watches):
             if each.name != self._name:
                 continue
-            before = int(each.told[0].facts["level"]) if each.told else self._shown
-            self._show(before)
+            self._show(each.levels)
             self._history.append(Stop(f"watch {index}", each.micro / MICRO))
             for told in each.told:
                 self._show(int(told.facts["level"]))
@@ -159,13 +181,15 @@ class Walk:
     def _settled(self, told: watch.Told) -> Found:
         """What this very question was answered before, for nothing."""
         steps = tuple(int(k) for k in told.facts["model"])
-        reason, reach = MET if any(steps) else NULL, int(told.facts["reach"]) / WHOLE
-        return Found(
-            self._course.model(steps), self._course.bound, reason, tuple(self._history), self.spent, reach=reach
-        )
+        return self._ended(steps, int(told.facts["reach"]), MET if any(steps) else NULL)
 
-    def _model(self, last: Candidate | None) -> Array | None:
-        return None if last is None else self._course.model(last.steps)
+    def _ended(self, steps: Sequence[int], reach: int, reason: str) -> Found:
+        bound = self._course.bound if reason in (MET, NULL) else math.inf
+        model, history, clipped = self._course.model(steps), tuple(self._history), self._course.clipped(reach)
+        return replace(Found(model, bound, reason, history, self.spent), **clipped)  # type: ignore[arg-type]
+
+    def _level(self, index: int) -> Stop:
+        return Stop(f"level {index}", self._course.path.cost(index) / MICRO)
 
     def _tell(self, stop: Stop) -> None:
         self._history.append(stop)
@@ -176,8 +200,3 @@ class Walk:
 def _answered(level: int, passed: bool) -> Stop:
     """Asking costs nothing beyond the watch."""
     return Stop(f"question at level {level - 1}" if level else "question about no model", 0.0, passed=passed)
-
-
-def _level(index: int, release: Release) -> Stop:
-    """What the path has cost with this level: all levels before it are included."""
-    return Stop(f"level {index}", int(release.point["micro"]) / MICRO)

@@ -23,6 +23,8 @@ from steelyard.models.first.quantiles import normal_quantile
 from steelyard.models.logistic_regression import LogisticRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours, rows
+from steelyard.session import Session
+from steelyard.tables import read
 
 N = 6000
 DRAWS = np.random.default_rng(12)
@@ -143,8 +145,9 @@ def test_a_path_is_read_back_and_goes_on_to_a_tighter_target() -> None:
 
 
 def test_a_pure_account_and_three_classes_are_refused() -> None:
-    with pytest.raises(CurrencyMismatch):
-        first(1, target_loss=0.5, delta=None).fit(X, Y)
     features = Features([Plain("x0")], "clip", 1)
+    pure = open_account(":memory:", "pure", unit=rows(neighbours="replace", n=N), epsilon=1)
+    with pytest.raises(CurrencyMismatch):
+        Session(read({"x0": X[:, 0], "y": Y}), pure).open(LogisticSearch(features, "y", [0, 1], Fraction(1, 100)))
     with pytest.raises(InvalidTask, match="two classes"):
         LogisticSearch(features, "y", [0, 1, 2], Fraction(1, 100))
