@@ -23,9 +23,11 @@ from steelyard.models.first.disjoint_linear import Linear, LinearLook
 from steelyard.models.first.disjoint_parts import Split
 from steelyard.models.first.disjoint_steps import Crowd, Step
 from steelyard.models.first.excess import RootExcess
+from steelyard.models.first.losses import LogLoss, margin_cap
 from steelyard.models.first.measured import Design, Exact, packed
 from steelyard.models.first.one_shot import LogisticTask
 from steelyard.models.first.population import public_n
+from steelyard.models.first.pure_logistic import PureLogistic
 from steelyard.models.first.pure_ridge import LowLoss, NearBest, PureRidge, Setting
 from steelyard.models.first.ridge_path import WHOLE
 from steelyard.models.first.ridge_search import RidgeSearch, TableRows
@@ -166,6 +168,41 @@ class PureQuestions:
 
     def _watch(self, terms: Terms) -> Watch:
         return Watch.of(self.question.needs(Setting.of(self.search, terms)), 0.1)
+
+
+@dataclass(frozen=True)
+class PureLogQuestions:
+    """A watch on a pure account that is asked about classifiers, given in steps of 2^-20, for a target."""
+
+    search: PureLogistic
+    target: float
+    models: tuple[tuple[int, ...], ...]
+
+    def check(self, table: Table, terms: Terms) -> None:
+        """The public schema."""
+        self.search.features.check(table)
+        table.require(self.search.label)
+
+    def event(self, table: Table, terms: Terms) -> Event:
+        """All questions together."""
+        return self._watch(terms).mechanism.event
+
+    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
+        """Ask until one passes."""
+        watch, signed, answers = self._watch(terms), self.search.search.signed(table, terms), list[bool]()
+        running = watch.mechanism.start(watch.threshold, noise)
+        for model in self.models:
+            if running.left:
+                look = LogLoss(public_n(terms), model, self.target, margin_cap(self.target))
+                answers.append(running.above(room(look, look.value(signed.x, signed.owners))))
+        return Outcome(answers, None)
+
+    def present(self, value: Any) -> Any:
+        """As it is."""
+        return value
+
+    def _watch(self, terms: Terms) -> Watch:
+        return Watch.of(public_n(terms) * self.target / 48, 0.1)
 
 
 @dataclass(frozen=True)

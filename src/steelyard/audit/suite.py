@@ -17,7 +17,15 @@ from typing import Any
 
 from steelyard.accounting.gaussian import mu_cap
 from steelyard.audit.corpus import Pool, decimals, floats, integers, texts
-from steelyard.audit.paths import DisjointStep, OneShot, PureLevels, PureQuestions, RidgeLevel, RidgeLook
+from steelyard.audit.paths import (
+    DisjointStep,
+    OneShot,
+    PureLevels,
+    PureLogQuestions,
+    PureQuestions,
+    RidgeLevel,
+    RidgeLook,
+)
 from steelyard.audit.subjects import audit
 from steelyard.audit.verdict import Verdict
 from steelyard.bounding import Count, CountUsers, Mean, Profile, Quantile, Sum, Together
@@ -44,6 +52,7 @@ from steelyard.mechanisms import (
 from steelyard.models.columns import Categorical, Column, Features, Numeric
 from steelyard.models.first.disjoint import DisjointSearch
 from steelyard.models.first.one_shot import LogisticTask
+from steelyard.models.first.pure_logistic import PureLogistic
 from steelyard.models.first.pure_ridge import LowLoss, NearBest, PureRidge
 from steelyard.models.first.ridge_search import RidgeSearch
 from steelyard.models.linear import FitLinear
@@ -271,6 +280,9 @@ def pure_paths(features: Features, table: Mapping[str, Pool]) -> dict[str, Item]
         "levels": levels,
         "loss": PureQuestions(search, LowLoss(0.3), models),
         "excess": PureQuestions(search, NearBest(0.05), models),
+        "log-loss": PureLogQuestions(
+            PureLogistic(features, "label", [0, 1], Fraction(1, 100)), 0.5, ((2**19, -(2**21)), (2**23, 2**22))
+        ),
     }
     return {
         f"first-pure-{kind}-{name}": Item(step, pure(unit), table)
