@@ -24,7 +24,7 @@ from steelyard.models.first.by_user import unit_of
 from steelyard.models.first.certificate import Array, Ridge
 from steelyard.models.first.excess import RootExcess
 from steelyard.models.first.losses import ClippedLoss
-from steelyard.models.first.measured import norm_bound, packed, unpacked
+from steelyard.models.first.measured import Integers, norm_bound, packed, unpacked
 from steelyard.models.first.models import MODEL_BITS, as_model, in_ball
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import check_population, public_n
@@ -183,6 +183,24 @@ class NearBest:
         return self.bound, self.bound / 16
 
 
+def ladder(setting: Setting, question: Question) -> list[int]:
+    """A geometric row from where a model may first pass, if features are even, to where it should, if they are not."""
+    ridge, triangle, length = setting.ridge, setting.triangle, LIKELY * setting.norm
+    easy, hard = question.excesses()
+    first = triangle.level(ridge, length, easy, ridge.penalty + 0.5 / ridge.width)
+    last = max(triangle.level(ridge, length, hard, ridge.penalty), 2 * first)
+    ratio = max(STEEP, (last / first) ** (1 / (QUESTIONS - 2)))
+    count = min(QUESTIONS - 1, 2 + math.ceil(math.log(last / first, ratio)))
+    return list(dict.fromkeys(max(1, round(first * ratio**k)) for k in range(count)))
+
+
+def suggested(setting: Setting, released: Integers, micro: int) -> tuple[tuple[int, ...], int]:
+    """The best of a few models that released statistics give, in steps, and what its predictions are clipped to."""
+    noisy = setting.triangle.noisy(setting.ridge, released, micro)
+    model = schedule.guess(setting.ridge, noisy, setting.norm, noisy.variance).model
+    return in_ball(model, setting.norm), reach_of(setting.ridge, noisy, model)
+
+
 class RidgeCourse:
     """A ridge question along its path; what it reads of the rows ends with the call that made it."""
 
@@ -197,14 +215,8 @@ class RidgeCourse:
         return Watch.of(self._question.needs(self._setting), failure)
 
     def levels(self) -> list[int]:
-        """A geometric row from where a model may first pass, if features are even, to where it should, if they are not."""
-        ridge, triangle, length = self._setting.ridge, self._setting.triangle, LIKELY * self._setting.norm
-        easy, hard = self._question.excesses()
-        first = triangle.level(ridge, length, easy, ridge.penalty + 0.5 / ridge.width)
-        last = max(triangle.level(ridge, length, hard, ridge.penalty), 2 * first)
-        ratio = max(STEEP, (last / first) ** (1 / (QUESTIONS - 2)))
-        count = min(QUESTIONS - 1, 2 + math.ceil(math.log(last / first, ratio)))
-        return list(dict.fromkeys(max(1, round(first * ratio**k)) for k in range(count)))
+        """Those of the question."""
+        return ladder(self._setting, self._question)
 
     def null(self) -> Candidate:
         """The model that predicts nothing."""
@@ -216,10 +228,8 @@ class RidgeCourse:
 
     def candidate(self) -> Candidate:
         """The best of a few models that the last release gives."""
-        ridge, norm, release = self._setting.ridge, self._setting.norm, self.path.releases[-1]
-        noisy = self._setting.triangle.noisy(ridge, unpacked(release.value), int(release.point["micro"]))
-        model = schedule.guess(ridge, noisy, norm, noisy.variance).model
-        return self._asked(in_ball(model, norm), reach_of(ridge, noisy, model))
+        release = self.path.releases[-1]
+        return self._asked(*suggested(self._setting, unpacked(release.value), int(release.point["micro"])))
 
     def model(self, steps: Sequence[int]) -> Array:
         """Steps of 2^-48."""
