@@ -28,7 +28,7 @@ from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import check_population, public_n
 from steelyard.models.first.ridge_path import NULL
 from steelyard.models.first.steps import bought, stored
-from steelyard.models.first.watch import Watch, room
+from steelyard.models.first.watch import SHARPER, Watch, room
 from steelyard.models.first.watched import Candidate, Walk
 from steelyard.models.newton import Memory
 from steelyard.models.objective import REACH, ObjectiveFit, pure_objective
@@ -137,9 +137,11 @@ class LogisticCourse:
         self.path, self._n, self._width = Draws(desk), public_n(desk.terms), search.features.width
         self._signed: Signed | None = None
 
-    def watch(self, failure: float) -> Watch:
-        """As sharp as a sixteenth of the target, for losses that differ by three at most."""
-        return Watch.of(self._n * self.bound / 48, failure)
+    watches = 3
+
+    def watch(self, failure: float, bought: int) -> Watch:
+        """As sharp as a sixteenth of the target, for losses that differ by three at most; then four times as sharp."""
+        return Watch.of(self._n * self.bound / (48 * SHARPER**bought), failure)
 
     def levels(self) -> list[int]:
         """Each twice the one before, from where the excess is likely half the target."""

@@ -33,7 +33,7 @@ from steelyard.models.first.ridge_path import WHOLE, Look
 from steelyard.models.first.ridge_search import TableRows
 from steelyard.models.first.rising import Rising
 from steelyard.models.first.triangle import Triangle, best_triangle
-from steelyard.models.first.watch import QUESTIONS, Watch, room
+from steelyard.models.first.watch import QUESTIONS, SHARPER, Watch, room
 from steelyard.models.first.watched import Candidate, Walk
 from steelyard.models.rows import Target
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms
@@ -210,9 +210,14 @@ class RidgeCourse:
         self._rows: TableRows | None = None
         self._held: tuple[str, list[int]] | None = None
 
-    def watch(self, failure: float) -> Watch:
-        """As sharp as the room that the question expects."""
-        return Watch.of(self._question.needs(self._setting), failure)
+    @property
+    def watches(self) -> int:
+        """A target may lie closer to the best loss than was expected; an excess comes down to any room."""
+        return 3 if isinstance(self._question, LowLoss) else 1
+
+    def watch(self, failure: float, bought: int) -> Watch:
+        """As sharp as the room that the question expects, and four times as sharp each time."""
+        return Watch.of(self._question.needs(self._setting) / SHARPER**bought, failure)
 
     def levels(self) -> list[int]:
         """Those of the question."""

@@ -34,7 +34,7 @@ from steelyard.tables import Table
 STEPS = 2**16
 """How far a replaced row or user moves the answer to any question."""
 
-QUESTIONS = 32
+QUESTIONS, SHARPER = 32, 4
 _RATIOS = [Fraction(k, 8) for k in range(6, 25)]  # of the questions' noise to the threshold's
 _CELLS, _FAR = 40, 50  # cells in one scale of the threshold's noise, and how many scales are looked at
 _OUTWARD, _ROUNDING = 1 + 1e-6, 1e-15  # cells telescope, so doubles err by less
@@ -158,11 +158,14 @@ def _named(index: int) -> str:
 
 
 class Watching:
-    """A watch that was drawn here: it can be asked, and it ends with the call that bought it."""
+    """A watch that was drawn here: it can be asked, and it ends with the call that bought it.
 
-    def __init__(self, desk: Desk, watch: Watch, index: int, name: str, levels: int = 0) -> None:
-        self._desk, self._watch, self.index = desk, watch, index
-        self._facts = {"target": name, "micro": watch.micro, "levels": levels}
+    ``make`` is the watch of a rank: the later one is bought, the less failure probability is left for it.
+    """
+
+    def __init__(self, desk: Desk, make: Callable[[int], Watch], index: int, name: str, levels: int = 0) -> None:
+        self._desk, self._make, self.index = desk, make, index
+        self._name, self._levels, self.watch = name, levels, make(index)
         self._running: Questions | None = None
         self._holder, self._asked = secrets.token_hex(16), 0
         self._charge = self._bought()
@@ -174,7 +177,7 @@ class Watching:
 
     def ask(self, compute: Callable[[Table], int], facts: Mapping[str, Any]) -> bool:
         """Whether a model's room reaches the threshold, both noised; the bit is stored before it is told."""
-        running, event = self._running, self._watch.mechanism.event
+        running, event = self._running, self.watch.mechanism.event
         if running is None or not self.left:
             raise BudgetExceeded("this watch has answered all it was paid for; buy a new one.")
         self._asked += 1
@@ -183,17 +186,19 @@ class Watching:
 
     def _bought(self) -> Charge:
         """Charge the first free name and draw its threshold; a watch that somebody else holds is passed over."""
-        event = self._watch.mechanism.event
         while True:
+            event = self.watch.mechanism.event
             charge = bought(self._desk, event, _named(self.index))
             start = self._desk.answer(charge, event, lambda _, noise: self._start(noise))
             if start.value == self._holder:
                 return charge
             self.index += 1
+            self.watch = self._make(self.index)
 
     def _start(self, noise: Noise) -> Outcome:
-        self._running = self._watch.mechanism.start(self._watch.threshold, noise)
-        return Outcome(self._holder, None, self._facts)
+        self._running = self.watch.mechanism.start(self.watch.threshold, noise)
+        facts = {"target": self._name, "micro": self.watch.micro, "levels": self._levels}
+        return Outcome(self._holder, None, facts)
 
 
 def passed(watches: list[Kept], name: str) -> Told | None:

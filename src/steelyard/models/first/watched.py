@@ -25,6 +25,8 @@ from steelyard.release import Release
 from steelyard.tables import Table
 
 Progress = Callable[[Stop], None]
+PATIENCE = 4
+"""A path that costs so many times what its watch did is better looked at by a sharper one."""
 
 
 def share_of(rank: int) -> float:
@@ -76,8 +78,12 @@ class Course(Protocol):
     def bound(self) -> float:
         """What may be said of a model that passed."""
 
-    def watch(self, failure: float) -> watch.Watch:
-        """The watch to buy, from public numbers."""
+    @property
+    def watches(self) -> int:
+        """How many watches one call may buy, each sharper than the one before."""
+
+    def watch(self, failure: float, bought: int) -> watch.Watch:
+        """The watch to buy when so many were bought, from public numbers."""
 
     def levels(self) -> Sequence[int]:
         """The levels of the path, from public numbers."""
@@ -106,7 +112,9 @@ class Walk:
         kept = course.path.kept()
         self._watches, self._levels = watch.kept(desk), [self._level(index) for index in range(len(kept))]
         self._history: list[Stop] = []
-        self._bought, self._reason = 0, IMPOSSIBLE
+        self._bought: list[watch.Watch] = []
+        self._watching: watch.Watching | None = None
+        self._rank, self._reason = len(self._watches), IMPOSSIBLE
         self._last: Candidate | None = None
         self._null, self._shown = False, 0
 
@@ -119,7 +127,7 @@ class Walk:
         self._history += self._levels[self._shown :]
         self._course.path.compare()
         try:
-            self._go((1 - confidence) * share_of(len(self._watches)))
+            self._go(1 - confidence)
         except BudgetExceeded:
             self._reason = CAP
         last = self._last
@@ -130,33 +138,51 @@ class Walk:
     @property
     def spent(self) -> int:
         """All watches under the key, and the path."""
-        return sum(each.micro for each in self._watches) + self._bought + self._course.path.spent
+        watches = sum(each.micro for each in self._watches) + sum(each.micro for each in self._bought)
+        return watches + self._course.path.spent
 
     def _go(self, failure: float) -> None:
-        course, releases, bought = self._course, self._course.path.releases, self._course.watch(failure)
-        watching = watch.Watching(self._desk, bought, len(self._watches), self._name, len(releases))
-        self._bought = bought.micro
-        self._tell(Stop(f"watch {watching.index}", bought.micro / MICRO))
-        first = course.candidate() if releases else course.null()
-        if first is not None and self._passes(watching, first, len(releases)):
+        course, releases = self._course, self._course.path.releases
+        self._buy(failure)
+        if self._passes(course.candidate() if releases else course.null()):
             return
         for micro in course.levels():
             if releases and micro <= int(releases[-1].point["micro"]):
                 continue
-            if not watching.left:
+            if releases and micro > PATIENCE * self._bought[-1].micro and self._sharper(failure):
                 return
             course.take(micro)
             self._tell(self._level(len(releases) - 1))
-            if self._passes(watching, course.candidate(), len(releases)):
+            if self._passes(course.candidate()):
+                return
+        while len(self._bought) < course.watches:
+            if self._sharper(failure):
                 return
 
-    def _passes(self, watching: watch.Watching, candidate: Candidate, level: int) -> bool:
-        self._last = candidate
+    def _buy(self, failure: float) -> None:
+        count, levels = len(self._bought), len(self._course.path.releases)
+        make = lambda rank: self._course.watch(failure * share_of(rank), count)  # noqa: E731
+        self._watching = watch.Watching(self._desk, make, self._rank, self._name, levels)
+        self._rank = self._watching.index + 1
+        self._bought.append(self._watching.watch)
+        self._tell(Stop(f"watch {self._watching.index}", self._watching.watch.micro / MICRO))
+
+    def _sharper(self, failure: float) -> bool:
+        """Whether the present model passes a sharper watch, where one may yet be bought."""
+        if len(self._bought) >= self._course.watches:
+            return False
+        self._buy(failure)
+        return self._passes(self._course.candidate())
+
+    def _passes(self, candidate: Candidate | None) -> bool:
+        if candidate is None or self._watching is None or not self._watching.left:
+            return False
+        self._last, level = candidate, len(self._course.path.releases)
         if candidate.null and self._null:
             return False  # the model that predicts nothing was asked about before
         self._null = self._null or candidate.null
         facts = {"model": [str(k) for k in candidate.steps], "reach": candidate.reach, "level": level}
-        passed = watching.ask(candidate.room, facts)
+        passed = self._watching.ask(candidate.room, facts)
         self._tell(_answered(level, passed))
         if passed:
             self._reason = NULL if candidate.null else MET

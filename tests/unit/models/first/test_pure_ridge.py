@@ -303,13 +303,32 @@ def test_an_excess_is_reached_and_true_where_users_are_hidden_too() -> None:
     assert off @ matrix @ off / (2 * N) <= 0.05
 
 
-def test_a_search_that_never_stops_has_cost_the_watch_and_its_last_level() -> None:
+def test_a_search_that_never_stops_has_cost_its_watches_and_its_last_level() -> None:
     at = account(epsilon=100_000)
     found = Session(table(), at, noise=TestNoise(1)).open(SEARCH).reach_loss(0.0015, 0.9)  # below the labels' own noise
     assert found.reason == "target_impossible"
     assert math.isinf(found.bound)
     levels = [stop.mu2 for stop in found.path if stop.step.startswith("level")]
-    assert at.spent.amount == found.spent == round((found.path[0].mu2 + levels[-1]) * MICRO)
+    bought = [stop.mu2 for stop in found.path if stop.step.startswith("watch")]
+    assert len(bought) == 3
+    assert bought[2] > 4 * bought[1] > 16 * bought[0]
+    assert at.spent.amount == found.spent == round((sum(bought) + levels[-1]) * MICRO)
+
+
+def test_a_target_close_to_the_best_loss_is_met_by_a_sharper_watch() -> None:
+    at = account(epsilon=100_000)
+    found = (
+        Session(table(), at, noise=TestNoise(1))
+        .open(replace(SEARCH, penalty=Fraction(1, 10_000)))
+        .reach_loss(0.0031, 0.9)
+    )
+    assert found.reason == "target_met"
+    z = np.column_stack([X, np.ones(N)]) / math.sqrt(2)
+    assert np.mean((np.clip(z @ np.asarray(found.model), -found.reach, found.reach) - Y) ** 2) <= 0.0031
+    bought = [stop.mu2 for stop in found.path if stop.step.startswith("watch")]
+    levels = [stop.mu2 for stop in found.path if stop.step.startswith("level")]
+    assert len(bought) >= 2
+    assert at.spent.amount == found.spent == round((sum(bought) + levels[-1]) * MICRO)
 
 
 def test_an_account_with_too_little_is_never_overspent() -> None:
@@ -395,8 +414,8 @@ def desk(at: Account) -> Desk:
 def test_a_watch_that_somebody_else_holds_is_passed_over_and_paid_for_anew() -> None:
     at = account()
     bought = Watch.of(50.0, 0.09)
-    one = watches.Watching(desk(at), bought, 0, "loss")
-    two = watches.Watching(desk(at), bought, 0, "loss")
+    one = watches.Watching(desk(at), lambda rank: bought, 0, "loss")
+    two = watches.Watching(desk(at), lambda rank: bought, 0, "loss")
     assert (one.index, two.index) == (0, 1)
     assert at.spent.amount == 2 * bought.micro
     assert not one.ask(lambda _: -(10**9), {"model": [], "level": 0})
@@ -404,7 +423,7 @@ def test_a_watch_that_somebody_else_holds_is_passed_over_and_paid_for_anew() -> 
 
 
 def test_a_watch_answers_no_more_than_its_confidence_is_for() -> None:
-    one = watches.Watching(desk(account()), Watch.of(50.0, 0.09), 0, "loss")
+    one = watches.Watching(desk(account()), lambda rank: Watch.of(50.0, 0.09), 0, "loss")
     for _ in range(QUESTIONS):
         one.ask(lambda _: -(10**9), {})
     with pytest.raises(BudgetExceeded):
