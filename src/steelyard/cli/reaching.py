@@ -116,12 +116,15 @@ def _teller(args: argparse.Namespace, terms: Terms) -> Callable[[Stop], None] | 
     """A line for each step on standard error, from what was released; nothing when a program listens."""
     if args.json:
         return None
-    print("step           mu so far   bound on the loss", file=sys.stderr)
+    pure = str(terms.currency) == "pure"
+    wide, unit = (24, "epsilon") if pure else (14, "mu")
+    print(f"{'step':<{wide}} {unit} so far   bound on the loss", file=sys.stderr)
 
     def tell(stop: Stop) -> None:
         bound = "" if stop.bound is None else f"{stop.bound:.4g}"
         look = "" if stop.passed is None else ("passed" if stop.passed else "not yet")
-        print(f"{stop.step:<14} {stop.mu2**0.5:<11.4g} {bound or look}", file=sys.stderr, flush=True)
+        spent = f"{stop.mu2 if pure else stop.mu2**0.5:.4g}"
+        print(f"{stop.step:<{wide}} {spent:<{len(unit) + 9}} {bound or look}", file=sys.stderr, flush=True)
 
     return tell
 
