@@ -165,7 +165,7 @@ class _Walk:
         self._name, self._target, self._purse = name, target, Purse(desk)
         self._asked: list[str] = []
         self._looks: list[Looked] = []
-        self._here = 0
+        self._here, self._turns = 0, 0
         self._base = 0
         self._history: list[Stop] = []
         self._parts: Parts | None = None
@@ -201,20 +201,19 @@ class _Walk:
         size = trainer.size()
         if size is not None:
             return size
-        ahead = trainer.ahead() if len(self._looks) < len(SHARES) else []
+        ahead = trainer.ahead() if self._turns + (len(self._looks) > self._here) < len(SHARES) else []
         look = self._look(failure, bool(ahead)) if trainer.paid else None
         return trainer.level(ahead[0] - trainer.paid) if look is None and ahead else look
 
     def _look(self, failure: float, ahead: bool) -> Step | None:
         """The next look at the present model, while it has its turn."""
         tried = self._looks[self._here :]
-        if not tried and ahead and self._trainer.hopeless():
+        if self._turns >= len(SHARES) or (not tried and ahead and self._trainer.hopeless()):
             return None
         ask = self._trainer.again(tried[0].model, tried[0].reach) if tried else self._trainer.candidate()
-        failures = [failure * share for share in SHARES[self._here :]]
         moves, none = ask.moves(self._crowd.neighbours), round(self._crowd.checking(self._trainer.n) * ask.allowed)
         costs = [(look.cost, look.answer + none) for look in tried]  # as sums of losses, for about so many units
-        worth = Series(moves, none, self._base, costs, failures).next()
+        worth = Series(moves, none, self._base, costs, failure * SHARES[self._turns]).next()
         return None if worth is None else ask.step(worth[0], worth[1] - none, self._crowd.neighbours, self._name)
 
     def _outcome(self, step: Step, table: Table, noise: Noise) -> Outcome:
@@ -230,6 +229,7 @@ class _Walk:
         point, cost, values = release.point, int(release.point["cost"]), unpacked(release.value)
         if point["step"] != "look":
             self._trainer.learn(str(point["step"]), cost, values, point)
+            self._turns += len(self._looks) > self._here
             self._here, self._base = len(self._looks), max(self._trainer.paid, FREE * self._purse.paid.free)
             name = f"{point['step']} {sum(stop.step.startswith(str(point['step'])) for stop in self._history)}"
             self._history.append(Stop(name, (self._trainer.paid or cost) / MICRO**2))

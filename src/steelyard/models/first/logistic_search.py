@@ -121,6 +121,17 @@ class LogisticWalk:
         return Found(state.model, bound, state.reason, tuple(state.history), walk.spent, margin=state.margin)
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """A look that was made: after how many levels, for how much, what it said, and at what."""
+
+    level: int
+    cost: int
+    answer: int
+    model: tuple[int, ...]
+    cap: int | None
+
+
 @dataclass
 class _State:
     """What is known of a search, all of it released, and what to do next."""
@@ -132,7 +143,7 @@ class _State:
     every: bool
     failure: float = 0.0
     drawn: list[tuple[int, Array]] = field(default_factory=list)
-    seen: list[tuple[int, int, int]] = field(default_factory=list)  # after how many levels, for how much, the answer
+    seen: list[_Seen] = field(default_factory=list)
     history: list[Stop] = field(default_factory=list)
     model: Array | None = None
     margin: float | None = None
@@ -144,7 +155,9 @@ class _State:
         return sum(cost for cost, _ in self.drawn)
 
     def candidate(self) -> LogLoss:
-        """The average of the models by price, shortened into the ball, on the grid."""
+        """The average of the models by price, shortened into the ball, on the grid; as it was looked at, if it was."""
+        if self.seen and self.seen[-1].level == len(self.drawn):
+            return LogLoss(self.n, self.seen[-1].model, self.target, self.seen[-1].cap)
         average = sum((cost * model for cost, model in self.drawn), np.zeros(self.width)) / self.paid
         ball, length = min(math.sqrt(2 * math.log(2) / self.penalty), LONGEST), float(np.linalg.norm(average))
         steps = np.trunc(average * min(1.0, ball / (length + 1e-300)) * 2**GRID)
@@ -165,9 +178,11 @@ class _State:
 
     def look(self, ask: LogLoss) -> tuple[int, float] | None:
         """What the next look at this model costs and where it passes, while the model has its turn."""
-        tried = [(cost, answer) for level, cost, answer in self.seen if level == len(self.drawn)]
-        failures = [self.failure * share for share in SHARES[len(self.seen) - len(tried) :]]
-        return Series(ask.moves, ask.limit(), self.paid, tried, failures, self.every).next()
+        tried = [(look.cost, look.answer) for look in self.seen if look.level == len(self.drawn)]
+        before = len({look.level for look in self.seen} - {len(self.drawn)})
+        if before >= len(SHARES):
+            return None
+        return Series(ask.moves, ask.limit(), self.paid, tried, self.failure * SHARES[before], self.every).next()
 
 
 class _Walk:
@@ -201,7 +216,7 @@ class _Walk:
         while not state.reason:
             ask = state.candidate() if state.drawn else None
             worth = None if ask is None else state.look(ask)
-            ahead = state.ahead() if len(state.seen) < len(SHARES) else []
+            ahead = state.ahead() if len({look.level for look in state.seen}) < len(SHARES) else []
             if worth is None and not ahead:
                 state.reason = IMPOSSIBLE
                 return
@@ -222,10 +237,11 @@ class _Walk:
             answer = int(release.value[0])
             passed = bool(answer <= point["limit"])
             state.history.append(Stop(f"look {len(state.seen)}", cost / MICRO**2, passed=passed))
-            state.seen.append((len(state.drawn), cost, answer))
+            model, cap = tuple(int(k) for k in point["model"]), point.get("cap")
+            state.seen.append(_Seen(len(state.drawn), cost, answer, model, cap))
             if passed:
-                state.model, state.reason = as_weights(tuple(int(k) for k in point["model"])), MET
-                state.margin = int(point["cap"]) / 2**MARGIN if "cap" in point else None
+                state.model, state.reason = as_weights(model), MET
+                state.margin = None if cap is None else cap / 2**MARGIN
 
     def _level(self, cost: int, count: int) -> Release:
         """A fresh objective perturbation for about this price."""

@@ -1,9 +1,9 @@
 """How sharply to look at a model's loss, and for how long: more and more sharply, as long as it may still pass.
 
 A look is the loss with noise. Looks at one model are averaged by what they cost; what each may cost is fixed before the
-first of them, so that every average is the loss plus normal noise of a known size, however early the looks end.
-Law: the failure probability of a look is its own, and those of all looks of a question add up to less than it has
-(docs/proofs/accuracy_first_paths.md).
+first of them, so that the averages have a known joint law, however early the looks end.
+Law: a model that is looked at has one failure probability, which covers all looks it could have had; what is left of it
+when the looks end early is not handed on (docs/proofs/accuracy_first_paths.md).
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from steelyard.bounding.amounts import sigma_for
-from steelyard.models.first.quantiles import normal_quantile
+from steelyard.models.first.quantiles import joint_quantile
 from steelyard.privacy import MICRO
 
-SHARES = tuple(0.08 * 0.92**k for k in range(60))
-"""The share of the failure probability that the k-th look of a question has."""
+SHARES = tuple(0.2 * 0.8**k for k in range(40))
+"""The share of the failure probability that the k-th model a question looks at has."""
 
 LEAST, FIRST, FINER, MOST = (
     0.15,
@@ -33,46 +34,57 @@ _HOPE = 0.5  # how many standard deviations of luck a model is given
 class Series:
     """Looks at one model of a path that has cost ``paid``; ``tried`` are those that failed, as (cost, answer).
 
-    The sum passes at or below ``limit``; one replaced row or user moves it by ``moves``; ``failures`` are the failure
-    probabilities of this model's looks. ``once`` makes one look, as sharp as the path, and no more.
+    The sum passes at or below ``limit``; one replaced row or user moves it by ``moves``; ``failure`` is the probability
+    that the model passes with a sum above the limit. ``once`` makes one look, as sharp as the path, and no more.
     """
 
     moves: int
     limit: float
     paid: int
     tried: Sequence[tuple[int, int]]
-    failures: Sequence[float]
+    failure: float
     once: bool = False
 
     def next(self) -> tuple[int, float] | None:
         """What the next look costs and the answer at or below which it passes; or None, when this model has had its turn."""
-        count = len(self.tried)
-        if count >= len(self.failures):
-            return None
-        costs = self._costs()
-        if count >= len(costs) or not self._hopeful(costs):
+        count, costs = len(self.tried), self._costs()
+        if count >= len(costs) or [cost for cost, _ in self.tried] != costs[:count]:
+            return None  # looks that were planned otherwise have no known joint law with these
+        spreads = self._spreads(costs)
+        most = [self.limit - joint_quantile(self.failure, *_ratios(costs, spreads)) * spread - 2 for spread in spreads]
+        if not self._hopeful(most[-1], spreads):
             return None
         cost = costs[count]
-        spread = math.sqrt(sum((c * self._sigma(c)) ** 2 for c in costs[: count + 1])) / sum(costs[: count + 1])
-        most = self.limit - normal_quantile(self.failures[count]) * spread - 2
-        return cost, most + sum(c / cost * (most - answer) for c, answer in self.tried)
+        return cost, most[count] + sum(c / cost * (most[count] - answer) for c, answer in self.tried)
 
     def _costs(self) -> list[int]:
-        root = math.isqrt(self.paid)
-        enough = normal_quantile(self.failures[0]) * self.moves * MICRO / (_NEAR * max(self.limit, 1.0)) / root
+        """What the looks at this model cost, known before the first: their averages' mu rises step by step."""
+        root = max(1, math.isqrt(self.paid))
+        enough = 2.5 * self.moves * MICRO / (_NEAR * max(self.limit, 1.0)) / root
         first = min(max(enough, LEAST), FIRST)
         shares = [1.0] if self.once else [first * FINER**k for k in range(int(math.log(MOST / first, FINER)) + 1)]
-        sums = [math.ceil(share * root) ** 2 for share in shares]
-        return [after - before for before, after in zip([0, *sums], sums, strict=False)]
+        roots = list(accumulate((math.ceil(share * root) for share in shares), lambda a, b: max(a + 1, b)))
+        return [after**2 - before**2 for before, after in zip([0, *roots], roots, strict=False)]
+
+    def _spreads(self, costs: Sequence[int]) -> list[float]:
+        """The deviation of each average."""
+        squares = accumulate((cost * self._sigma(cost)) ** 2 for cost in costs)
+        return [math.sqrt(square) / total for square, total in zip(squares, accumulate(costs), strict=True)]
 
     def _sigma(self, cost: int) -> float:
         return float(sigma_for(self.moves**2, cost))
 
-    def _hopeful(self, costs: Sequence[int]) -> bool:
+    def _hopeful(self, most: float, spreads: Sequence[float]) -> bool:
         """Whether the sharpest average may yet pass, with some luck; before the first, if the model lost nothing."""
-        spent, last = sum(cost for cost, _ in self.tried), self._sigma(sum(costs))
-        bar = self.limit - normal_quantile(self.failures[len(self.tried)]) * last
+        spent = sum(cost for cost, _ in self.tried)
         if not spent:
-            return bar > 0
-        seen, now = sum(cost * answer for cost, answer in self.tried) / spent, self._sigma(spent)
-        return seen <= bar + _HOPE * math.sqrt(max(now**2 - last**2, 0.0))
+            return most > 0
+        seen, now = sum(cost * answer for cost, answer in self.tried) / spent, spreads[len(self.tried) - 1]
+        return seen <= most + _HOPE * math.sqrt(max(now**2 - spreads[-1] ** 2, 0.0))
+
+
+def _ratios(costs: Sequence[int], spreads: Sequence[float]) -> tuple[float, ...]:
+    """The correlation of each average with the next one."""
+    sums = list(accumulate(costs))
+    both = zip(sums, sums[1:], spreads, spreads[1:], strict=False)
+    return tuple(before * old / (after * new) for before, after, old, new in both)

@@ -57,8 +57,12 @@ class ClippedLoss:
         return min(self.reach, length + 1)
 
     def limit(self) -> float:
-        """The target as a sum of losses, less what rounding can hide: of the model, both predictions and the square."""
-        hidden = 1 + 4 * (math.sqrt(len(self.model)) + 2)
+        """The target as a sum of losses, less what rounding can hide: of the model, both predictions and the square.
+
+        And less what the grid of features and labels can hide from a prediction: an error is at most two.
+        """
+        length, width = math.sqrt(sum(k * k for k in self.model)) / 2**MODEL_BITS, math.sqrt(len(self.model))
+        hidden = 1 + 4 * (width + 2) + 4 * (length * width + 1) / SIZE * 2**LOSS_BITS
         return float(self.n * (self.target * 2**LOSS_BITS - hidden))
 
     def value(self, private: Private) -> int:

@@ -8,7 +8,7 @@ range; it is answered by a look at the mean loss itself.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from steelyard.models.first import schedule
@@ -65,6 +65,8 @@ class Excess:
 
     def look(self, path: RidgePath) -> Worth | None:
         """A look at the root of the excess, when ending here is expected to be cheapest."""
+        if path.looked >= self.looks:
+            return None
         noisy, failure = path.noisy, self.failure.check(path.looked)
         here = schedule.guess(path.ridge, noisy, path.norm, noisy.variance)
         ask = RootExcess(path.ridge, in_ball(here.model, path.norm), Fraction(path.norm), self.alpha)
@@ -74,13 +76,23 @@ class Excess:
             mu = stop.micro / MICRO
             if mu**2 - spent**2 > now**2:
                 break
-            if stop.failure >= 0.3 * self.failure.free:  # here the free certificate is expected to pass
-                later.append((mu, 0.0))
-            elif index < schedule.AHEAD:
+            if stop.failure >= 0.2 * self.failure.free or self._passes(path, stop):
+                later.append((mu, 0.0))  # here the free certificate is expected to pass
+                break
+            if index < schedule.AHEAD:
                 there = schedule.guess(path.ridge, noisy, path.norm, path.design.variance(stop.micro**2))
                 cost = schedule.look_cost(ask.sensitivity, math.sqrt(self.alpha), math.sqrt(there.excess), failure)
                 later.append((mu, cost))
         return Worth.once(ask, now, failure) if schedule.look_now(now, spent, later) else None
+
+    def _passes(self, path: RidgePath, stop: schedule.Level) -> bool:
+        """Whether the free certificate would pass at this stop, were the statistics as they are and only less noisy."""
+        sharper = replace(path.noisy, variance=path.design.variance(stop.micro**2))
+        return certify(path.ridge, sharper, path.norm, stop.failure).excess <= self.alpha
+
+    def over(self, path: RidgePath) -> bool:
+        """Free certificates go on when the looks are used up."""
+        return False
 
     def passed(self, path: RidgePath) -> float:
         """A model that passed is within alpha."""
@@ -109,7 +121,7 @@ class Target:
     """Is the mean squared error (labels in [-1, 1], predictions clipped) at most a public number?
 
     ``every`` looks once after each measurement; otherwise a model is looked at more and more sharply while it may pass,
-    and not at all where the released statistics rule it out.
+    and not at all where the released statistics rule it out. ``looks`` is how many models may be looked at.
     """
 
     target: float
@@ -144,6 +156,9 @@ class Target:
     def look(self, path: RidgePath) -> Worth | None:
         """The next look at the present model, while it has its turn."""
         tried = [look for look in path.seen if look.level == len(path.measured)]
+        before = len({look.level for look in path.seen} - {len(path.measured)})
+        if before >= self.looks:
+            return None
         if tried:
             model, reach = tried[0].model, tried[0].reach
         else:
@@ -152,11 +167,13 @@ class Target:
                 return None
             model, reach = in_ball(here.model, path.norm), reach_of(path.ridge, path.noisy, here.model)
         ask = ClippedLoss(path.ridge.n, path.unit, model, self.target, reach)
-        before = path.looked - len(tried)
-        failures = [self.failure * share for share in SHARES[before : self.looks]]
-        costs = [(look.cost, look.answer) for look in tried]
-        found = Series(ask.moves, ask.limit(), path.spent, costs, failures, self.every).next()
+        costs, failure = [(look.cost, look.answer) for look in tried], self.failure * SHARES[before]
+        found = Series(ask.moves, ask.limit(), path.spent, costs, failure, self.every).next()
         return None if found is None else Worth(ask, *found)
+
+    def over(self, path: RidgePath) -> bool:
+        """Nothing is certified without a look, and each model that is looked at uses up one."""
+        return len({look.level for look in path.seen}) >= self.looks
 
     def passed(self, path: RidgePath) -> float:
         """A model that passed has a loss of at most the target."""

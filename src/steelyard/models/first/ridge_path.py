@@ -129,6 +129,9 @@ class Question(Protocol):
     def look(self, path: RidgePath) -> Worth | None:
         """A look worth paying for now."""
 
+    def over(self, path: RidgePath) -> bool:
+        """Whether nothing can be certified any more."""
+
     def passed(self, path: RidgePath) -> float:
         """What may be said of a model that passed a look."""
 
@@ -250,7 +253,7 @@ class RidgePath:
 
     def _go_on(self) -> None:
         ahead, design = self.ahead, self.design
-        if not ahead or (self.question.blind and self.looked >= self.question.looks):
+        if not ahead or self.question.over(self):
             self.give_up(IMPOSSIBLE)
             return
         cost = ahead[0].micro ** 2 - self.spent
@@ -284,7 +287,7 @@ class RidgePath:
         self._offer()
 
     def _offer(self) -> None:
-        worth = self.question.look(self) if self.looked < self.question.looks else None
+        worth = self.question.look(self)
         if worth is None:
             return
         self._look, look, step = worth, worth.look, worth.step

@@ -19,10 +19,12 @@ from steelyard.models.first.measured import Design, best_weight
 from steelyard.models.first.quantiles import largest_eigenvalue, normal_quantile
 from steelyard.privacy import MICRO
 
-FREE = ((0.6, 0.2), (0.78, 0.25), (1.0, 0.35), (1.12, 0.12), (1.3, 0.08))
+FREE = ((0.6, 0.16), (0.78, 0.2), (1.0, 0.28), (1.12, 0.1), (1.3, 0.06))
 """Levels with a free certificate: the multiple of the planned mu, and the share of their failure probability."""
 
-BELOW, RATIO = 14, 1.15
+BELOW, RATIO, EARLY = 14, 1.15, 0.2
+"""How many stops lie below those, their ratio, and the share of the failure probability for free certificates there."""
+
 COPIES = 10
 AHEAD = 5
 """How many later stops a paid look is weighed against."""
@@ -68,7 +70,7 @@ def levels(ridge: Ridge, norm: float, alpha: float, failure: Failure) -> list[Le
     free = [planned * multiple for multiple, _ in FREE]
     free[-1] = max(free[-1], sure)
     below = [free[0] / RATIO**k for k in range(BELOW, 0, -1)]
-    stops = [Level(max(1, round(mu * MICRO))) for mu in below]
+    stops = [Level(max(1, round(mu * MICRO)), failure.free * EARLY / BELOW) for mu in below]
     stops += [Level(max(1, round(mu * MICRO)), failure.free * share) for mu, (_, share) in zip(free, FREE, strict=True)]
     return [stop for i, stop in enumerate(stops) if all(stop.micro > before.micro for before in stops[:i])]
 

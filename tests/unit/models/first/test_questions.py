@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 
 from steelyard.models.columns import SIZE
 from steelyard.models.first.certificate import Ridge
-from steelyard.models.first.looking import SHARES
 from steelyard.models.first.losses import LOSS_BITS, ClippedLoss
 from steelyard.models.first.models import MODEL_BITS, in_ball
 from steelyard.models.first.questions import Excess, Target
@@ -72,10 +69,6 @@ def test_a_search_without_a_look_left_stops_paying() -> None:
     assert path.reason == IMPOSSIBLE
     assert path.looked == 3
     assert len(path.measured) == 3
-
-
-def test_the_shares_of_the_looks_are_one_at_most() -> None:
-    assert math.fsum(SHARES) <= 1
 
 
 @pytest.mark.parametrize("alpha", [0.004, 0.008, 0.016])
