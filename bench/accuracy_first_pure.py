@@ -44,8 +44,9 @@ class Run:
 def ours(private: _Private, ridge: Ridge, alpha: float, seed: int) -> Run:
     """The path of an account without its ledger."""
     norm = norm_bound(Fraction(1), ridge.penalty)
-    setting, question = Setting(ridge, best_triangle(SIZE, ridge.width, LIKELY * norm), norm), NearBest(alpha)
-    noise, triangle, levels = TestNoise(seed), setting.triangle, ladder(setting, question)
+    triangle, question = best_triangle(SIZE, ridge.width, LIKELY * norm, ridge.width), NearBest(alpha)
+    setting = Setting(ridge, triangle, norm)
+    noise, levels = TestNoise(seed), ladder(setting, question)
     bought = Watch.of(question.needs(setting), GAMMA * share_of(0))
     running, released = bought.mechanism.start(bought.threshold, noise), list[int]()
     scales = tuple(Fraction(triangle.sensitivity * MICRO, level) for level in levels)

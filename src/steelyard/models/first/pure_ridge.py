@@ -118,9 +118,10 @@ class Setting:
     @classmethod
     def of(cls, search: PureRidge, terms: Terms) -> Setting:
         """All of it follows from the account's terms and the search."""
-        ridge = Ridge(public_n(terms), search.features.width, float(search.penalty))
-        norm = norm_bound(Fraction(1), ridge.penalty)
-        return cls(ridge, best_triangle(unit_of(terms.unit), ridge.width, LIKELY * norm), norm)
+        features, norm = search.features, norm_bound(Fraction(1), float(search.penalty))
+        busy = len(features.columns) + features.intercept  # of a column's values a row has one
+        triangle = best_triangle(unit_of(terms.unit), features.width, LIKELY * norm, busy)
+        return cls(Ridge(public_n(terms), features.width, float(search.penalty)), triangle, norm)
 
 
 class Question(Protocol):

@@ -25,11 +25,15 @@ _SPLITS = [Fraction(k, 32) for k in range(1, 65)]  # how much a label's products
 
 @dataclass(frozen=True)
 class Triangle:
-    """How a pure path measures: the row bound S, the number of features, and the weight of the label's products."""
+    """How a pure path measures: the row bound S, the number of features, and the weight of the label's products.
+
+    ``busy`` is how many features of a row are not zero at most: one for each column, however many values it may have.
+    """
 
     unit: int
     width: int
     vector: int
+    busy: int
 
     @cached_property
     def sensitivity(self) -> int:
@@ -37,14 +41,15 @@ class Triangle:
         return min(self._twice(), *(self._apart(split) for split in _SPLITS))
 
     def _twice(self) -> int:
-        """Two rows, each as large as can be: 2 S^2 (a (d + 1)/2 + c sqrt d)."""
-        block = MATRIX * (self.width + 1) * self.unit**2
-        return block + _root_above(Fraction(4 * self.vector**2 * self.width * self.unit**4))
+        """Two rows, each as large as can be: 2 S^2 (a (k + 1)/2 + c sqrt k) where k features are busy."""
+        block = MATRIX * (self.busy + 1) * self.unit**2
+        return block + _root_above(Fraction(4 * self.vector**2 * self.busy * self.unit**4))
 
     def _apart(self, split: Fraction) -> int:
-        """The root of S^4 (2 + t)^2/2 (a^2 d (d + 3)/4 + c^2 d/t), for any t in (0, 2]."""
-        d, a, c = self.width, MATRIX, self.vector
-        entries = Fraction(a * a * d * (d + 3), 4) + c * c * d / split
+        """The root of S^4 (2 + t)^2/2 (a^2 (p/4 + q) + c^2 q/t), for any t in (0, 2], where p pairs and q features may move."""
+        d, k, a, c = self.width, self.busy, MATRIX, self.vector
+        pairs, alone = min(d * (d - 1), 2 * k * (k - 1)), min(d, 2 * k)
+        entries = a * a * (Fraction(pairs, 4) + alone) + c * c * alone / split
         return _root_above(self.unit**4 * (2 + split) ** 2 / 2 * entries)
 
     def values(self, exact: Exact) -> list[int]:
@@ -73,9 +78,9 @@ class Triangle:
 
 
 @lru_cache(maxsize=64)
-def best_triangle(unit: int, width: int, length: float) -> Triangle:
+def best_triangle(unit: int, width: int, length: float, busy: int) -> Triangle:
     """The weight that makes the residual of a model of this length shortest."""
-    tried = [Triangle(unit, width, vector) for vector in range(1, MOST + 1)]
+    tried = [Triangle(unit, width, vector, busy) for vector in range(1, MOST + 1)]
     return min(tried, key=lambda each: each.sensitivity**2 * (1 / each.vector**2 + (length / MATRIX) ** 2))
 
 

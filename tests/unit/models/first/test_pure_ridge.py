@@ -29,7 +29,7 @@ from steelyard.models.first.excess import RootExcess
 from steelyard.models.first.losses import ClippedLoss
 from steelyard.models.first.measured import MATRIX, Exact
 from steelyard.models.first.models import in_ball
-from steelyard.models.first.pure_ridge import PureRidge
+from steelyard.models.first.pure_ridge import PureRidge, Setting
 from steelyard.models.first.rising import Rising
 from steelyard.models.first.triangle import Triangle, best_triangle
 from steelyard.models.first.watch import QUESTIONS, STEPS, Watch, passes, room
@@ -67,7 +67,7 @@ def moved(one: Exact, other: Exact, triangle: Triangle) -> int:
 def test_a_replaced_row_moves_the_statistics_by_no_more_than_their_sensitivity(
     others: list[Any], row: Any, another: Any, vector: int
 ) -> None:
-    triangle = Triangle(SIZE, FEATURES.width, vector)
+    triangle = Triangle(SIZE, FEATURES.width, vector, 4)
     assert moved(exact(*others, row), exact(*others, another), triangle) <= triangle.sensitivity
 
 
@@ -81,13 +81,13 @@ def test_a_replaced_user_moves_them_no_further_than_a_row_of_a_finer_grid(one: l
         z = np.vstack([FEATURES.whole(batch), LABEL.whole(pa.array(y))])
         total = weighed(z, weights(np.full(len(found), len(found))))
         sums.append(Exact(1, SIZE * 2**10, total[:-1, :-1], total[:-1, -1], 0))
-    triangle = Triangle(SIZE * 2**10, FEATURES.width, 20)
+    triangle = Triangle(SIZE * 2**10, FEATURES.width, 20, 4)
     assert moved(sums[0], sums[1], triangle) <= triangle.sensitivity
 
 
 def farthest(width: int, vector: int) -> float:
     """How far rows of the whole grid, at their corners, take the statistics: a share of the sensitivity."""
-    triangle, ends = Triangle(SIZE, width, vector), [np.zeros(width), np.eye(width)[0]]
+    triangle, ends = Triangle(SIZE, width, vector, width), [np.zeros(width), np.eye(width)[0]]
     ends += [np.array(signs) / math.sqrt(width) for signs in product((-1, 1), repeat=width)]
     pairs = product([(whole(x[None]), np.array([s * SIZE], float)) for x in ends for s in (-1, 1)], repeat=2)
     return max(moved(Exact.of_rows(*a), Exact.of_rows(*b), triangle) for a, b in pairs) / triangle.sensitivity
@@ -99,16 +99,46 @@ def test_the_sensitivity_is_nearly_reached(width: int) -> None:
 
 
 def test_half_the_sensitivity_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    true = Triangle(SIZE, 4, 8).sensitivity
+    true = Triangle(SIZE, 4, 8, 4).sensitivity
     monkeypatch.setattr(Triangle, "sensitivity", property(lambda self: true // 2))
     assert farthest(4, 8) > 1
 
 
 def test_the_proved_distance_is_smaller_than_that_of_two_rows() -> None:
     for width in (1, 3, 30):
-        best = best_triangle(SIZE, width, 4.0)
+        best = best_triangle(SIZE, width, 4.0, width)
         assert best.sensitivity < 0.8 * best._twice()
         assert best.vector < 2 * MATRIX
+
+
+VOCABULARY = [f"v{i}" for i in range(40)]
+WIDE = Features([Numeric("a", 0, 1), Categorical("c", VOCABULARY), Categorical("d", VOCABULARY)], "clip")
+
+
+def of_values(found: list[tuple[float, str, str]], y: list[float]) -> Exact:
+    a, c, d = zip(*found, strict=True)
+    batch = pa.record_batch({"a": pa.array(a), "c": pa.array(c), "d": pa.array(d)})
+    return Exact.of_rows(WIDE.rows(batch).astype(np.float64), LABEL.whole(pa.array(y)))
+
+
+def test_values_of_a_vocabulary_that_a_row_does_not_have_move_nothing() -> None:
+    search = PureRidge(WIDE, LABEL, Fraction(1, 100))
+    sparse = Setting.of(search, account().terms).triangle
+    assert (sparse.width, sparse.busy) == (82, 4)
+    assert sparse.sensitivity < Triangle(SIZE, 82, sparse.vector, 82).sensitivity / 8
+    draws, most = np.random.default_rng(6), 0
+    for _ in range(40):
+        c, d = draws.choice(VOCABULARY, (2, 2))
+        one, other = ([(float(draws.integers(2)), str(c[i]), str(d[i]))] for i in range(2))
+        ends = [of_values(row, [float(draws.choice([-2, 7]))]) for row in (one, other)]
+        most = max(most, moved(ends[0], ends[1], sparse))
+    assert 0.5 * sparse.sensitivity < most <= sparse.sensitivity
+
+
+def test_counting_a_column_as_nothing_is_caught() -> None:
+    row, other = [(1.0, "v0", "v1")], [(0.0, "v2", "v3")]
+    twin = Triangle(SIZE, 82, 8, 1)
+    assert moved(of_values(row, [7.0]), of_values(other, [7.0]), twin) > twin.sensitivity
 
 
 RIDGE = Ridge(3000, 3, 0.05)
