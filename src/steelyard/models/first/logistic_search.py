@@ -180,9 +180,21 @@ class _State:
         """What the next look at this model costs and where it passes, while the model has its turn."""
         tried = [(look.cost, look.answer) for look in self.seen if look.level == len(self.drawn)]
         before = len({look.level for look in self.seen} - {len(self.drawn)})
-        if before >= len(SHARES):
+        if before >= len(SHARES) or (not tried and not self.every and self._soon()):
             return None
         return Series(ask.moves, ask.limit(), self.paid, tried, self.failure * SHARES[before], self.every).next()
+
+    def _soon(self) -> bool:
+        """Whether the last model that was looked at was so far off that the present one cannot be good enough yet."""
+        if not self.seen or not self.ahead():
+            return False
+        last = self.seen[-1]
+        ask, paid = (
+            LogLoss(self.n, last.model, self.target, last.cap),
+            sum(cost for cost, _ in self.drawn[: last.level]),
+        )
+        tried = [(look.cost, look.answer) for look in self.seen if look.level == last.level]
+        return self.paid < Series(ask.moves, ask.limit(), paid, tried, self.failure).again_at()
 
 
 class _Walk:

@@ -27,6 +27,7 @@ LEAST, FIRST, FINER, MOST = (
     1.5,
 )  # of the path's mu: the first look, from and to; each next average; the last
 _NEAR = 0.05  # the first look need not tell a loss from the target that is nearer to it than this part of the target
+_ROOM = 0.8  # the part of the target that a model's loss should have fallen to
 _HOPE = 0.5  # how many standard deviations of luck a model is given
 
 
@@ -56,6 +57,15 @@ class Series:
             return None
         cost = costs[count]
         return cost, most[count] + sum(c / cost * (most[count] - answer) for c, answer in self.tried)
+
+    def again_at(self) -> float:
+        """What a path should have cost before its next model is looked at, after this one failed.
+
+        A loss falls no faster than the square of the noise; and a model should have a little room below the target.
+        """
+        spent = sum(cost for cost, _ in self.tried)
+        seen = sum(cost * answer for cost, answer in self.tried) / spent
+        return self.paid * (seen - self._sigma(spent)) / (_ROOM * self.limit)
 
     def _costs(self) -> list[int]:
         """What the looks at this model cost, known before the first: their averages' mu rises step by step."""

@@ -8,6 +8,7 @@ range; it is answered by a look at the mean loss itself.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -17,7 +18,7 @@ from steelyard.models.first.excess import RootExcess
 from steelyard.models.first.looking import SHARES, Series
 from steelyard.models.first.losses import ClippedLoss
 from steelyard.models.first.models import in_ball
-from steelyard.models.first.ridge_path import WHOLE, RidgePath, Worth
+from steelyard.models.first.ridge_path import WHOLE, RidgePath, Seen, Worth
 from steelyard.privacy import MICRO
 
 LOOKS = 0.95
@@ -163,13 +164,25 @@ class Target:
             model, reach = tried[0].model, tried[0].reach
         else:
             here = schedule.guess(path.ridge, path.noisy, path.norm, path.noisy.variance)
-            if not self.every and path.ahead and _hopeless(path, here.likely, self.target):
+            if not self.every and path.ahead and (self._soon(path) or _hopeless(path, here.likely, self.target)):
                 return None
             model, reach = in_ball(here.model, path.norm), reach_of(path.ridge, path.noisy, here.model)
         ask = ClippedLoss(path.ridge.n, path.unit, model, self.target, reach)
-        costs, failure = [(look.cost, look.answer) for look in tried], self.failure * SHARES[before]
-        found = Series(ask.moves, ask.limit(), path.spent, costs, failure, self.every).next()
+        found = self._series(ask, path.spent, tried, before).next()
         return None if found is None else Worth(ask, *found)
+
+    def _series(self, ask: ClippedLoss, paid: int, tried: Sequence[Seen], before: int) -> Series:
+        costs = [(look.cost, look.answer) for look in tried]
+        return Series(ask.moves, ask.limit(), paid, costs, self.failure * SHARES[before], self.every)
+
+    def _soon(self, path: RidgePath) -> bool:
+        """Whether the last model that was looked at was so far off that the present one cannot be good enough yet."""
+        if not path.seen:
+            return False
+        last = path.seen[-1]
+        ask = ClippedLoss(path.ridge.n, path.unit, last.model, self.target, last.reach)
+        paid = sum(cost for cost, _ in path.measured[: last.level])
+        return path.spent < self._series(ask, paid, [s for s in path.seen if s.level == last.level], 0).again_at()
 
     def over(self, path: RidgePath) -> bool:
         """Nothing is certified without a look, and each model that is looked at uses up one."""
