@@ -1,10 +1,10 @@
-"""Ridge models on a pure account beside the methods of 2017, like for like: the same question, pure epsilon on both sides.
+"""Ridge models on a pure account beside the methods of 2017, like for like: one question, pure epsilon on both sides.
 
     python bench/accuracy_first_pure.py [--data FOLDER] [--trials 5]
 
-Excess risk at most alpha with confidence 0.9, on the sets of accuracy_first.py. 2017 is given the smallest check that holds,
-the length of the rows, and the best of a few numbers of levels; what was published is printed beside it. Ours is the path of
-an account without its ledger: the same steps and prices, test noise. The data folder may be in STEELYARD_DATA.
+Excess risk at most alpha with confidence 0.9, on the sets of accuracy_first.py. 2017 is given the smallest check that
+holds, the length of the rows, and the best of a few numbers of levels; what was published is printed beside it. Ours is
+the path of an account without its ledger: the same steps and prices, test noise. The data folder may be in STEELYARD_DATA.
 """
 
 from __future__ import annotations

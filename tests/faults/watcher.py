@@ -2,7 +2,7 @@
 
     python -m faults.watcher FOLDER --kind good|revived --kills 8
 
-``revived`` is the twin: whoever finds a watch of another process draws a threshold of his own for it and goes on asking.
+``revived`` is the twin: whoever finds a watch of another process draws a threshold of his own for it and asks on.
 Prints one line of JSON: what happened, and every broken promise. A worker writes each answer it was given to a file.
 """
 

@@ -1,9 +1,9 @@
-"""``PureLogistic``: classifiers on a pure account, drawn again at twice the price until a watch says one is good enough.
+"""``PureLogistic``: classifiers on a pure account, drawn again at twice the price until a watch says one will do.
 
 Every level is a pure objective perturbation of its own, because that is far better than a perturbed minimizer wherever
 rows curve the loss more than the penalty does; so prices of levels add up, and their average is a model too.
-Law: the model that is asked about is the one that is handed out, on the grid on which its losses were added up; rows live
-inside one call (docs/proofs/pure_paths.md).
+Law: the model that is asked about is the one that is handed out, on the grid on which its losses were added up; rows
+live inside one call (docs/proofs/pure_paths.md).
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _LEAST = 200  # millionths of epsilon
 
 @dataclass(frozen=True)
 class PureLogistic:
-    """Open with ``session.open(PureLogistic(features, label, classes, penalty), key=...)`` on a pure account, then ask for a loss.
+    """Open with ``session.open(PureLogistic(features, label, classes, penalty), key=...)`` on a pure account.
 
-    Rows of no declared class count as they do in ``LogisticSearch``.
+    Then ask for a loss. Rows of no declared class count as they do in ``LogisticSearch``.
     """
 
     features: Features
@@ -87,7 +87,7 @@ class PureLogisticWalk:
     def reach_loss(self, target: float, confidence: float, *, progress: Progress | None = None) -> Found:
         """A model whose mean log loss on these rows is at most ``target``.
 
-        *Cost:* one watch, charged in full, and the draws up to the stop; nothing where predicting one half is good enough.
+        *Cost:* watches, charged in full, and the draws up to the stop; nothing where predicting one half will do.
         """
         if target >= math.log(2):
             return Found(np.zeros(self._search.features.width), math.log(2), NULL, (), 0)

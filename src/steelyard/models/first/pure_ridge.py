@@ -1,9 +1,10 @@
 """``PureRidge``: ridge models on a pure account, sharpened along a Laplace path under a watch.
 
 The statistics are exact integers, released again and again with less noise at the price of the last release; each model
-they give is asked about once. The root of the excess, or the mean clipped loss, is what the watch compares with its limit.
+they give is asked about once: the watch compares the root of its excess, or its clipped loss, with a limit.
 Ligett, Neel, Roth, Waggoner and Wu (2017) is the idea; the noise is exact, the sensitivities are proved anew.
-Law: the exact statistics and rows live inside one call and are kept by nothing that is handed out (docs/proofs/pure_paths.md).
+Law: the exact statistics and rows live inside one call and are kept by nothing that is handed out
+(docs/proofs/pure_paths.md).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from steelyard.models.first.models import MODEL_BITS, as_model, in_ball
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import check_population, public_n
 from steelyard.models.first.questions import reach_of
-from steelyard.models.first.ridge_path import WHOLE, Look
+from steelyard.models.first.ridge_path import NULL, WHOLE, Look
 from steelyard.models.first.ridge_search import TableRows
 from steelyard.models.first.rising import Rising
 from steelyard.models.first.triangle import Triangle, best_triangle
@@ -50,7 +51,7 @@ _DISTANCE = 17.5  # about the epsilon of a watch for models that leave room for 
 
 @dataclass(frozen=True)
 class PureRidge:
-    """Open with ``session.open(PureRidge(features, label, penalty), key=...)`` on a pure account, then ask for an accuracy.
+    """Open with ``session.open(PureRidge(features, label, penalty), key=...)`` on a pure account, then name an accuracy.
 
     ``penalty`` is the lambda of the mean loss, as for ``RidgeSearch``.
     """
@@ -76,7 +77,7 @@ class PureRidge:
 
 
 class PureWalk:
-    """A ridge path on its pure account: ``reach_excess`` or ``reach_loss``, as often as wanted, each with a watch of its own."""
+    """A ridge path on its pure account: ``reach_excess`` or ``reach_loss``, as often as wanted, each under its own watch."""
 
     def __init__(self, search: PureRidge, desk: Desk) -> None:
         self._search, self._desk = search, desk
@@ -85,8 +86,8 @@ class PureWalk:
     def reach_excess(self, alpha: float, confidence: float, *, progress: Progress | None = None) -> Found:
         """A model whose risk is within ``alpha`` of the best there is, with this confidence.
 
-        *Cost:* one watch, charged in full, and the path's level at the stop; the confidence holds for all questions asked
-        of this path together.
+        *Cost:* one watch, charged in full, and the path's level at the stop; the confidence holds for all questions
+        asked of this path together.
         """
         return self._walk(NearBest(alpha), f"excess {alpha!r} {confidence!r}", confidence, progress)
 
@@ -96,6 +97,8 @@ class PureWalk:
 
     def _walk(self, question: Question, name: str, confidence: float, progress: Progress | None) -> Found:
         search, terms = self._search, self._desk.terms
+        if question.bound >= question.always:
+            return Found(np.zeros(search.features.width), question.bound, NULL, (), 0)
         columns = [*search.features.source, search.label.column, *([terms.unit.column] if terms.unit.column else [])]
         sensitivity = self.setting.triangle.sensitivity
         rising = Rising(self._desk, sensitivity, columns, _released, "path", Neighbours.REPLACE)
@@ -131,6 +134,10 @@ class Question(Protocol):
     def bound(self) -> float:
         """What may be said of a model that passed."""
 
+    @property
+    def always(self) -> float:
+        """What may be said of the model that predicts nothing, whatever the rows."""
+
     def look(self, setting: Setting, model: tuple[int, ...], reach: int) -> Look:
         """The whole number that the watch compares with its limit."""
 
@@ -146,6 +153,7 @@ class LowLoss:
     """Is the mean squared error (labels in [-1, 1], predictions clipped) at most a public number?"""
 
     bound: float
+    always: float = 1.0
 
     def look(self, setting: Setting, model: tuple[int, ...], reach: int) -> ClippedLoss:
         """The sum of clipped squared errors."""
@@ -165,6 +173,7 @@ class NearBest:
     """Is the risk within ``bound`` of the best there is?"""
 
     bound: float
+    always: float = 0.5
 
     def look(self, setting: Setting, model: tuple[int, ...], reach: int) -> RootExcess:
         """The root of the excess; predictions are not clipped."""
@@ -242,7 +251,7 @@ class RidgeCourse:
         return np.asarray(as_model(tuple(steps)))
 
     def read(self, table: Table) -> tuple[str, list[int]]:
-        """The seal and the weighted statistics: read once, so that every level of this call refines the same integers."""
+        """The seal and the weighted statistics: read once, so that all levels of a call refine the same integers."""
         if self._held is None:
             seal = self.path.seal(table)
             self._held = seal, self._setting.triangle.values(self._read(table).exact)

@@ -25,8 +25,8 @@ from steelyard.release import Outcome, Release
 from steelyard.tables import Table
 
 OTHERS = (
-    "the rows are not, or no longer, those that this path began with, so it cannot be sharpened; nothing more was charged "
-    "and the stored answers stay valid. For the rows as they are now use a new key."
+    "the rows are not, or no longer, those that this path began with, so it cannot be sharpened; nothing more was "
+    "charged and the stored answers stay valid. For the rows as they are now use a new key."
 )
 Read = Callable[[Table], tuple[str, Sequence[int]]]
 """What a draw reads: the sealed fingerprint of the rows, and the integers that they give."""
@@ -38,8 +38,8 @@ Tell = Callable[[list[int], dict[str, Any]], Outcome]
 class Rising:
     """The stored releases of one path, in order, and how it is sharpened; levels are millionths of epsilon.
 
-    ``columns`` are those that are read (none: all); ``measured`` finds the released integers in a release; ``step`` names
-    the entry under the desk's key.
+    ``columns`` are those that are read (none: all); ``measured`` finds the released integers in a release; ``step``
+    names the entry under the desk's key.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class Triangle:
 
     @cached_property
     def sensitivity(self) -> int:
-        """By how much one replaced row, or user, moves all integers together, in absolute value: the least that is proved."""
+        """By how much one replaced row, or user, moves all integers together: the least that is proved."""
         return min(self._twice(), *(self._apart(split) for split in _SPLITS))
 
     def _twice(self) -> int:
@@ -46,7 +46,7 @@ class Triangle:
         return block + _root_above(Fraction(4 * self.vector**2 * self.busy * self.unit**4))
 
     def _apart(self, split: Fraction) -> int:
-        """The root of S^4 (2 + t)^2/2 (a^2 (p/4 + q) + c^2 q/t), for any t in (0, 2], where p pairs and q features may move."""
+        """The root of S^4 (2 + t)^2/2 (a^2 (p/4 + q) + c^2 q/t), t in (0, 2], where p pairs and q features may move."""
         d, k, a, c = self.width, self.busy, MATRIX, self.vector
         pairs, alone = min(d * (d - 1), 2 * k * (k - 1)), min(d, 2 * k)
         entries = a * a * (Fraction(pairs, 4) + alone) + c * c * alone / split
@@ -58,7 +58,7 @@ class Triangle:
         return [MATRIX * int(value) for value in pairs] + [self.vector * int(value) for value in exact.moment]
 
     def noisy(self, ridge: Ridge, released: Integers, micro: int) -> Noisy:
-        """A release at this level, in units where |x| <= 1 and |y| <= 1; its variance is a guess at what models need."""
+        """A release at this level, where |x| <= 1 and |y| <= 1; its variance is a guess at what models need."""
         whole = np.array([float(value) for value in released]) / self.unit**2
         pairs = self.width * (self.width + 1) // 2
         matrix = np.zeros((self.width, self.width))

@@ -1,7 +1,7 @@
 """A watch over released models: AboveThreshold asks of one after the other whether it is good enough.
 
-The question about a model is how much room it leaves below its limit, counted so that a replaced row or user moves it by
-2^16 steps whatever the model. The threshold lies so far above no room at all that a model which is not good enough
+The question about a model is how much room it leaves below its limit, counted so that a replaced row or user moves it
+by 2^16 steps whatever the model. The threshold lies so far above no room at all that a model which is not good enough
 passes with less than the allowed probability, over all questions together; only that direction is paid for.
 Law: charged in full before its threshold is drawn; the threshold lives in one call of one process, and whoever did not
 draw it buys a watch of his own (docs/proofs/pure_paths.md).
@@ -37,6 +37,7 @@ STEPS = 2**16
 QUESTIONS, SHARPER = 32, 4
 _RATIOS = [Fraction(k, 8) for k in range(6, 25)]  # of the questions' noise to the threshold's
 _CELLS, _FAR = 40, 50  # cells in one scale of the threshold's noise, and how many scales are looked at
+_MOST = 10**15  # millionths of epsilon; no account has as much
 _OUTWARD, _ROUNDING = 1 + 1e-6, 1e-15  # cells telescope, so doubles err by less
 
 
@@ -52,7 +53,7 @@ class Asked(Protocol):
 
 
 def room(asked: Asked, value: int) -> int:
-    """How much room a number leaves below its limit, in steps of which a replaced row moves 2^16; below zero it is none."""
+    """How much room a number leaves below its limit, in steps of which a replaced row moves 2^16; below zero, none."""
     return (math.floor(asked.limit()) - 1 - value) * STEPS // asked.moves
 
 
@@ -72,7 +73,7 @@ class Watch:
     def of(cls, needs: float, failure: float) -> Watch:
         """The cheapest watch that models with this much room (a replaced row moves one) are expected to pass."""
         ratio, distance = _shape(failure)
-        micro = max(1, math.ceil(distance / needs * MICRO))
+        micro = max(1, min(math.ceil(distance / needs * MICRO), _MOST))
         mechanism = _mechanism(ratio, micro)
         return cls(mechanism, threshold_for(mechanism, failure))
 
@@ -103,8 +104,8 @@ def threshold_for(mechanism: AboveThreshold, failure: float) -> int:
 def passes(mechanism: AboveThreshold, threshold: int) -> float:
     """At most the chance that any of the questions passes a model whose room is below zero.
 
-    It passes if N >= threshold + 1 + R for its own noise N. Given R the questions are independent, and the chance falls as
-    R grows: in each cell of R the left end counts.
+    It passes if N >= threshold + 1 + R for its own noise N. Given R the questions are independent, and the chance falls
+    as R grows: in each cell of R the left end counts.
     """
     first, far = float(mechanism.threshold_scale), math.ceil(mechanism.threshold_scale * _FAR)
     width = max(1, math.floor(first / _CELLS))

@@ -119,7 +119,7 @@ class Walk:
         self._null, self._shown = False, 0
 
     def found(self, confidence: float) -> Found:
-        """Read back what is known; else buy a watch and go on until a model passes, the levels end, or the budget does."""
+        """Read back what is known; else buy a watch and go on until a model passes, or levels or budget end."""
         self._remember()
         told = watch.passed(self._watches, self._name)
         if told is not None:

@@ -1,4 +1,4 @@
-"""Classifiers on a pure account: what a question moves by, what draws and watches cost, what is promised, what survives."""
+"""Classifiers on a pure account: what moves a question, what draws and watches cost, what is promised and survives."""
 
 from __future__ import annotations
 

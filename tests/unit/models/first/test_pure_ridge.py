@@ -1,4 +1,4 @@
-"""Ridge models on a pure account: what moves, what it costs to the last unit, what is promised, and what survives a restart."""
+"""Ridge models on a pure account: what moves, what it costs to the last unit, what is promised and what survives."""
 
 from __future__ import annotations
 
@@ -295,6 +295,17 @@ def test_the_model_that_predicts_nothing_is_tried_before_any_level_is_paid_for()
     assert (found.reason, len(found.path)) == ("null_model_ok", 2)
     assert at.spent.amount == found.spent == round(found.path[0].mu2 * MICRO)
     assert not np.any(found.model)
+
+
+def test_what_holds_whatever_the_rows_costs_nothing() -> None:
+    at = account()
+    walk = Session(table(), at).open(SEARCH)
+    for found in (walk.reach_loss(1.0, 0.9), walk.reach_excess(0.5, 0.9)):
+        assert (found.reason, found.spent, at.spent.amount) == ("null_model_ok", 0, 0)
+
+
+def test_an_account_is_never_asked_for_more_than_it_can_count() -> None:
+    assert Session(table(), account()).open(SEARCH).reach_excess(1e-30, 0.9).reason == "cap_reached"
 
 
 def test_an_estimator_without_a_delta_goes_on_and_pays_the_difference_and_a_new_watch() -> None:
