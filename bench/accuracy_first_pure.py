@@ -24,7 +24,7 @@ from steelyard.models.first import classic
 from steelyard.models.first.certificate import Ridge
 from steelyard.models.first.measured import norm_bound
 from steelyard.models.first.models import as_model
-from steelyard.models.first.pure_ridge import LIKELY, NearBest, Setting, ladder, suggested
+from steelyard.models.first.pure_questions import LIKELY, NearBest, Setting, ladder, suggested
 from steelyard.models.first.triangle import best_triangle
 from steelyard.models.first.watch import Watch, room
 from steelyard.models.first.watched import share_of

@@ -26,7 +26,8 @@ from steelyard.desk import Desk
 from steelyard.ledger import Account, Charge, open_account
 from steelyard.models.columns import Features, Plain
 from steelyard.models.first import watch as watches
-from steelyard.models.first.pure_ridge import LowLoss, PureRidge, Setting
+from steelyard.models.first.pure_questions import LowLoss, Setting
+from steelyard.models.first.pure_ridge import PureRidge
 from steelyard.models.first.rising import Rising
 from steelyard.models.first.steps import bought
 from steelyard.models.first.watched import share_of
@@ -143,7 +144,7 @@ def warm() -> None:
     """Import and compute what is the same for every worker, without a database or a thread, before any is forked."""
     for name in ("ibis", "duckdb", "ibis.backends.sql.compilers.duckdb", "pyarrow.dataset", "scipy.special"):
         importlib.import_module(name)
-    setting = Setting.of(SEARCH, Terms(rows(neighbours="replace", n=N), Loss.pure(1)))
+    setting = Setting.of(SEARCH.features, SEARCH.penalty, Terms(rows(neighbours="replace", n=N), Loss.pure(1)))
     for rank in range(12):
         for factor in (1, 4, 16):
             watches.Watch.of(LowLoss(TARGET).needs(setting) / factor, (1 - 0.9) * share_of(rank))

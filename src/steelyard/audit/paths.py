@@ -28,7 +28,8 @@ from steelyard.models.first.measured import Design, Exact, packed
 from steelyard.models.first.one_shot import LogisticTask
 from steelyard.models.first.population import public_n
 from steelyard.models.first.pure_logistic import PureLogistic
-from steelyard.models.first.pure_ridge import LowLoss, NearBest, PureRidge, Setting
+from steelyard.models.first.pure_questions import LowLoss, NearBest, Setting
+from steelyard.models.first.pure_ridge import PureRidge
 from steelyard.models.first.ridge_path import WHOLE
 from steelyard.models.first.ridge_search import RidgeSearch, TableRows
 from steelyard.models.first.watch import Watch, room
@@ -120,7 +121,10 @@ class PureLevels:
     def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
         """Add up, release, refine."""
         exact = exact_of(table, self.search.features, self.search.label, terms.unit)
-        values, path = Setting.of(self.search, terms).triangle.values(exact), self._path(terms)
+        values, path = (
+            Setting.of(self.search.features, self.search.penalty, terms).triangle.values(exact),
+            self._path(terms),
+        )
         first = path.release(values, noise)
         return Outcome([packed(first), packed(path.refine(values, first, 1, noise))], None)
 
@@ -129,7 +133,7 @@ class PureLevels:
         return value
 
     def _path(self, terms: Terms) -> LaplacePath:
-        sensitivity = Setting.of(self.search, terms).triangle.sensitivity
+        sensitivity = Setting.of(self.search.features, self.search.penalty, terms).triangle.sensitivity
         scales = tuple(Fraction(sensitivity * MICRO, level) for level in self.levels)
         return LaplacePath(sensitivity, scales, Neighbours.REPLACE)
 
@@ -153,7 +157,7 @@ class PureQuestions:
 
     def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
         """Ask until one passes."""
-        watch, setting = self._watch(terms), Setting.of(self.search, terms)
+        watch, setting = self._watch(terms), Setting.of(self.search.features, self.search.penalty, terms)
         held = TableRows(table, self.search.features, self.search.label, terms.unit)
         running, answers = watch.mechanism.start(watch.threshold, noise), []
         for model in self.models:
@@ -167,7 +171,7 @@ class PureQuestions:
         return value
 
     def _watch(self, terms: Terms) -> Watch:
-        return Watch.of(self.question.needs(Setting.of(self.search, terms)), 0.1)
+        return Watch.of(self.question.needs(Setting.of(self.search.features, self.search.penalty, terms)), 0.1)
 
 
 @dataclass(frozen=True)

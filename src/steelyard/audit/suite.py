@@ -53,7 +53,8 @@ from steelyard.models.columns import Categorical, Column, Features, Numeric
 from steelyard.models.first.disjoint import DisjointSearch
 from steelyard.models.first.one_shot import LogisticTask
 from steelyard.models.first.pure_logistic import PureLogistic
-from steelyard.models.first.pure_ridge import LowLoss, NearBest, PureRidge
+from steelyard.models.first.pure_questions import LowLoss, NearBest
+from steelyard.models.first.pure_ridge import PureRidge
 from steelyard.models.first.ridge_search import RidgeSearch
 from steelyard.models.linear import FitLinear
 from steelyard.models.logistic import FitLogistic

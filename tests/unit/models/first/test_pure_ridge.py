@@ -29,7 +29,8 @@ from steelyard.models.first.excess import RootExcess
 from steelyard.models.first.losses import ClippedLoss
 from steelyard.models.first.measured import MATRIX, Exact
 from steelyard.models.first.models import in_ball
-from steelyard.models.first.pure_ridge import PureRidge, Setting
+from steelyard.models.first.pure_questions import Setting
+from steelyard.models.first.pure_ridge import PureRidge
 from steelyard.models.first.rising import Rising
 from steelyard.models.first.triangle import Triangle, best_triangle
 from steelyard.models.first.watch import QUESTIONS, STEPS, Watch, passes, room
@@ -122,8 +123,7 @@ def of_values(found: list[tuple[float, str, str]], y: list[float]) -> Exact:
 
 
 def test_values_of_a_vocabulary_that_a_row_does_not_have_move_nothing() -> None:
-    search = PureRidge(WIDE, LABEL, Fraction(1, 100))
-    sparse = Setting.of(search, account().terms).triangle
+    sparse = Setting.of(WIDE, Fraction(1, 100), account().terms).triangle
     assert (sparse.width, sparse.busy) == (82, 4)
     assert sparse.sensitivity < Triangle(SIZE, 82, sparse.vector, 82).sensitivity / 8
     draws, most = np.random.default_rng(6), 0
