@@ -158,7 +158,7 @@ def main() -> None:
     parser.add_argument("--kind", choices=["good", "revived"], default="good")
     parser.add_argument("--kills", type=int, default=8)
     options = parser.parse_args()
-    folder, choose = Path(options.folder), random.Random(options.kills)
+    folder, choose = Path(options.folder), random.Random(6)
     location = str(folder / "budget.db")
     open_account(location, "pure", unit=rows(neighbours="replace", n=N), epsilon=10_000_000)
     warm()
