@@ -109,7 +109,7 @@ def last_exit(slope: float, z: float) -> float:
     spent = np.minimum(z, -w * curve) * _density(w)
     given_up = step * (spent.sum(axis=1) - (spent[:, 0] + spent[:, -1]) / 2)
     gained = float(np.max(right * _density(np.minimum(latest, 0.0)) - given_up))
-    rounding = (2 + slope / 2 + 0.04 * slope**2) * step**2 / 12
+    rounding = (2 + slope / 2 + 0.04 * slope**2) * step**2 / 8
     small = _LEAST * float(_density(min(slope - z / _LEAST, 0.0)))
     return max(gained + rounding, small)
 

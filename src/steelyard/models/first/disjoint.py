@@ -9,6 +9,7 @@ Law: the model that is looked at is the one that is handed out; no number of row
 
 from __future__ import annotations
 
+import hmac
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from steelyard.desk import Desk
-from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, UnitMismatch
+from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, TableError, UnitMismatch
 from steelyard.models.columns import Features
 from steelyard.models.first.certificate import Array
 from steelyard.models.first.disjoint_linear import Linear
@@ -29,6 +30,7 @@ from steelyard.models.first.measured import Integers, packed, unpacked
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import check_population
 from steelyard.models.first.ridge_path import CAP, IMPOSSIBLE, MET, NULL
+from steelyard.models.first.rising import OTHERS, sealed
 from steelyard.models.rows import Label, Target
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms
@@ -162,7 +164,8 @@ class _Walk:
 
     def __init__(self, search: Any, desk: Desk, trainer: Trainer, crowd: Crowd, name: str, target: float) -> None:
         self._search, self._trainer, self._crowd = search, trainer, crowd
-        self._name, self._target, self._purse = name, target, Purse(desk)
+        self._name, self._target, self._desk, self._purse = name, target, desk, Purse(desk)
+        self._snapshot = ""
         self._asked: list[str] = []
         self._looks: list[Looked] = []
         self._here, self._turns = 0, 0
@@ -175,8 +178,11 @@ class _Walk:
     def go(self, gamma: float, progress: Progress | None) -> None:
         """Read back what is stored; then buy, learn, and decide from released numbers."""
         while (kept := self._purse.read()) is not None:
+            self._snapshot = self._snapshot or str(kept.point.get("snapshot", ""))
             if not self.reason:
                 self._learn(kept)
+        if self._snapshot and not self.reason and not self._desk.compare(self._same):
+            raise TableError(OTHERS)
         while not self.reason:
             rank = self._asked.index(self._name) if self._name in self._asked else len(self._asked)
             step = self._next(0.9 * 0.1**rank * gamma)
@@ -218,12 +224,26 @@ class _Walk:
 
     def _outcome(self, step: Step, table: Table, noise: Noise) -> Outcome:
         if self._parts is None:
+            if self._divisible and not self._same(table):
+                raise TableError("the rows changed under their division")  # told to nobody: it fails like any other
             whose = self._crowd.unit.column
             split = Split(self._search.share, whose or self._search.ids, whose is not None)
             self._parts = split.parts(table, self._search.features, self._search.labels())
         answer = step.compute(self._parts.train if step.part == "train" else self._parts.check, noise)
         facts = {"part": step.part, "step": step.kind, "cost": self._purse.rise(step.event), **step.facts}
-        return Outcome(packed(answer), None, facts)
+        return Outcome(packed(answer), None, {**facts, "snapshot": self._snapshot} if self._divisible else facts)
+
+    @property
+    def _divisible(self) -> bool:
+        """Whether a row that is changed may change parts, at the price of one: rows are their own names, users are not."""
+        return self._crowd.unit.kind == "rows" and self._crowd.neighbours is Neighbours.ADD_REMOVE
+
+    def _same(self, table: Table) -> bool:
+        """Whether these are the rows that the path began with; a path that begins takes them for its own."""
+        names = [*self._search.features.source, self._search.labels().column, self._search.ids]
+        seal = sealed(self._desk, table, [name for name in dict.fromkeys(names) if name is not None])
+        self._snapshot = self._snapshot or seal
+        return hmac.compare_digest(seal, self._snapshot)
 
     def _learn(self, release: Release) -> None:
         point, cost, values = release.point, int(release.point["cost"]), unpacked(release.value)

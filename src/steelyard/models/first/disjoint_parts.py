@@ -8,7 +8,6 @@ Law: the part of a unit depends on that unit alone; adding or removing one moves
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import math
 from dataclasses import dataclass, replace
@@ -130,7 +129,7 @@ class Ids:
         if array is None:
             return cls([None], np.zeros(size, dtype=np.int64))
         encoded = array.dictionary_encode()
-        texts = [_text(value) for value in encoded.dictionary.to_pylist()]
+        texts = [_text(value) for value in _values(encoded.dictionary)]
         places = encoded.indices.cast("int64").fill_null(len(texts)).to_numpy(zero_copy_only=False)
         return cls([*texts, None], places)
 
@@ -159,6 +158,16 @@ def of_rows(x: Floats, y: Floats) -> Codes:
     return code
 
 
+def _values(dictionary: Any) -> list[Any]:
+    """Distinct ids as Python values; dates as their number of days, because Python's own calendar ends before Arrow's."""
+    import pyarrow as pa
+
+    if pa.types.is_date(dictionary.type):
+        dictionary = dictionary.cast(pa.date32(), safe=False).cast(pa.int32())
+    values: list[Any] = dictionary.to_pylist()
+    return values
+
+
 def _text(value: Any) -> str | None:
     """An id as text that reads the same on every engine: 1.0 as 1, -0.0 as 0, NaN as nothing."""
     if isinstance(value, float | Decimal) and value == value and math.isfinite(value) and value == int(value):
@@ -167,7 +176,7 @@ def _text(value: Any) -> str | None:
         return format(value, "f").rstrip("0")
     if value is None or value != value:
         return None
-    return value.isoformat() if isinstance(value, datetime.date) else str(value)
+    return str(value)
 
 
 def _mixed(code: Codes) -> Codes:

@@ -74,8 +74,7 @@ class Rising:
 
     def seal(self, table: Table) -> str:
         """The fingerprint of what is read, sealed: noise to whoever does not hold the ledger's key."""
-        found = table.fingerprint(self._columns or list(table.columns), self._desk.seal(b"the secret of a fingerprint"))
-        return self._desk.seal(f"snapshot {found}".encode()).hex()
+        return sealed(self._desk, table, self._columns)
 
     def compare(self) -> None:
         """Refuse other rows than those the path began with; nothing is charged."""
@@ -113,6 +112,12 @@ class Rising:
         else:
             noised = path.release(values, noise)
         return tell(noised, {"micro": micro, "snapshot": seal})
+
+
+def sealed(desk: Desk, table: Table, columns: Sequence[str]) -> str:
+    """The fingerprint of these columns (none: all) under two seals of the desk's own key."""
+    found = table.fingerprint(list(columns) or list(table.columns), desk.seal(b"the secret of a fingerprint"))
+    return desk.seal(f"snapshot {found}".encode()).hex()
 
 
 def read_back(desk: Desk, charge: Charge, event: Event) -> list[Release]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -16,14 +17,14 @@ from hypothesis import strategies as st
 from steelyard.accounting.prices import PARTS, disjoint, price
 from steelyard.bounding.amounts import sigma_for
 from steelyard.desk import Desk
-from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
+from steelyard.errors import CurrencyMismatch, InvalidTask, TableError, UnitMismatch
 from steelyard.ledger import Account, Ledger, open_account
 from steelyard.mechanisms import Gaussian, observing
 from steelyard.models.columns import SIZE, Features, Plain
 from steelyard.models.first.disjoint import DisjointSearch
 from steelyard.models.first.disjoint_linear import LinearLook, OwnDesign
 from steelyard.models.first.disjoint_logistic import DisjointLogistic, LogisticLook
-from steelyard.models.first.disjoint_parts import Ids, Part, Parts, Split
+from steelyard.models.first.disjoint_parts import Ids, Part, Parts, Split, of_rows
 from steelyard.models.first.disjoint_steps import Look, Purse, Step
 from steelyard.models.first.estimator import AccuracyFirst
 from steelyard.models.first.looking import Series
@@ -460,6 +461,38 @@ def test_tasks_on_a_session_are_divided_by_an_id_that_is_named(unit: Unit) -> No
     assert first.stopped_reason_ == "target_met"
     assert at.spent.amount == first.spent_
     assert ("every user" in str(first.certificate_)) is (unit.kind == "users")
+
+
+def changed(row: int) -> Any:
+    """The table with one label corrected."""
+    labels = Y.copy()
+    labels[row] = -labels[row]
+    return read({"x0": X[:, 0], "x1": X[:, 1], "y": labels, "id": np.arange(N), "who": np.arange(N) // 3})
+
+
+@pytest.mark.parametrize("ids", [None, "id"])
+def test_rows_that_changed_are_refused_before_a_charge_because_they_may_have_changed_parts(ids: str | None) -> None:
+    at, search = account(rows()), replace(SEARCH, ids=ids)
+    reach(at, 0.05, search=search)
+    spent = at.spent.amount
+    with pytest.raises(TableError, match="no longer, those that this path began with"):
+        Session(changed(0), at, noise=TestNoise(2)).open(search, key="k").reach_loss(0.015, 0.9)
+    assert at.spent.amount == spent
+    assert reach(at, 0.015, search=search).reason == "target_met"
+
+
+@pytest.mark.parametrize("unit", [users("who"), SWAPPED])
+def test_where_a_changed_row_stays_in_its_part_or_both_are_paid_a_table_may_change(unit: Unit) -> None:
+    at = account(unit)
+    reach(at, 0.05)
+    walk = Session(changed(0), at, noise=TestNoise(2)).open(SEARCH, key="k")
+    assert walk.reach_loss(0.02, 0.9).reason == "target_met"
+
+
+def test_a_corrected_row_may_change_parts_which_is_why_tables_are_compared() -> None:
+    x, y = np.rint(X * SIZE), np.rint(Y * SIZE)
+    before, after = (Split().checks(of_rows(x, labels)) for labels in (y, -y))
+    assert (before != after).any()
 
 
 def test_what_makes_no_sense_is_refused_before_anything_is_charged() -> None:

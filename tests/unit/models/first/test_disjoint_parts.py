@@ -138,3 +138,30 @@ def test_the_share_that_checks_is_the_one_asked_for(share: Fraction) -> None:
     rows = np.arange(80_000.0).reshape(-1, 2)
     for codes in (ids.codes, of_rows(rows, rows[:, 0])):
         assert abs(Split(share).checks(codes).mean() - float(share)) < 0.01
+
+
+ARROWS: list[Any] = [
+    (pa.int8(), [-128, 127]), (pa.uint64(), [0, 2**64 - 1]), (pa.bool_(), [True, False]), (pa.string(), ["", "\u0000", "é"]),
+    (pa.large_string(), ["a"]), (pa.float32(), [0.1, -0.0, math.inf, math.nan]), (pa.float64(), [-math.inf, 1e308, 5e-324]),
+    (pa.decimal128(38, 3), [Decimal("1.500"), Decimal(-10**30)]), (pa.date32(), [-(2**31), 0, 3_000_000, 2**31 - 1]),
+    (pa.date64(), [-(10**17), 0, 86_400_000 * 5_000_000]), (pa.dictionary(pa.int32(), pa.string()), ["x", "y"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"), ARROWS, ids=lambda each: str(each) if isinstance(each, pa.DataType) else ""
+)
+def test_ids_of_every_kind_have_a_name_whatever_they_are(kind: Any, values: list[Any]) -> None:
+    """An error that one id can cause would tell whether it is there."""
+    made = pa.array(
+        [*values, None], pa.int64() if pa.types.is_date64(kind) else pa.int32() if pa.types.is_date(kind) else kind
+    )
+    ids = Ids.read(made.view(kind) if pa.types.is_date(kind) else made, len(made))
+    assert not ids.named[-1]
+    named = [value for value in values if value == value]
+    assert len(set(ids.codes[ids.named].tolist())) == len(named)
+
+
+def test_a_date_is_the_same_id_in_both_of_arrows_types() -> None:
+    days = pa.array([0, 19_000, -5], pa.int32()).view(pa.date32())
+    assert Ids.read(days, 3).codes.tolist() == Ids.read(days.cast(pa.date64()), 3).codes.tolist()
