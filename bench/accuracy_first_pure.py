@@ -75,7 +75,8 @@ def main() -> None:
         old = _median(published, alpha, 300, args.trials)
         medians = {levels: _median(corrected, alpha, levels, args.trials) for levels in LEVELS}
         few = min(medians, key=lambda levels: medians[levels])
-        private, ridge = _Private(data.stretched()), Ridge(*data.x.shape, penalty / data.length**2)
+        n, width = data.x.shape
+        private, ridge = _Private(data.stretched()), Ridge(n, width, penalty / data.length**2)
         runs = [ours(private, ridge, alpha, seed) for seed in range(args.trials)]
         spent = float(np.median([run.watch + run.level for run in runs])) / MICRO
         level = float(np.median([run.level for run in runs])) / MICRO
