@@ -206,7 +206,7 @@ def _how(found: Found, *, covered: bool) -> str:
     looked = found.path and found.path[-1].passed
     if looked and found.path[-1].step.startswith("question"):
         return "the watch over the models said so"
-    how = "one look at the rows said so" if looked else "the released statistics alone say so"
+    how = "paid looks at the rows said so" if looked else "the released statistics alone say so"
     return how if covered or found.alone else how + LATER
 
 

@@ -64,7 +64,7 @@ def test_a_look_that_is_read_back_is_still_a_look() -> None:
     told = [first(seed, target_loss=0.03, account=mine, key="k").fit(X, Y) for seed in range(2)]
     assert told[0].path_[-1].passed
     assert told[0].path_ == told[1].path_
-    assert all("one look at the rows" in str(each.certificate_) for each in told)
+    assert all("paid looks at the rows" in str(each.certificate_) for each in told)
 
 
 def test_a_second_target_has_less_of_the_failure_probability_or_says_that_it_is_not_covered() -> None:
