@@ -55,7 +55,7 @@ def early(told: Any) -> Any:
         if charge.answers.get(0) is None:
             sealed = self._sealed(event, compute)
             told(charge.sequence, json.loads(sealed)["value"])
-            time.sleep(0.02)
+            time.sleep(0.3)  # so that a busy machine kills it here too
             charge.store(sealed)
         return Release.delivered(charge.answers[0], lambda value: value, charge)
 
@@ -136,6 +136,13 @@ def worker(location: str, folder: Path, first: float, kind: str) -> int:
     return child
 
 
+def begun(folder: Path, pair: list[int]) -> None:
+    """Wait until both have told something, however busy the machine is."""
+    files, until = [folder / f"{child}.told" for child in pair], time.monotonic() + 30
+    while not all(file.exists() and file.stat().st_size for file in files) and time.monotonic() < until:
+        time.sleep(0.01)
+
+
 def killed(child: int) -> None:
     """Kill a worker, which must still be there."""
     os.kill(child, signal.SIGKILL)
@@ -160,7 +167,8 @@ def main() -> None:
     random.seed(3)
     for _ in range(options.kills // 2):
         pair = [worker(location, folder, first, options.kind) for first in (0.05, 0.045)]
-        time.sleep(0.3 + random.expovariate(3.0))
+        begun(folder, pair)
+        time.sleep(random.expovariate(3.0))
         for child in pair:
             killed(child)
     lines: list[Any] = [line for path in folder.glob("*.told") for line in path.read_text().splitlines()]
