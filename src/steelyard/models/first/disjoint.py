@@ -181,7 +181,7 @@ class _Walk:
             self._snapshot = self._snapshot or str(kept.point.get("snapshot", ""))
             if not self.reason:
                 self._learn(kept)
-        if self._snapshot and not self.reason and not self._desk.compare(self._same):
+        if self._divisible and not self.reason and not self._desk.compare(self._same) and self._snapshot:
             raise TableError(OTHERS)
         while not self.reason:
             rank = self._asked.index(self._name) if self._name in self._asked else len(self._asked)
@@ -189,7 +189,9 @@ class _Walk:
             if step is None:
                 self.reason = IMPOSSIBLE
                 return
-            self._learn(self._purse.buy(step, lambda table, noise, step=step: self._outcome(step, table, noise)))
+            release = self._purse.buy(step, lambda table, noise, step=step: self._outcome(step, table, noise))
+            self._check(release)
+            self._learn(release)
             if progress is not None:
                 progress(self._history[-1])
 
@@ -228,7 +230,10 @@ class _Walk:
                 raise TableError("the rows changed under their division")  # told to nobody: it fails like any other
             whose = self._crowd.unit.column
             split = Split(self._search.share, whose or self._search.ids, whose is not None)
-            self._parts = split.parts(table, self._search.features, self._search.labels())
+            parts = split.parts(table, self._search.features, self._search.labels())
+            if self._divisible and not self._same(table):
+                raise TableError("the rows changed while they were divided")
+            self._parts = parts
         answer = step.compute(self._parts.train if step.part == "train" else self._parts.check, noise)
         facts = {"part": step.part, "step": step.kind, "cost": self._purse.rise(step.event), **step.facts}
         return Outcome(packed(answer), None, {**facts, "snapshot": self._snapshot} if self._divisible else facts)
@@ -237,6 +242,19 @@ class _Walk:
     def _divisible(self) -> bool:
         """Whether a row that is changed may change parts, at the price of one: rows are their own names, users are not."""
         return self._crowd.unit.kind == "rows" and self._crowd.neighbours is Neighbours.ADD_REMOVE
+
+    def _check(self, release: Release) -> None:
+        """Refuse to go on from a step that another process took on other rows."""
+        if not self._divisible:
+            return
+        theirs = str(release.point["snapshot"])
+        if self._snapshot:
+            same = hmac.compare_digest(theirs, self._snapshot)
+        else:
+            self._snapshot = theirs
+            same = self._desk.compare(self._same)
+        if not same:
+            raise TableError(OTHERS)
 
     def _same(self, table: Table) -> bool:
         """Whether these are the rows that the path began with; a path that begins takes them for its own."""

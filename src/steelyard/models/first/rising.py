@@ -98,20 +98,21 @@ class Rising:
         scales = tuple(Fraction(self._sensitivity * MICRO, level) for level in levels)
         return LaplacePath(self._sensitivity, scales, self._neighbours)
 
-    def _same(self, seal: str) -> bool:
-        return hmac.compare_digest(seal, str(self.releases[0].point.get("snapshot", "")))
+    def _same(self, seal: str, what: str = "snapshot") -> bool:
+        return hmac.compare_digest(seal, str(self.releases[0].point.get(what, "")))
 
     def _draw(
         self, path: LaplacePath, micro: int, held: tuple[str, Sequence[int]], noise: Noise, tell: Tell
     ) -> Outcome:
         seal, values = held
-        if self.releases and not self._same(seal):
+        whole = self._desk.seal(f"integers {[int(value) for value in values]}".encode()).hex()
+        if self.releases and not (self._same(seal) and self._same(whole, "integers")):
             raise TableError("the rows changed under a Laplace path")  # told to nobody: the step fails like any other
         if self.releases:
             noised = path.refine(values, self._measured(self.releases[-1]), 1, noise)
         else:
             noised = path.release(values, noise)
-        return tell(noised, {"micro": micro, "snapshot": seal})
+        return tell(noised, {"micro": micro, "snapshot": seal, "integers": whole})
 
 
 def sealed(desk: Desk, table: Table, columns: Sequence[str]) -> str:

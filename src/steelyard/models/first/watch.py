@@ -21,11 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.desk import Desk
-from steelyard.errors import BudgetExceeded
+from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict
 from steelyard.ledger import Charge
 from steelyard.mechanisms import AboveThreshold, Questions
 from steelyard.models.first.rising import read_back
-from steelyard.models.first.steps import bought, stored
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Neighbours
 from steelyard.release import Outcome
@@ -35,6 +34,7 @@ STEPS = 2**16
 """How far a replaced row or user moves the answer to any question."""
 
 QUESTIONS, SHARPER = 32, 4
+GAPS = 3  # names of watches that may have been paid for and never drawn, in a row
 _RATIOS = [Fraction(k, 8) for k in range(6, 25)]  # of the questions' noise to the threshold's
 _CELLS, _FAR = 40, 50  # cells in one scale of the threshold's noise, and how many scales are looked at
 _MOST = 10**15  # millionths of epsilon; no account has as much
@@ -98,6 +98,10 @@ def threshold_for(mechanism: AboveThreshold, failure: float) -> int:
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if passes(mechanism, middle) <= failure else (middle + 1, high)
+    if passes(mechanism, low) > failure:
+        raise InvalidTask(
+            "so many watches were bought under this key that no failure probability is left; use a new key."
+        )
     return low
 
 
@@ -135,8 +139,12 @@ class Told:
 
 @dataclass(frozen=True)
 class Kept:
-    """A watch that is on the ledger: for which question, for how much, after how many levels, and what it answered."""
+    """A watch that is on the ledger: for which question, for how much, after how many levels, and what it answered.
 
+    ``index`` says which watch under the key it was, and so how much failure probability it had.
+    """
+
+    index: int
     name: str
     micro: int
     levels: int
@@ -146,11 +154,15 @@ class Kept:
 def kept(desk: Desk) -> list[Kept]:
     """All watches under the desk's key, in order, read back for nothing."""
     found: list[Kept] = []
-    while (first := stored(desk, _named(len(found)))) is not None:
-        start, *answers = read_back(desk, bought(desk, first.event, _named(len(found))), first.event)
-        told = tuple(Told(release.point, bool(release.value)) for release in answers)
-        point = start.point
-        found.append(Kept(str(point["target"]), int(point["micro"]), int(point["levels"]), told))
+    index = missing = 0
+    while missing < GAPS:
+        first = desk.find(_named(index))
+        if first is not None:
+            start, *answers = read_back(desk, desk.charge(first.event, _named(index)), first.event)
+            told = tuple(Told(release.point, bool(release.value)) for release in answers)
+            point = start.point
+            found.append(Kept(index, str(point["target"]), int(point["micro"]), int(point["levels"]), told))
+        missing, index = (0 if first is not None else missing + 1), index + 1
     return found
 
 
@@ -186,13 +198,19 @@ class Watching:
         return bool(self._desk.answer(self._charge, event, answer, step=self._asked).value)
 
     def _bought(self) -> Charge:
-        """Charge the first free name and draw its threshold; a watch that somebody else holds is passed over."""
+        """Charge the first free name and draw its threshold; a watch that somebody else holds is passed over.
+
+        Never under a second name of the same index: two watches of one rank would share its failure probability.
+        """
         while True:
             event = self.watch.mechanism.event
-            charge = bought(self._desk, event, _named(self.index))
-            start = self._desk.answer(charge, event, lambda _, noise: self._start(noise))
-            if start.value == self._holder:
-                return charge
+            try:
+                charge = self._desk.charge(event, _named(self.index))
+                start = self._desk.answer(charge, event, lambda _, noise: self._start(noise))
+                if start.value == self._holder:
+                    return charge
+            except KeyConflict:  # bought for another question, and not drawn yet
+                pass
             self.index += 1
             self.watch = self._make(self.index)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from steelyard.desk import Desk
-from steelyard.errors import BudgetExceeded
+from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.models.first import watch
 from steelyard.models.first.certificate import Array
 from steelyard.models.first.outcome import Found, Stop
@@ -114,12 +114,14 @@ class Walk:
         self._history: list[Stop] = []
         self._bought: list[watch.Watch] = []
         self._watching: watch.Watching | None = None
-        self._rank, self._reason = len(self._watches), IMPOSSIBLE
+        self._rank, self._reason = self._watches[-1].index + 1 if self._watches else 0, IMPOSSIBLE
         self._last: Candidate | None = None
         self._null, self._shown = False, 0
 
     def found(self, confidence: float) -> Found:
         """Read back what is known; else buy a watch and go on until a model passes, or levels or budget end."""
+        if not (self._course.bound > 0 and 0 < confidence < 1):
+            raise InvalidTask("an accuracy is a number above zero, and a confidence lies between 0 and 1.")
         self._remember()
         told = watch.passed(self._watches, self._name)
         if told is not None:
@@ -190,11 +192,11 @@ class Walk:
 
     def _remember(self) -> None:
         """The line of steps that earlier watches for this very question saw."""
-        for index, each in enumerate(self._watches):
+        for each in self._watches:
             if each.name != self._name:
                 continue
             self._show(each.levels)
-            self._history.append(Stop(f"watch {index}", each.micro / MICRO))
+            self._history.append(Stop(f"watch {each.index}", each.micro / MICRO))
             for told in each.told:
                 self._show(int(told.facts["level"]))
                 self._history.append(_answered(int(told.facts["level"]), told.passed))

@@ -39,7 +39,7 @@ from steelyard.models.logistic_regression import LogisticRegression
 from steelyard.models.rows import Target
 from steelyard.noise import TestNoise
 from steelyard.privacy import Event, Neighbours, Unit, rows, users
-from steelyard.release import Outcome
+from steelyard.release import Outcome, request_of
 from steelyard.session import Session
 from steelyard.tables import read
 
@@ -487,6 +487,41 @@ def test_where_a_changed_row_stays_in_its_part_or_both_are_paid_a_table_may_chan
     reach(at, 0.05)
     walk = Session(changed(0), at, noise=TestNoise(2)).open(SEARCH, key="k")
     assert walk.reach_loss(0.02, 0.9).reason == "target_met"
+
+
+@pytest.mark.parametrize("moment", ["reading", "charging"])
+def test_a_process_with_other_rows_does_not_go_on_from_a_step_it_did_not_take(
+    moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process takes step 0 on its rows while this one reads its own, or just before it charges."""
+    at = account(rows())
+    begun: list[bool] = []
+    owner: Any = Split if moment == "reading" else Purse
+    name = "parts" if moment == "reading" else "buy"
+    before = getattr(owner, name)
+
+    def first(self: Any, *given: Any) -> Any:
+        if not begun:
+            begun.append(True)
+            with pytest.raises(Stopped):
+                Session(TABLE, at, noise=TestNoise(5)).open(SEARCH, key="k").reach_loss(0.03, 0.9, progress=stopped)
+        return before(self, *given)
+
+    monkeypatch.setattr(owner, name, first)
+    with pytest.raises(TableError, match="those that this path began with"):
+        Session(changed(0), at, noise=TestNoise(6)).open(SEARCH, key="k").reach_loss(0.03, 0.9)
+    assert reach(at, 0.03).reason == "target_met"
+    kept, snapshots = Purse(Desk(TABLE, TestNoise(1), at, "k", request_of(SEARCH))), set()
+    while (release := kept.read()) is not None:
+        snapshots.add(release.point["snapshot"])
+    assert len(snapshots) == 1
+
+
+Stopped = KeyboardInterrupt
+
+
+def stopped(stop: Any) -> None:
+    raise Stopped
 
 
 def test_a_corrected_row_may_change_parts_which_is_why_tables_are_compared() -> None:

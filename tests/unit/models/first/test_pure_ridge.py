@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.desk import Desk
-from steelyard.errors import BudgetExceeded, CurrencyMismatch, KeyConflict, NeighbourMismatch, TableError
+from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, KeyConflict, NeighbourMismatch, TableError
 from steelyard.ledger import Account, open_account
 from steelyard.mechanisms import AboveThreshold
 from steelyard.models import AccuracyFirst, LinearRegression
@@ -461,6 +462,61 @@ def test_a_watch_that_somebody_else_holds_is_passed_over_and_paid_for_anew() -> 
     assert at.spent.amount == 2 * bought.micro
     assert not one.ask(lambda _: -(10**9), {"model": [], "level": 0})
     assert [len(kept.told) for kept in watches.kept(desk(at))] == [1, 0]
+
+
+def test_two_questions_at_one_moment_never_share_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another question comes between the charge of the first watch and its threshold."""
+    at = account(epsilon=10**4)
+    others: list[Any] = []
+    start = AboveThreshold.start
+
+    def between(self: AboveThreshold, *given: Any) -> Any:
+        if not others:
+            others.append(None)
+            others[0] = Session(table(), at, noise=TestNoise(3)).open(SEARCH, key="k").reach_loss(0.05, 0.9)
+        return start(self, *given)
+
+    monkeypatch.setattr(AboveThreshold, "start", between)
+    Session(table(), at, noise=TestNoise(4)).open(SEARCH, key="k").reach_loss(0.04, 0.9)
+    kept = watches.kept(desk(at))
+    assert [each.index for each in kept] == list(range(len(kept)))
+    assert kept[0].name != kept[1].name
+    paid = at.spent.amount
+    again = Session(table(), at, noise=TestNoise(5)).open(SEARCH, key="k").reach_loss(0.05, 0.9)
+    assert again.reason == others[0].reason == "target_met"
+    assert at.spent.amount == paid == again.spent
+
+
+def test_integers_that_are_not_those_of_the_first_level_are_never_refined(tmp_path: Path) -> None:
+    """The file changes after its rows were read and before their fingerprint is taken."""
+    file, at = tmp_path / "t.parquet", account(epsilon=10**6)
+
+    def write(labels: Any) -> None:
+        pq.write_table(pa.table({"x0": X[:, 0], "x1": X[:, 1], "y": labels}), file)
+
+    def change(stop: Any) -> None:
+        if stop.step.startswith("question about no"):
+            write(-Y)
+        if stop.step.startswith("level 0"):
+            raise Stopped
+
+    write(Y)
+    with pytest.raises(Stopped):
+        Session(read(file), at, noise=TestNoise(1)).open(SEARCH, key="k").reach_excess(0.003, 0.9, progress=change)
+    with pytest.raises(TableError, match="the rows changed under"):
+        Session(read(file), at, noise=TestNoise(2)).open(SEARCH, key="k").reach_excess(0.003, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("target", "confidence"), [(0.0, 0.9), (-0.5, 0.9), (float("nan"), 0.9), (0.05, 1.0), (0.05, -3.0)]
+)
+def test_an_accuracy_that_makes_no_sense_is_refused_before_anything_is_charged(
+    target: float, confidence: float
+) -> None:
+    at = account()
+    with pytest.raises(InvalidTask):
+        Session(table(), at, noise=TestNoise(1)).open(SEARCH, key="k").reach_loss(target, confidence)
+    assert at.spent.amount == 0
 
 
 def test_a_watch_answers_no_more_than_its_confidence_is_for() -> None:
