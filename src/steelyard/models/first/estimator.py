@@ -47,12 +47,14 @@ APART = NOTE.replace("public", "secret")
 class AccuracyFirst(*_bases()):  # type: ignore[misc]
     """The most private fit of ``estimator`` that is accurate enough, with the price it turned out to have.
 
-    ``penalty`` is the lambda of the mean loss whose best model ``excess_loss`` is measured from. *Privacy:* neighbours
-    replace one row, or with ``users=`` one user and all its rows, and n is public; the account never spends more than
-    (epsilon, delta), or with ``delta=None`` pure epsilon. Where users are hidden each of them counts once in every mean.
-    With ``check="disjoint"`` the model is trained on half of the rows (or users) and looked at on the other half,
-    neighbours add or remove one, and n is secret. *Accuracy:* ``certificate_`` says what holds, with ``confidence``; ``stopped_reason_`` is "target_met", "null_model_ok", "cap_reached" or
-    "target_impossible", and nothing is promised under the last two. *Cost:* ``epsilon_``, ex post, for everything released.
+    ``target_loss`` is a mean squared error, or a classifier's mean log loss; ``penalty`` is the lambda of the mean loss
+    whose best model ``excess_loss`` is measured from. *Privacy:* neighbours replace one row, or with ``users=`` one user
+    and all its rows, and n is public; the account never spends more than (epsilon, delta), or with ``delta=None`` pure
+    epsilon. Where users are hidden each of them counts once in every mean. With ``check="disjoint"`` the model is trained
+    on half of the rows (or users) and looked at on the other half, neighbours add or remove one, and n is secret.
+    *Accuracy:* ``certificate_`` says what holds, with ``confidence``; ``stopped_reason_`` is "target_met",
+    "null_model_ok", "cap_reached" or "target_impossible", and nothing is promised under the last two. *Cost:*
+    ``epsilon_``, ex post, for everything released.
 
     >>> from steelyard.models.linear_regression import LinearRegression
     >>> X = np.linspace(-1, 1, 20_000)[:, None]
