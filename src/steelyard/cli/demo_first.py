@@ -26,7 +26,8 @@ def tell(story: Story) -> Section:
     model = _model(story)
     story.facts["first"] = {"total": total, "model": model}
     story.say(
-        f"     the total within 3% cost epsilon {total['epsilon']:.2f} of {total['cap']} and is off by {total['off']:.1%}"
+        f"     the total, its noise within 3%, cost epsilon {total['epsilon']:.2f} of {total['cap']}; with what its cap cuts off "
+        f"it is off by {total['off']:.1%}"
     )
     story.say(
         f"     a model within {EXCESS} of the best cost epsilon {model['epsilon']:.2f}; inverting the theory, "
