@@ -97,13 +97,14 @@ def reach(args: argparse.Namespace, session: Any, task: Any, note: str) -> Answe
     if args.plan:
         return _plan(session)
     told: dict[str, Any] = {"penalty": args.penalty, "key": args.key, "ids": args.ids}
-    told["progress"] = _teller(args, session.account.terms)
+    scale = 1.0 if args.model == "logistic" else task.target.half**2
+    told["progress"] = _teller(args, session.account.terms, scale)
     with waiting("charging, measuring and checking"):
         if args.model == "logistic":
             found = reach_logistic(session, task.features, task.label, task.classes, wanted, **told)
         else:
             found = reach_linear(session, task.features, task.target, wanted, **told)
-    return _answer(args, found, wanted.amount, note, 1.0 if args.model == "logistic" else task.target.half**2)
+    return _answer(args, found, wanted.amount, note, scale)
 
 
 def _plan(session: Any) -> Answer:
@@ -112,19 +113,25 @@ def _plan(session: Any) -> Answer:
     return Answer(text, {"at_most": left.to_json()})
 
 
-def _teller(args: argparse.Namespace, terms: Terms) -> Callable[[Stop], None] | None:
+def _teller(args: argparse.Namespace, terms: Terms, scale: float) -> Callable[[Stop], None] | None:
     """A line for each step on standard error, from what was released; nothing when a program listens."""
+    from steelyard.models.first.charts import paid_by
+    from steelyard.models.first.reach import epsilons
+    from steelyard.privacy import MICRO
+
     if args.json:
         return None
-    pure = str(terms.currency) == "pure"
-    wide, unit = (24, "epsilon") if pure else (14, "mu")
-    print(f"{'step':<{wide}} {unit} so far   bound on the loss", file=sys.stderr)
+    steps: list[Stop] = []
+    print(f"{'step':<24} {'epsilon so far':<16} loss", file=sys.stderr)
 
     def tell(stop: Stop) -> None:
-        bound = "" if stop.bound is None else f"{stop.bound:.4g}"
-        look = "" if stop.passed is None else ("passed" if stop.passed else "not yet")
-        spent = f"{stop.mu2 if pure else stop.mu2**0.5:.4g}"
-        print(f"{stop.step:<{wide}} {spent:<{len(unit) + 9}} {bound or look}", file=sys.stderr, flush=True)
+        steps.append(stop)
+        paid = paid_by(steps, stop)
+        spent = paid if str(terms.currency) == "pure" else epsilons(terms, round(paid * MICRO**2))[0]
+        said = [] if stop.bound is None else [f"at most {stop.bound * scale:.4g}"]
+        said += [] if stop.loss is None else [f"about {stop.loss * scale:.4g},"]
+        said += [] if stop.passed is None else ["passed" if stop.passed else "not yet"]
+        print(f"{stop.step:<24} {spent:<16.4g} {' '.join(said)}".rstrip(), file=sys.stderr, flush=True)
 
     return tell
 

@@ -18,13 +18,15 @@ def path_chart(path: Sequence[Stop], target: float, *, scale: float = 1.0) -> Ch
     for stop in path:
         if stop.passed is not None or _aside(stop):
             if stop.passed is not None:
-                looks.append((size(_total(path, stop)), target if stop.passed else None))
+                looks.append((size(paid_by(path, stop)), target if stop.passed else None))
             continue
         spent.append(size(stop.mu2))
         if stop.bound is not None:
             certified.append((size(stop.mu2), stop.bound * scale))
     reached = [x for x, _ in (*certified, *((x, 0.0) for x, _ in looks))] or spent or [1.0]
     series = [Line("certified for free", [x for x, _ in certified], [y for _, y in certified])] if certified else []
+    told = [(size(paid_by(path, stop)), stop.loss * scale) for stop in path if stop.loss is not None and stop.loss > 0]
+    series += [Line("loss, as looks told it", [x for x, _ in told], [y for _, y in told])] if told else []
     series += (
         [Line("passed a question" if watched else "passed a paid look", [x for x, y in looks], [y for _, y in looks])]
         if looks
@@ -34,15 +36,15 @@ def path_chart(path: Sequence[Stop], target: float, *, scale: float = 1.0) -> Ch
     return lines(
         series,
         title="What was certain, and what it had cost by then",
-        x_title="epsilon spent on path and watch" if watched else "mu spent on the path",
-        y_title="bound on the loss",
+        x_title="epsilon spent" if watched else "mu spent",
+        y_title="loss",
         log_x=min(spent or reached) > 0,
         log_y=True,
-        caption=f"{len(spent)} measurements, {len(looks)} {'questions' if watched else 'paid looks'}.",
+        caption=_caption(len(spent), len(looks), "question" if watched else "paid look"),
     )
 
 
-def _total(path: Sequence[Stop], until: Stop) -> float:
+def paid_by(path: Sequence[Stop], until: Stop) -> float:
     """What everything up to a look had cost: the last level (levels replace each other), the label, watches and looks."""
     total, level = 0.0, 0.0
     for stop in path:
@@ -58,3 +60,8 @@ def _total(path: Sequence[Stop], until: Stop) -> float:
 def _aside(stop: Stop) -> bool:
     """Whether a step is paid for beside the path: the size of the labels, or a watch."""
     return stop.step.startswith(("label", "watch"))
+
+
+def _caption(levels: int, looks: int, look: str) -> str:
+    counted = ((levels, "measurement"), (looks, look))
+    return ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in counted) + "."

@@ -27,7 +27,7 @@ from steelyard.models.columns import Features
 from steelyard.models.first.by_user import shares
 from steelyard.models.first.certificate import Array
 from steelyard.models.first.looking import SHARES, Series
-from steelyard.models.first.losses import GRID, MARGIN, LogLoss, margin_cap
+from steelyard.models.first.losses import GRID, LOSS, MARGIN, LogLoss, margin_cap
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import check_population
 from steelyard.models.first.questions import LOOKS, share_of
@@ -184,6 +184,12 @@ class _State:
             return None
         return Series(ask.moves, ask.limit(), self.paid, tried, self.failure * SHARES[before], self.every).next()
 
+    def told(self) -> float:
+        """The sum of losses of the last model that was looked at, averaged over its looks by price."""
+        looks = [look for look in self.seen if look.level == self.seen[-1].level]
+        average = sum(look.cost * look.answer for look in looks) / sum(look.cost for look in looks)
+        return average / (1 << LOSS)
+
     def _soon(self) -> bool:
         """Whether the last model that was looked at was so far off that the present one cannot be good enough yet."""
         if not self.seen or not self.ahead():
@@ -248,9 +254,11 @@ class _Walk:
         elif point["target"] == self._name:
             answer = int(release.value[0])
             passed = bool(answer <= point["limit"])
-            state.history.append(Stop(f"look {len(state.seen)}", cost / MICRO**2, passed=passed))
             model, cap = tuple(int(k) for k in point["model"]), point.get("cap")
             state.seen.append(_Seen(len(state.drawn), cost, answer, model, cap))
+            state.history.append(
+                Stop(f"look {len(state.seen) - 1}", cost / MICRO**2, passed=passed, loss=state.told() / self.n)
+            )
             if passed:
                 state.model, state.reason = as_weights(model), MET
                 state.margin = None if cap is None else cap / 2**MARGIN

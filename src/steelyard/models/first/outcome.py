@@ -15,16 +15,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stop:
-    """One line of a path's history: what the path had cost (looks: what the look cost), and what it said."""
+    """One line of a path's history: what the path had cost (looks: what the look cost), and what it said.
+
+    ``loss`` is the noisy loss of the model looked at, averaged over its looks, where a look told one.
+    """
 
     step: str
     mu2: float
     bound: float | None = None
     passed: bool | None = None
+    loss: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary."""
-        return {"step": self.step, "mu2": self.mu2, "bound": self.bound, "passed": self.passed}
+        return {"step": self.step, "mu2": self.mu2, "bound": self.bound, "passed": self.passed, "loss": self.loss}
 
 
 @dataclass(frozen=True)

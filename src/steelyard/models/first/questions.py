@@ -95,6 +95,10 @@ class Excess:
         """Free certificates go on when the looks are used up."""
         return False
 
+    def told(self, path: RidgePath, looks: Sequence[Seen]) -> float | None:
+        """A look at the excess tells no loss."""
+        return None
+
     def passed(self, path: RidgePath) -> float:
         """A model that passed is within alpha."""
         return self.alpha
@@ -187,6 +191,11 @@ class Target:
     def over(self, path: RidgePath) -> bool:
         """Nothing is certified without a look, and each model that is looked at uses up one."""
         return len({look.level for look in path.seen}) >= self.looks
+
+    def told(self, path: RidgePath, looks: Sequence[Seen]) -> float | None:
+        """The average by price, as a mean loss."""
+        total = sum(look.cost * look.answer for look in looks) / sum(look.cost for look in looks)
+        return total / WHOLE / path.ridge.n
 
     def passed(self, path: RidgePath) -> float:
         """A model that passed has a loss of at most the target."""

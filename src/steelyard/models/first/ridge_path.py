@@ -132,6 +132,9 @@ class Question(Protocol):
     def over(self, path: RidgePath) -> bool:
         """Whether nothing can be certified any more."""
 
+    def told(self, path: RidgePath, looks: Sequence[Seen]) -> float | None:
+        """The noisy loss that these looks at one model tell, if they tell one."""
+
     def passed(self, path: RidgePath) -> float:
         """What may be said of a model that passed a look."""
 
@@ -201,7 +204,9 @@ class RidgePath:
             spent += cost
             self.history.append(Stop(f"level {index}", spent / MICRO**2))
             then = [(i, look) for i, look in enumerate(looks) if look.level == index + 1]
-            self.history += [Stop(f"look {i}", look.cost / MICRO**2, passed=look.passed) for i, look in then]
+            self.history += [
+                Stop(f"look {i}", look.cost / MICRO**2, passed=look.passed, loss=self._told(i)) for i, look in then
+            ]
 
     def settle(self, measured: list[tuple[int, Integers]], looks: Sequence[Seen]) -> None:
         """The last of these stored looks has passed its model before: nothing more is asked."""
@@ -308,13 +313,18 @@ class RidgePath:
         assert self._look is not None
         worth, self._look = self._look, None
         model, reach, passed = worth.look.model, worth.look.reach, bool(answer <= worth.limit)
-        self.history.append(Stop(ask.name, ask.cost / MICRO**2, passed=passed))
         self.seen.append(Seen(model, len(self.measured), ask.cost, passed, answer, reach))
+        self.history.append(Stop(ask.name, ask.cost / MICRO**2, passed=passed, loss=self._told(self.looked - 1)))
         self.model = as_model(model) if self.model is None else self.model
         if passed:
             self._finish(as_model(model), self.question.passed(self), MET, reach)
         elif self.question.blind:
             self._offer()
+
+    def _told(self, index: int) -> float | None:
+        """What the looks at one model, up to this one, say of its loss."""
+        level = self.seen[index].level
+        return self.question.told(self, [look for look in self.seen[: index + 1] if look.level == level])
 
     def give_up(self, reason: str) -> None:
         """End without an answer; the model is the best guess there is, and nothing is promised of it."""

@@ -135,6 +135,8 @@ class RidgeWalk:
 
     def _serve(self, path: RidgePath, steps: _Steps, private: _Private, name: str, progress: Progress | None) -> None:
         path.take(steps.label(path, private, name))
+        if progress is not None:
+            progress(path.history[-1])
         levels, looks = steps.levels(), steps.looks(name)
         if levels:
             path.measure_as(steps.vector)

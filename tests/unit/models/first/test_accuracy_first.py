@@ -136,7 +136,7 @@ def test_a_plan_on_public_rows_predicts_the_price() -> None:
 def test_progress_is_told_and_the_path_can_be_drawn() -> None:
     told: list[str] = []
     model = first(excess_loss=0.05).fit(X, Y, progress=lambda stop: told.append(stop.step))
-    assert told == [stop.step for stop in model.path_[1:]]
+    assert told == [stop.step for stop in model.path_]
     assert model.chart().svg().startswith("<svg")
 
 
