@@ -53,6 +53,7 @@ class Storm:
         finally:
             for child in children:
                 os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)  # a commit that was under way may still end; nothing is read before it has
         return (
             twins.of_racy(self.location, self.folder) if self.kind == "racy" else of_ledger(self.location, self.folder)
         )
