@@ -146,10 +146,7 @@ def _name(column: str, what: str) -> str:
 
 
 def users(column: str, *, neighbours: str = "add-remove", n: int | None = None) -> Unit:
-    """Hide all rows of one user. ``neighbours="replace"`` needs the public number of users ``n``.
-
-    Replaced, a user and all its rows give way to another user with at least one row: n is the same on both sides.
-    """
+    """Hide all rows of one user. Replaced, it gives way to another with at least one row; that needs the public ``n``."""
     return Unit("users", _name(column, "users(column)"), *_relation("users", neighbours, n))
 
 

@@ -17,9 +17,9 @@ from steelyard.errors import InvalidTask
 from steelyard.models.first.wanted import CHECKS
 
 if TYPE_CHECKING:
+    from steelyard.ledger import Account
     from steelyard.models.first.outcome import Stop
     from steelyard.models.first.reach import Reached
-    from steelyard.privacy import Terms
 
 _REASONS = {
     "target_met": "reached",
@@ -98,7 +98,7 @@ def reach(args: argparse.Namespace, session: Any, task: Any, note: str) -> Answe
         return _plan(session)
     told: dict[str, Any] = {"penalty": args.penalty, "key": args.key, "ids": args.ids}
     scale = 1.0 if args.model == "logistic" else task.target.half**2
-    told["progress"] = _teller(args, session.account.terms, scale)
+    told["progress"] = _teller(args, session.account, scale)
     with waiting("charging, measuring and checking"):
         if args.model == "logistic":
             found = reach_logistic(session, task.features, task.label, task.classes, wanted, **told)
@@ -113,21 +113,20 @@ def _plan(session: Any) -> Answer:
     return Answer(text, {"at_most": left.to_json()})
 
 
-def _teller(args: argparse.Namespace, terms: Terms, scale: float) -> Callable[[Stop], None] | None:
-    """A line for each step on standard error, from what was released; nothing when a program listens."""
-    from steelyard.models.first.charts import paid_by
+def _teller(args: argparse.Namespace, account: Account, scale: float) -> Callable[[Stop], None] | None:
+    """A line for each step on standard error, from what was released; nothing when a program listens.
+
+    What was spent so far is read from the account, which knows where parts of a path cost the dearer one alone.
+    """
     from steelyard.models.first.reach import epsilons
-    from steelyard.privacy import MICRO
 
     if args.json:
         return None
-    steps: list[Stop] = []
+    before = account.spent.amount
     print(f"{'step':<24} {'epsilon so far':<16} loss", file=sys.stderr)
 
     def tell(stop: Stop) -> None:
-        steps.append(stop)
-        paid = paid_by(steps, stop)
-        spent = paid if str(terms.currency) == "pure" else epsilons(terms, round(paid * MICRO**2))[0]
+        spent, _ = epsilons(account.terms, account.spent.amount - before)
         said = [] if stop.bound is None else [f"at most {stop.bound * scale:.4g}"]
         said += [] if stop.loss is None else [f"about {stop.loss * scale:.4g},"]
         said += [] if stop.passed is None else ["passed" if stop.passed else "not yet"]

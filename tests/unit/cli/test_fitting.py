@@ -130,7 +130,9 @@ def test_an_accuracy_can_be_named_where_users_are_hidden(spend: Path, tmp_path: 
         command(*named, "--user", "who", "--users", people + 1)
 
 
-def test_an_accuracy_can_be_promised_on_rows_apart(spend: Path, tmp_path: Path) -> None:
+def test_an_accuracy_can_be_promised_on_rows_apart(
+    spend: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     named = ("fit", spend, *FEATURES, "--epsilon", 20, "--out", tmp_path / "m.json", "--check", "disjoint")
     with pytest.raises(InvalidTask, match="stay secret"):
         command(*named, "--target-loss", 12000, "--rows", 9)
@@ -141,3 +143,5 @@ def test_an_accuracy_can_be_promised_on_rows_apart(spend: Path, tmp_path: Path) 
     for whose in ((), ("--ids", "who"), ("--user", "who")):
         reached = command(*named, "--target-loss", 12000, *whose)
         assert "has not seen" in reached.data["certificate"]
+        told = capsys.readouterr().err.splitlines()[-1]
+        assert f" {reached.data['epsilon']:.4g} " in told  # the dearer part, as the account counts it

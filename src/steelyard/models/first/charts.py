@@ -18,14 +18,14 @@ def path_chart(path: Sequence[Stop], target: float, *, scale: float = 1.0) -> Ch
     for stop in path:
         if stop.passed is not None or _aside(stop):
             if stop.passed is not None:
-                looks.append((size(paid_by(path, stop)), target if stop.passed else None))
+                looks.append((size(_total(path, stop)), target if stop.passed else None))
             continue
         spent.append(size(stop.mu2))
         if stop.bound is not None:
             certified.append((size(stop.mu2), stop.bound * scale))
     reached = [x for x, _ in (*certified, *((x, 0.0) for x, _ in looks))] or spent or [1.0]
     series = [Line("certified for free", [x for x, _ in certified], [y for _, y in certified])] if certified else []
-    told = [(size(paid_by(path, stop)), stop.loss * scale) for stop in path if stop.loss is not None and stop.loss > 0]
+    told = [(size(_total(path, stop)), stop.loss * scale) for stop in path if stop.loss is not None and stop.loss > 0]
     series += [Line("loss, as looks told it", [x for x, _ in told], [y for _, y in told])] if told else []
     series += (
         [Line("passed a question" if watched else "passed a paid look", [x for x, y in looks], [y for _, y in looks])]
@@ -44,7 +44,7 @@ def path_chart(path: Sequence[Stop], target: float, *, scale: float = 1.0) -> Ch
     )
 
 
-def paid_by(path: Sequence[Stop], until: Stop) -> float:
+def _total(path: Sequence[Stop], until: Stop) -> float:
     """What everything up to a look had cost: the last level (levels replace each other), the label, watches and looks."""
     total, level = 0.0, 0.0
     for stop in path:
