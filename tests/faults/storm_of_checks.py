@@ -159,7 +159,7 @@ def judge(ledger: str, folder: Path) -> dict[str, Any]:
     holdout = opened(ledger)
     holdout.check(labels(), guess=1)  # whoever asks next pays for the last one who died
     mode: Any = holdout._mode
-    counter = mode._count(holdout._record)
+    counter = mode._learnt(holdout._record)
     lines = [line.split() for path in sorted(folder.glob("*.answers")) for line in path.read_text().splitlines()]
     scored = sum(line[1] == "scored" for line in lines)
     lines = [line for line in lines if line[1] != "scored"]

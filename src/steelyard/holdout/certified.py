@@ -59,10 +59,10 @@ class Certified(Counted):
         return nats - math.log(number) - math.log(number + 1) + math.log(self.questions) + _FLOAT
 
     def _remembered(self, question: Question, counter: Counter) -> Answer | None:
-        if question.guess is not None and counter.was_free(question.name):
-            return self._free(question.guess)[1]
         held = counter.answers.get(question.name)
-        return None if held is None else Answer.from_json(held["answer"])
+        if held is not None:
+            return Answer.from_json(held["answer"])
+        return self._free(question.guess)[1] if question.guess is not None and counter.was_free(question.name) else None
 
     def _answer(self, question: Question, counter: Counter) -> Answer | None:
         total, nats = question.total(), counter.nats
@@ -88,7 +88,7 @@ class Certified(Counted):
 
     def describe(self, record: Record) -> list[tuple[str, str]]:
         """The public state."""
-        counter = self._count(record)
+        counter = self._learnt(record)
         return [
             (
                 "questions",

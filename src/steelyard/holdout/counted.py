@@ -52,6 +52,7 @@ class Counted(ABC):
         counter = self._count(record)
         with counter.turn():
             while True:
+                counter.follow()
                 known = self._remembered(question, counter)
                 if known is None:
                     known = self._answer(question, counter) if counter.take() else NO_MORE
@@ -60,7 +61,7 @@ class Counted(ABC):
 
     def forecast(self, record: Record) -> int:
         """How many paid answers are certain to be affordable if they came next."""
-        return self._count(record).forecast()
+        return self._learnt(record).forecast()
 
     def flush(self, record: Record) -> None:
         """Store which questions were answered free since the last block."""
@@ -70,6 +71,13 @@ class Counted(ABC):
         """Give question numbers back that were reserved, and say so on the ledger."""
         if self._counter is not None:
             self._counter.close()
+
+    def _learnt(self, record: Record) -> Counter:
+        """The counts as they stand, what other processes did included."""
+        counter = self._count(record)
+        with counter.turn():
+            counter.follow()
+        return counter
 
     def _count(self, record: Record) -> Counter:
         if self._counter is None:

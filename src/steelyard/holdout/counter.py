@@ -60,7 +60,6 @@ class Counter:
         self._used: list[bytes] = []
         self._crowded = 0
         self._over = False
-        self._follow()
 
     @property
     def left(self) -> int:
@@ -80,25 +79,25 @@ class Counter:
     def take(self) -> bool:
         """Take a question number that is nobody else's; False when there is none left, for good.
 
-        The mark is set on return: until the outcome is stored or delivered, an end of any kind costs a surprise.
+        Call ``follow`` first, and look whether the question has an answer by now. The mark is set on return: until the
+        outcome is stored or delivered, an end of any kind costs a surprise.
         """
         while True:
-            self._follow()
             if self.closed:
                 return False
+            block = self._block
             if self._owes():
                 self._forfeit()
-                continue
-            if self._over:
+            elif self._over:
                 self._close()
-                continue
-            block = self._block
-            if block is not None and block.left > 0 and block.process == os.getpid():
+            elif block is not None and block.left > 0 and block.process == os.getpid():
                 block.left -= 1
                 block.touched = True
                 self._turn.mark(len(self._record.entries))
                 return True
-            self._reserve()
+            else:
+                self._reserve()
+            self.follow()
 
     def answered_free(self, name: str) -> None:
         """Remember that a question was answered by its own guess; kept for good when the block ends."""
@@ -192,8 +191,8 @@ class Counter:
             self._record.note(block.entry, {**note, "closed": True} if closed else note)
             self._used = []
 
-    def _follow(self) -> None:
-        """Learn what others did; if they did anything, the block is no longer the newest."""
+    def follow(self) -> None:
+        """Learn, in turn, what others did; if they did anything, the block is no longer the newest."""
         if not self._record.current():
             self._record.refresh()
             self._settle()

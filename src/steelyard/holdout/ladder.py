@@ -59,10 +59,10 @@ class Ladder(Counted):
         return ladder_nats(submissions, records, levels, self._frame.beta, fixed=self.questions is not None)
 
     def _remembered(self, question: Question, counter: Counter) -> Answer | None:
-        if counter.was_free(question.name):
-            return self._best(counter)
         held = counter.answers.get(question.name)
-        return None if held is None else Answer.from_json(held["answer"])
+        if held is not None:
+            return Answer.from_json(held["answer"])
+        return self._best(counter) if counter.was_free(question.name) else None
 
     def _answer(self, question: Question, counter: Counter) -> Answer | None:
         place = self._place(question.total())
@@ -95,7 +95,7 @@ class Ladder(Counted):
 
     def describe(self, record: Record) -> list[tuple[str, str]]:
         """The public state."""
-        counter = self._count(record)
+        counter = self._learnt(record)
         best = self._best(counter)
         return [
             ("best", "no record yet" if not counter.answers else str(best)),

@@ -48,7 +48,7 @@ def opened(ledger: str, mode: str = "certified") -> Holdout:
 
 def counter_of(holdout: Holdout) -> Counter:
     found: Counter = holdout._mode._count(holdout._record)  # type: ignore[attr-defined]
-    found._follow()
+    found.follow()
     return found
 
 

@@ -51,6 +51,34 @@ def test_two_handles_share_one_budget_and_never_a_question_number(place: str) ->
     assert [each.check(guessed(99), guess=0.5).kind for each in handles] == ["refused", "refused"]
 
 
+@pytest.mark.parametrize("guess", [0.5, 0.9])
+def test_a_handle_asks_what_others_were_told_before_it_takes_a_number(place: str, guess: float) -> None:
+    first, second = (Holdout(LABELS, ledger=place, name="spring") for _ in range(2))
+    assert second.forecast() >= 1
+    told = first.check(guessed(1), guess=guess)
+    first.flush()
+    spent = first.account.spent
+    assert second.check(guessed(1), guess=guess) == told
+    assert second.account.spent == spent, "a number was taken"
+
+
+def free_at_first(guess: float) -> bool:
+    return Holdout(LABELS).check(guessed(1), guess=guess).kind == "free"
+
+
+def test_a_paid_answer_stands_where_another_was_told_that_the_guess_holds(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("STEELYARD_HOME", str(tmp_path / "home"))
+    first, second = (Holdout(LABELS, ledger=tmp_path / "b.db", name="spring") for _ in range(2))
+    edge = max(guess / 1000 for guess in range(500, 560) if free_at_first(guess / 1000))
+    assert first.check(guessed(1), guess=edge).kind == "free"  # known to this handle alone until it is flushed
+    assert second.check(guessed(2), guess=0.9).kind == "paid"
+    told = second.check(guessed(1), guess=edge)
+    assert told.kind == "paid"
+    first.flush()
+    asked = [first, second, Holdout(LABELS, ledger=tmp_path / "b.db", name="spring")]
+    assert [each.check(guessed(1), guess=edge) for each in asked] == [told] * 3
+
+
 def test_threads_that_ask_at_once_get_what_was_stored(place: str) -> None:
     told: list[tuple[int, Any]] = []
 
