@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 
 from steelyard.desk import Desk
-from steelyard.errors import CurrencyMismatch, InvalidTask
+from steelyard.errors import CurrencyMismatch
 from steelyard.models.columns import Features
 from steelyard.models.first.certificate import Array
 from steelyard.models.first.measured import packed, unpacked
 from steelyard.models.first.models import as_model
 from steelyard.models.first.outcome import Found, Stop
-from steelyard.models.first.population import check_population, public_n
+from steelyard.models.first.population import public_n
 from steelyard.models.first.pure_questions import LowLoss, NearBest, Question, Setting, ladder, suggested
 from steelyard.models.first.ridge_path import NULL, WHOLE
-from steelyard.models.first.ridge_search import TableRows
+from steelyard.models.first.ridge_search import RidgeSearch, TableRows, check_ridge
 from steelyard.models.first.rising import Rising
 from steelyard.models.first.watch import SHARPER, Watch, room
 from steelyard.models.first.watched import Candidate, Walk
@@ -51,18 +51,18 @@ class PureRidge:
 
     def check(self, table: Table, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
-        self.features.check(table)
-        table.require_numeric(self.label.column)
-        public_n(terms)
-        if terms.currency is not Currency.PURE:
-            raise CurrencyMismatch("a Laplace path rises on a pure account only; on this one use RidgeSearch.")
-        check_population(table, terms)
-        if not Fraction(1, 10**8) <= self.penalty <= 100:
-            raise InvalidTask("the penalty of an accuracy-first ridge must lie between 1e-8 and 100.")
+        check_ridge(RidgeSearch(self.features, self.label, self.penalty), table, terms, check_pure)
 
     def start(self, desk: Desk) -> PureWalk:
         """Begin, or pick up where the stored steps left off."""
         return PureWalk(self, desk)
+
+
+def check_pure(terms: Terms) -> None:
+    """A mean over n rows or users needs a public n: they are replaced, on a pure account."""
+    public_n(terms)
+    if terms.currency is not Currency.PURE:
+        raise CurrencyMismatch("a Laplace path rises on a pure account only; on this one use RidgeSearch.")
 
 
 class PureWalk:

@@ -51,16 +51,21 @@ class RidgeSearch:
 
     def check(self, table: Table, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
-        self.features.check(table)
-        table.require_numeric(self.label.column)
-        check_terms(terms)
-        check_population(table, terms)
-        if not Fraction(1, 10**8) <= self.penalty <= 100:
-            raise InvalidTask("the penalty of an accuracy-first ridge must lie between 1e-8 and 100.")
+        check_ridge(self, table, terms, check_terms)
 
     def start(self, desk: Desk) -> RidgeWalk:
         """Begin, or pick up where the stored steps left off."""
         return RidgeWalk(self, desk)
+
+
+def check_ridge(search: RidgeSearch, table: Table, terms: Terms, account: Callable[[Terms], None]) -> None:
+    """Refuse what the schema rules out, what ``account`` refuses, and penalties out of bounds."""
+    search.features.check(table)
+    table.require_numeric(search.label.column)
+    account(terms)
+    check_population(table, terms)
+    if not Fraction(1, 10**8) <= search.penalty <= 100:
+        raise InvalidTask("the penalty of an accuracy-first ridge must lie between 1e-8 and 100.")
 
 
 def check_terms(terms: Terms) -> None:

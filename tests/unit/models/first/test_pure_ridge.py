@@ -15,6 +15,8 @@ from steelyard.ledger import open_account
 from steelyard.models import AccuracyFirst, LinearRegression
 from steelyard.models.columns import Features, Plain
 from steelyard.models.first import watch as watches
+from steelyard.models.first.pure_ridge import PureRidge
+from steelyard.models.first.ridge_search import RidgeSearch
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, rows, users
 from steelyard.session import Session
@@ -168,6 +170,14 @@ def test_accounts_that_do_not_fit_are_refused_before_a_charge() -> None:
         Session(table(), open_account(":memory:", "h", unit=rows(), epsilon=1)).open(SEARCH)
     with pytest.raises(TableError):
         Session(table(), open_account(":memory:", "i", unit=rows(neighbours="replace", n=7), epsilon=1)).open(SEARCH)
+
+
+@pytest.mark.parametrize("penalty", [Fraction(1, 10**9), Fraction(101)])
+def test_a_penalty_out_of_bounds_is_refused_on_either_kind_of_account(penalty: Fraction) -> None:
+    gaussian = open_account(":memory:", "g", unit=rows(neighbours="replace", n=N), epsilon=1, delta="1e-6")
+    for search, at in ((PureRidge, account()), (RidgeSearch, gaussian)):
+        with pytest.raises(InvalidTask, match="between 1e-8 and 100"):
+            Session(table(), at).open(search(SEARCH.features, SEARCH.label, penalty))
 
 
 def test_what_is_handed_out_holds_no_statistics() -> None:
