@@ -20,10 +20,8 @@ import numpy as np
 from steelyard.accounting.objective import LEAST, MOST
 from steelyard.bounding.amounts import sigma_for
 from steelyard.desk import Desk
-from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Objective
 from steelyard.models.columns import Features
-from steelyard.models.first.by_user import shares
 from steelyard.models.first.certificate import Array
 from steelyard.models.first.disjoint import DisjointWalk, check_search
 from steelyard.models.first.disjoint_parts import HALF, Part, Split
@@ -34,14 +32,15 @@ from steelyard.models.first.logistic_search import (
     LONGEST,
     RATIO,
     START,
+    Signed,
     as_weights,
     steepness,
+    two_classes,
     user_level,
 )
 from steelyard.models.first.losses import GRID, MARGIN, LogLoss, margin_cap
 from steelyard.models.first.measured import Integers
-from steelyard.models.logistic import Classes, signs
-from steelyard.models.newton import Memory
+from steelyard.models.logistic import Classes
 from steelyard.models.objective import ObjectiveFit
 from steelyard.models.rows import Label
 from steelyard.noise import Noise
@@ -64,9 +63,7 @@ class DisjointLogistic:
     ids: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "classes", Classes(self.label, self.classes).values)
-        if len(self.classes) != 2:
-            raise InvalidTask("a loss is certified for two classes.")
+        object.__setattr__(self, "classes", two_classes(self.label, self.classes))
 
     def check(self, table: Table, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
@@ -116,12 +113,8 @@ class LogisticLook(Look):
 
     def losses(self, part: Part) -> int:
         """The sum of the rows' losses."""
-        return self._loss.value(signed(part), part.owners)
-
-
-def signed(part: Part) -> Array:
-    """The rows times the signs of their classes."""
-    return np.asarray(part.x * signs(part.y, 2)[:, None])
+        rows = Signed.of(part.x, part.y, part.owners)
+        return self._loss.value(rows.x, rows.owners)
 
 
 class Logistic:
@@ -166,8 +159,8 @@ class Logistic:
         grain = fit.mechanism.step
 
         def compute(part: Part, noise: Noise) -> list[int]:
-            rows = Memory(signed(part), shares(part.owners))
-            return [round(Fraction(float(x)) / grain) for x in fit.solve(rows, noise)]
+            rows = Signed.of(part.x, part.y, part.owners)
+            return [round(Fraction(float(x)) / grain) for x in fit.solve(rows.memory, noise)]
 
         return Step("train", "level", fit.event, compute, {"grain": str(grain)})
 

@@ -61,9 +61,7 @@ class LogisticSearch:
     penalty: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "classes", Classes(self.label, self.classes).values)
-        if len(self.classes) != 2:
-            raise InvalidTask("a loss is certified for two classes.")
+        object.__setattr__(self, "classes", two_classes(self.label, self.classes))
 
     def check(self, table: Table, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
@@ -81,7 +79,15 @@ class LogisticSearch:
     def signed(self, table: Table, terms: Terms) -> Signed:
         """The rows times the signs of their classes, and whose they are where users are hidden."""
         rows = gather(table, self.features, Classes(self.label, self.classes), terms.unit)
-        return Signed(np.asarray(rows.x * signs(rows.y, 2)[:, None]), rows.users)
+        return Signed.of(rows.x, rows.y, rows.users)
+
+
+def two_classes(label: str, classes: Sequence[Any]) -> Sequence[Any]:
+    """The declared classes of a label, refused unless there are two."""
+    values = Classes(label, classes).values
+    if len(values) != 2:
+        raise InvalidTask("a loss is certified for two classes.")
+    return values
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,16 @@ class Signed:
 
     x: Array
     owners: NDArray[np.int64] | None
+
+    @classmethod
+    def of(cls, x: Array, classes: Array, owners: NDArray[np.int64] | None) -> Signed:
+        """Rows and the numbers of their classes; a row of no class becomes zero."""
+        return cls(np.asarray(x * signs(classes, 2)[:, None]), owners)
+
+    @property
+    def memory(self) -> Memory:
+        """The rows for a solver, those of a user weighing one together."""
+        return Memory(self.x, shares(self.owners))
 
 
 class LogisticWalk:
@@ -269,7 +285,7 @@ class _Walk:
         step = fit.mechanism.step
 
         def steps(signed: Signed, noise: Noise) -> list[int]:
-            return [round(Fraction(float(x)) / step) for x in fit.solve(Memory(signed.x, shares(signed.owners)), noise)]
+            return [round(Fraction(float(x)) / step) for x in fit.solve(signed.memory, noise)]
 
         return self._pay(fit.event, count, steps, {"step": str(step)})
 

@@ -85,6 +85,8 @@ def test_what_makes_no_sense_is_refused_before_anything_is_charged() -> None:
     first = AccuracyFirst(FitLinear(FEATURES, "y", -1, 1, epsilon="1"), target_loss=0.1)
     with pytest.raises(InvalidTask, match="leave it out"):
         first.release(Session(TABLE, account(SWAPPED)), ids="id")
+    with pytest.raises(InvalidTask, match="two classes"):
+        DisjointLogistic(FEATURES, "y", (0, 1, 2), Fraction(1, 9))
     assert pure.spent.amount == 0
 
 
