@@ -15,23 +15,7 @@ from scipy.special import expit, ndtr
 from steelyard.accounting.objective import _COARSE, _FINE, _above_chords, _Programme, curvature, near_one, objective_mu
 from steelyard.errors import InvalidTask
 from steelyard.privacy import MICRO
-
-
-def gaussian_delta(epsilon: float, mu: float) -> float:
-    return float(ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon) * ndtr(-epsilon / mu - mu / 2))
-
-
-def attained(slope: float, shift: float, epsilon: float, step: float = 0.02) -> float:
-    """The delta of the best weight function that switches on a grid: a lower bound, since each one is admissible."""
-    w = np.arange(-slope - shift - 3, slope + 4, step)
-    c = expit(np.arange(-9, 9, slope * step))
-    value = np.zeros(len(c))
-    for left, right in zip(w[-2::-1], w[:0:-1], strict=True):
-        start = ndtr(left + shift * c) - np.exp(epsilon) * ndtr(left)
-        end = ndtr(right + shift * c) - np.exp(epsilon) * ndtr(right)
-        rise, risen = np.append(end[1:], end[-1]), np.append(value[1:], value[-1])
-        value = np.maximum.reduce([value, risen, end - start + value, rise - start + risen])
-    return float(value.max())
+from unit.accounting.grid_adversaries import attained, gaussian_delta
 
 
 def excess(mu: float, slope: float, shift: float) -> float:

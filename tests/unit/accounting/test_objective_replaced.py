@@ -10,46 +10,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.special import expit, ndtr
+from scipy.special import expit
 
 from steelyard.accounting.gaussian import epsilon_of
 from steelyard.accounting.objective_replaced import delta_replaced, epsilon_replaced, threshold
 from steelyard.errors import InvalidTask
 from steelyard.privacy import MICRO
+from unit.accounting.grid_adversaries import attained, gaussian_delta
 
 Array = NDArray[np.float64]
 MILLIONTH = Fraction(1, 10**6)
-
-
-def curve(epsilon: float, mu: float) -> float:
-    return float(ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon) * ndtr(-epsilon / mu - mu / 2))
 
 
 @given(st.floats(0.01, 2.0), st.floats(0.0, 6.0))
 def test_two_gaussian_steps_at_the_best_split_are_one_of_twice_the_shift(s: float, more: float) -> None:
     epsilon = s * s + more * s
     first = (epsilon - s * s) / 2
-    both = curve(first, s) + math.exp(first) * curve(epsilon - first, s)
-    assert both == pytest.approx(curve(epsilon, 2 * s), rel=1e-9, abs=1e-14)
-
-
-def attained(slope: float, shift: float, epsilon: float, step: float = 0.02) -> float:
-    """The delta of the best weight that switches on a grid, with the row against without it."""
-    w = np.arange(-slope - shift - 6, slope + 4, step)
-    c = expit(np.arange(-9, 16, slope * step))
-    value = np.zeros(len(c))
-    for left, right in zip(w[-2::-1], w[:0:-1], strict=True):
-        start = ndtr(left + shift * c) - np.exp(epsilon) * ndtr(left)
-        end = ndtr(right + shift * c) - np.exp(epsilon) * ndtr(right)
-        rise, risen = np.append(end[1:], end[-1]), np.append(value[1:], value[-1])
-        value = np.maximum.reduce([value, risen, end - start + value, rise - start + risen])
-    return float(value.max())
+    both = gaussian_delta(first, s) + math.exp(first) * gaussian_delta(epsilon - first, s)
+    assert both == pytest.approx(gaussian_delta(epsilon, 2 * s), rel=1e-9, abs=1e-14)
 
 
 def composed(slope: float, shift: float, epsilon: float) -> float:
     """The two-step bound when the adversary's first step is as bad as a grid finds, over splits of epsilon."""
     splits = [*np.linspace(0, epsilon, 13), max((epsilon - shift * shift) / 2, 0.0)]
-    return min(attained(slope, shift, e) + math.exp(e) * curve(epsilon - e, shift) for e in splits)
+    return min(attained(slope, shift, e) + math.exp(e) * gaussian_delta(epsilon - e, shift) for e in splits)
 
 
 @pytest.mark.parametrize(("slope", "shift"), [(1.0, 0.5), (3.0, 0.3)])
@@ -59,12 +43,12 @@ def test_from_the_threshold_on_two_steps_are_within_the_claim(slope: float, shif
     for factor in (1.001, 1.3):
         claim = float(delta_replaced(Fraction(least * factor), round(shift * MICRO), ridge, 1))
         assert composed(slope, shift, least * factor) <= claim + 1e-12
-        assert claim == pytest.approx(curve(least * factor, 2 * shift), rel=1e-4)
+        assert claim == pytest.approx(gaussian_delta(least * factor, 2 * shift), rel=1e-4)
 
 
 def test_the_claim_at_a_small_epsilon_is_caught() -> None:
     slope, shift = 10.0, 0.3
-    assert composed(slope, shift, 0.3) > 1.01 * curve(0.3, 2 * shift)
+    assert composed(slope, shift, 0.3) > 1.01 * gaussian_delta(0.3, 2 * shift)
     assert delta_replaced(Fraction(3, 10), 300_000, Fraction(1 / (slope * shift)), 1) == 1
 
 
