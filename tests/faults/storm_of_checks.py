@@ -26,6 +26,7 @@ import steelyard.holdout.counted as counted
 from steelyard.holdout.counter import Counter
 from steelyard.holdout.holdout import Holdout
 from steelyard.ledger.turns import FileTurns
+from unit.holdout.twins import Thrifty
 
 N = 20_000
 NAME = "storm"
@@ -54,21 +55,6 @@ class Early(Counter):
         return super().pay(name, content)
 
     asking = 0
-
-
-class Thrifty(Counter):
-    """The twin: a surprise that was charged and not stored is the next one's."""
-
-    def _owes(self) -> bool:
-        return not self._unclaimed and super()._owes()
-
-    def pay(self, name: str, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        if not self._unclaimed:
-            return super().pay(name, content)
-        held = self._record.claim(self._unclaimed[0], {"question": name, **content})
-        self._settle()
-        self._turn.clear()
-        return held
 
 
 def opened(ledger: str) -> Holdout:

@@ -20,6 +20,7 @@ from steelyard.holdout.counter import PAID, Counter
 from steelyard.holdout.holdout import Holdout
 from steelyard.holdout.record import Entry, Record
 from steelyard.ledger import Ledger, link, turns
+from unit.holdout.twins import Thrifty
 
 N = 20_000
 LABELS = np.random.default_rng(0).integers(0, 2, N).astype(bool)
@@ -121,21 +122,6 @@ def test_a_surprise_lost_on_postgresql_is_counted_without_any_mark(
 
 
 # --- twins ---------------------------------------------------------------------------------------------------------
-
-
-class Thrifty(Counter):
-    """A twin that gives a surprise that was charged and not stored to the next question, and thinks that this is all."""
-
-    def _owes(self) -> bool:
-        return not self._unclaimed and super()._owes()
-
-    def pay(self, name: str, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        if not self._unclaimed:
-            return super().pay(name, content)
-        held = self._record.claim(self._unclaimed[0], {"question": name, **content})
-        self._settle()
-        self._turn.clear()
-        return held
 
 
 def test_a_holdout_that_reuses_an_unclaimed_surprise_is_caught(ledger: str, monkeypatch: pytest.MonkeyPatch) -> None:
