@@ -65,6 +65,17 @@ SAMPLES = 400_000
 _QUICK = 40_000
 _SHARES = {(True, False): 20, (True, True): 20, (False, False): 8, (False, True): 1}  # by quick, by more samples
 
+WHO, EACH, SWAPPED = users("who"), rows(), rows(neighbours="replace", n=20)
+KEYS = ["FR", "DE", "", "nobody"]
+GROUPED: dict[str, Any] = {"by": "land", "keys": KEYS}
+AMOUNTS = {"who": texts(), "amount": floats(10.0, 10.5, 9.5, -300.0)}
+WHOLE = {"who": integers(1, 2, 3), "amount": integers(99, 100, 101)}
+PLACED = {**AMOUNTS, "land": texts(*KEYS)}
+CENTS = {"who": texts("a", "b"), "amount": decimals()}
+LABELLED = {"amount": floats(10.0, -9.0, 0.5), "land": texts(*KEYS), "label": floats(-2.0, 3.0, 0.5)}
+OWNED = {**LABELLED, "who": texts()}
+FEATURES: list[Column] = [Numeric("amount", -9, 10), Categorical("land", ["FR", "DE"])]
+
 
 @dataclass(frozen=True)
 class Item:
@@ -147,79 +158,92 @@ def randomizers() -> dict[str, Any]:
 
 def tasks() -> dict[str, Item]:
     """Every task, on the accounts and the kinds of columns it takes."""
-    who, each, swapped = users("who"), rows(), rows(neighbours="replace", n=20)
-    keys = ["FR", "DE", "", "nobody"]
-    amounts = {"who": texts(), "amount": floats(10.0, 10.5, 9.5, -300.0)}
-    whole = {"who": integers(1, 2, 3), "amount": integers(99, 100, 101)}
-    placed = {**amounts, "land": texts(*keys)}
-    cents = {"who": texts("a", "b"), "amount": decimals()}
-    grouped: dict[str, Any] = {"by": "land", "keys": keys}
-    features: list[Column] = [Numeric("amount", -9, 10), Categorical("land", ["FR", "DE"])]
-    table = {"amount": floats(10.0, -9.0, 0.5), "land": texts(*keys), "label": floats(-2.0, 3.0, 0.5)}
     return {
-        "sum": Item(Sum("amount", epsilon="1", cap=10), pure(who), amounts),
-        "sum-uneven": Item(Sum("amount", epsilon="0.5", cap=10, lower=-300), pure(who), amounts),
-        "sum-integers": Item(Sum("amount", epsilon="0.001", cap=100, lower=-1), pure(who), whole),
-        "sum-decimals": Item(Sum("amount", epsilon="2", cap="1.25"), pure(who), cents),
-        "sum-gaussian": Item(Sum("amount", epsilon="1", cap="0.1", lower=-7), gaussian(who), amounts),
-        "sum-rows": Item(Sum("amount", epsilon="1", cap=10, lower=-5), pure(each), amounts),
-        "sum-replace": Item(Sum("amount", epsilon="1", cap=10, lower=-5), pure(swapped), amounts),
-        "sum-keys": Item(Sum("amount", epsilon="1", cap=10, **grouped), pure(who), placed),
-        "sum-keys-gaussian": Item(Sum("amount", mu="0.5", cap=10, **grouped), gaussian(who), placed),
-        "sum-keys-few": Item(Sum("amount", epsilon="1", cap=10, max_keys=2, **grouped), pure(who), placed),
-        "sum-auto": Item(Sum("amount", epsilon="1", upper=1000), pure(who), amounts),
-        "sum-auto-gaussian": Item(Sum("amount", epsilon="1", upper=50, lower=-500), gaussian(who), amounts),
-        "count-auto-keys": Item(Count(epsilon="1", upper=100, **grouped), pure(who), placed),
-        "profile": Item(Profile("amount", epsilon="0.1", upper=10**6), pure(who), amounts),
-        "profile-rows": Item(Profile(rows=True, mu="0.3", upper=64), gaussian(who), whole),
-        "count-users": Item(CountUsers(epsilon="1"), pure(who), whole),
-        "count-users-keys": Item(CountUsers(epsilon="1", max_keys=2, **grouped), gaussian(who), placed),
-        "count-users-found": Item(CountUsers(epsilon="4", by="land", max_keys=2), set_aside(who), placed),
-        "sum-found": Item(Sum("amount", epsilon="4", cap=10, by="land", max_keys=1), set_aside(who), placed),
+        **bounded(),
+        **linear_fits(),
+        **logistic_fits(),
+        **accuracy_first(LABELLED),
+        **questions(),
+        **counts(),
+    }
+
+
+def bounded() -> dict[str, Item]:
+    """Sums, counts of users, means, quantiles and histograms."""
+    return {
+        "sum": Item(Sum("amount", epsilon="1", cap=10), pure(WHO), AMOUNTS),
+        "sum-uneven": Item(Sum("amount", epsilon="0.5", cap=10, lower=-300), pure(WHO), AMOUNTS),
+        "sum-integers": Item(Sum("amount", epsilon="0.001", cap=100, lower=-1), pure(WHO), WHOLE),
+        "sum-decimals": Item(Sum("amount", epsilon="2", cap="1.25"), pure(WHO), CENTS),
+        "sum-gaussian": Item(Sum("amount", epsilon="1", cap="0.1", lower=-7), gaussian(WHO), AMOUNTS),
+        "sum-rows": Item(Sum("amount", epsilon="1", cap=10, lower=-5), pure(EACH), AMOUNTS),
+        "sum-replace": Item(Sum("amount", epsilon="1", cap=10, lower=-5), pure(SWAPPED), AMOUNTS),
+        "sum-keys": Item(Sum("amount", epsilon="1", cap=10, **GROUPED), pure(WHO), PLACED),
+        "sum-keys-gaussian": Item(Sum("amount", mu="0.5", cap=10, **GROUPED), gaussian(WHO), PLACED),
+        "sum-keys-few": Item(Sum("amount", epsilon="1", cap=10, max_keys=2, **GROUPED), pure(WHO), PLACED),
+        "sum-auto": Item(Sum("amount", epsilon="1", upper=1000), pure(WHO), AMOUNTS),
+        "sum-auto-gaussian": Item(Sum("amount", epsilon="1", upper=50, lower=-500), gaussian(WHO), AMOUNTS),
+        "count-auto-keys": Item(Count(epsilon="1", upper=100, **GROUPED), pure(WHO), PLACED),
+        "profile": Item(Profile("amount", epsilon="0.1", upper=10**6), pure(WHO), AMOUNTS),
+        "profile-rows": Item(Profile(rows=True, mu="0.3", upper=64), gaussian(WHO), WHOLE),
+        "count-users": Item(CountUsers(epsilon="1"), pure(WHO), WHOLE),
+        "count-users-keys": Item(CountUsers(epsilon="1", max_keys=2, **GROUPED), gaussian(WHO), PLACED),
+        "count-users-found": Item(CountUsers(epsilon="4", by="land", max_keys=2), set_aside(WHO), PLACED),
+        "sum-found": Item(Sum("amount", epsilon="4", cap=10, by="land", max_keys=1), set_aside(WHO), PLACED),
         "together": Item(
-            Together([Sum("amount", epsilon="1", cap=10, **grouped), Count(epsilon="0.5", upper=50, **grouped)]),
-            pure(who),
-            placed,
+            Together([Sum("amount", epsilon="1", cap=10, **GROUPED), Count(epsilon="0.5", upper=50, **GROUPED)]),
+            pure(WHO),
+            PLACED,
         ),
-        "mean": Item(Mean("amount", epsilon="1", lower=-50, upper=10, cap=3), pure(who), amounts),
-        "mean-gaussian": Item(Mean("amount", mu="0.4", lower=5, upper=9), gaussian(each), amounts),
-        "mean-keys": Item(Mean("amount", epsilon="1", lower=-50, upper=10, cap=3, **grouped), pure(who), placed),
-        "quantile": Item(Quantile("amount", epsilon="1", lower=-5, upper=100, cap=3), pure(who), amounts),
+        "mean": Item(Mean("amount", epsilon="1", lower=-50, upper=10, cap=3), pure(WHO), AMOUNTS),
+        "mean-gaussian": Item(Mean("amount", mu="0.4", lower=5, upper=9), gaussian(EACH), AMOUNTS),
+        "mean-keys": Item(Mean("amount", epsilon="1", lower=-50, upper=10, cap=3, **GROUPED), pure(WHO), PLACED),
+        "quantile": Item(Quantile("amount", epsilon="1", lower=-5, upper=100, cap=3), pure(WHO), AMOUNTS),
         "value-histogram": Item(
-            ValueHistogram("amount", epsilon="1", edges=[-1, 0, 0.5, 10], cap=3), pure(who), amounts
+            ValueHistogram("amount", epsilon="1", edges=[-1, 0, 0.5, 10], cap=3), pure(WHO), AMOUNTS
         ),
         "value-histogram-gaussian": Item(
-            ValueHistogram("amount", mu="1", edges=[0, 100, 101], cap=2), gaussian(who), whole
+            ValueHistogram("amount", mu="1", edges=[0, 100, 101], cap=2), gaussian(WHO), WHOLE
         ),
         "value-histogram-ranges": Item(
-            ValueHistogram("amount", epsilon="1", edges=[-1, 0, 5, 10], cap=3, ranges=True), gaussian(who), amounts
+            ValueHistogram("amount", epsilon="1", edges=[-1, 0, 5, 10], cap=3, ranges=True), gaussian(WHO), AMOUNTS
         ),
         "value-histogram-keys": Item(
-            ValueHistogram("amount", epsilon="1", edges=[-1, 0, 10], cap=3, **grouped), gaussian(who), placed
+            ValueHistogram("amount", epsilon="1", edges=[-1, 0, 10], cap=3, **GROUPED), gaussian(WHO), PLACED
         ),
-        "fit-linear": Item(FitLinear(features, "label", -2, 3, epsilon="1"), gaussian(each), table),
-        "fit-linear-pure": Item(FitLinear(features, "label", -2, 3, epsilon="1"), pure(each), table),
+    }
+
+
+def linear_fits() -> dict[str, Item]:
+    """Linear models, of rows and of users."""
+    return {
+        "fit-linear": Item(FitLinear(FEATURES, "label", -2, 3, epsilon="1"), gaussian(EACH), LABELLED),
+        "fit-linear-pure": Item(FitLinear(FEATURES, "label", -2, 3, epsilon="1"), pure(EACH), LABELLED),
         "fit-linear-replace": Item(
             FitLinear(["amount", "label"], "more", -1, 1, mu="0.5", x_bound=5, intercept=False),
-            gaussian(swapped),
-            {**table, "more": floats(1.0, -1.0)},
+            gaussian(SWAPPED),
+            {**LABELLED, "more": floats(1.0, -1.0)},
         ),
         "fit-linear-scale": Item(
-            FitLinear(["amount"], "label", 0, "1e-9", epsilon="2", x_bound="0.1", norm="scale"), pure(swapped), table
+            FitLinear(["amount"], "label", 0, "1e-9", epsilon="2", x_bound="0.1", norm="scale"), pure(SWAPPED), LABELLED
         ),
-        "fit-linear-users": Item(
-            FitLinear(features, "label", -2, 3, epsilon="1"), gaussian(who), {**table, "who": texts()}
-        ),
-        "fit-logistic": Item(FitLogistic(features, "label", [0, 1], epsilon="1"), gaussian(each), table),
-        "fit-logistic-pure": Item(FitLogistic(features, "label", [0, 1], epsilon="1"), pure(each), table),
+        "fit-linear-users": Item(FitLinear(FEATURES, "label", -2, 3, epsilon="1"), gaussian(WHO), OWNED),
+    }
+
+
+def logistic_fits() -> dict[str, Item]:
+    """Classifiers by every method."""
+    return {
+        "fit-logistic": Item(FitLogistic(FEATURES, "label", [0, 1], epsilon="1"), gaussian(EACH), LABELLED),
+        "fit-logistic-pure": Item(FitLogistic(FEATURES, "label", [0, 1], epsilon="1"), pure(EACH), LABELLED),
         "fit-logistic-replace": Item(
-            FitLogistic(["amount"], "label", [0, 1, 2], mu="0.5", x_bound=5, norm="clip"), gaussian(swapped), table
+            FitLogistic(["amount"], "label", [0, 1, 2], mu="0.5", x_bound=5, norm="clip"), gaussian(SWAPPED), LABELLED
         ),
         "fit-logistic-output": Item(
-            FitLogistic(["amount"], "label", [0, 1], epsilon="1", x_bound=5, method="output"), gaussian(each), table
+            FitLogistic(["amount"], "label", [0, 1], epsilon="1", x_bound=5, method="output"), gaussian(EACH), LABELLED
         ),
         "fit-logistic-descent": Item(
-            FitLogistic(["amount"], "label", [0, 1], epsilon="1", x_bound=5, method="descent"), gaussian(each), table
+            FitLogistic(["amount"], "label", [0, 1], epsilon="1", x_bound=5, method="descent"), gaussian(EACH), LABELLED
         ),
         "fit-logistic-choice": Item(
             FitLogistic(
@@ -231,23 +255,30 @@ def tasks() -> dict[str, Item]:
                 method="choice",
                 candidates=[[9, 0], [0, 9], [-9, 0]],
             ),
-            pure(each),
-            table,
+            pure(EACH),
+            LABELLED,
         ),
-        "fit-logistic-users": Item(
-            FitLogistic(features, "label", [0, 1], epsilon="1"), gaussian(who), {**table, "who": texts()}
-        ),
-        "fit-logistic-cap": Item(
-            FitLogistic(features, "label", [0, 1], epsilon="1", cap=2), pure(who), {**table, "who": texts()}
-        ),
-        **accuracy_first(table),
-        "question": Item(Question("land", epsilon="0.5", equals="FR"), pure(swapped), placed),
-        "question-gaussian": Item(Question("amount", mu="0.5", lower=-50, upper=10), gaussian(swapped), amounts),
-        "question-integers": Item(Question("amount", epsilon="1", equals=100), gaussian(swapped), whole),
-        "count": Item(Count(epsilon="1", cap=5), pure(who), whole),
-        "count-rows": Item(Count(epsilon="1"), pure(each), amounts),
-        "count-keys": Item(Count(epsilon="1", cap=7, **grouped), pure(who), placed),
-        "count-keys-few": Item(Count(epsilon="1", cap=7, rows_per_key=2, **grouped), gaussian(who), placed),
+        "fit-logistic-users": Item(FitLogistic(FEATURES, "label", [0, 1], epsilon="1"), gaussian(WHO), OWNED),
+        "fit-logistic-cap": Item(FitLogistic(FEATURES, "label", [0, 1], epsilon="1", cap=2), pure(WHO), OWNED),
+    }
+
+
+def questions() -> dict[str, Item]:
+    """A holdout's questions."""
+    return {
+        "question": Item(Question("land", epsilon="0.5", equals="FR"), pure(SWAPPED), PLACED),
+        "question-gaussian": Item(Question("amount", mu="0.5", lower=-50, upper=10), gaussian(SWAPPED), AMOUNTS),
+        "question-integers": Item(Question("amount", epsilon="1", equals=100), gaussian(SWAPPED), WHOLE),
+    }
+
+
+def counts() -> dict[str, Item]:
+    """Counts of rows."""
+    return {
+        "count": Item(Count(epsilon="1", cap=5), pure(WHO), WHOLE),
+        "count-rows": Item(Count(epsilon="1"), pure(EACH), AMOUNTS),
+        "count-keys": Item(Count(epsilon="1", cap=7, **GROUPED), pure(WHO), PLACED),
+        "count-keys-few": Item(Count(epsilon="1", cap=7, rows_per_key=2, **GROUPED), gaussian(WHO), PLACED),
     }
 
 
