@@ -42,6 +42,7 @@ from steelyard.models.first.certificate import Ridge
 from steelyard.models.first.logistic_search import LogisticSearch, steepness
 from steelyard.models.first.losses import MARGIN, margin_cap
 from steelyard.models.first.measured import Design, Pool, best_weight
+from steelyard.models.first.posterior import expected_model
 from steelyard.models.first.quantiles import normal_quantile
 from steelyard.models.first.ridge_path import WHOLE
 from steelyard.models.newton import Memory
@@ -68,7 +69,7 @@ def hindsight(levels: Iterable[Level], target: float, n: int) -> float:
 
 
 def ridge_levels(data: Data, penalty: float, seed: int) -> Iterator[Level]:
-    """The models of a fine path and what they lose."""
+    """The models of a fine path and what they lose: the one we would try, and the penalized one, whichever is better."""
     n, width = data.x.shape
     private, ridge, noise = _Private(data), Ridge(n, width, penalty), TestNoise(seed)
     x, y = (part / SIZE for part in data.rows)
@@ -78,9 +79,10 @@ def ridge_levels(data: Data, penalty: float, seed: int) -> Iterator[Level]:
         cost = micro**2 - spent
         pool.add(cost, design.measure(private.exact, cost, noise))
         noisy, spent = pool.noisy(ridge), micro**2
-        model = schedule.guess(ridge, noisy, norm, noisy.variance).model
-        reach = min(questions.reach_of(ridge, noisy, model) / WHOLE, float(np.linalg.norm(model)))
-        yield micro / MICRO, float(np.mean((y - np.clip(x @ model, -reach, reach)) ** 2)), (1 + reach) ** 2
+        penalized = schedule.guess(ridge, noisy, norm, noisy.variance).model
+        for model in (expected_model(ridge, noisy, norm), penalized):
+            reach = min(questions.reach_of(ridge, noisy, model) / WHOLE, float(np.linalg.norm(model)))
+            yield micro / MICRO, float(np.mean((y - np.clip(x @ model, -reach, reach)) ** 2)), (1 + reach) ** 2
 
 
 def ridge_runs(data: Data, penalty: float, target: float, trials: int) -> tuple[list[float], int, int]:

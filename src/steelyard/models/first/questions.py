@@ -18,6 +18,7 @@ from steelyard.models.first.excess import RootExcess
 from steelyard.models.first.looking import SHARES, Series
 from steelyard.models.first.losses import ClippedLoss
 from steelyard.models.first.models import in_ball
+from steelyard.models.first.posterior import expected_model
 from steelyard.models.first.ridge_path import WHOLE, RidgePath, Seen, Worth
 from steelyard.privacy import MICRO
 
@@ -95,6 +96,10 @@ class Excess:
         """Free certificates go on when the looks are used up."""
         return False
 
+    def guess(self, path: RidgePath) -> Array:
+        """A penalized model that noise would move little."""
+        return schedule.guess(path.ridge, path.noisy, path.norm, path.noisy.variance).model
+
     def told(self, path: RidgePath, looks: Sequence[Seen]) -> float | None:
         """A look at the excess tells no loss."""
         return None
@@ -167,10 +172,10 @@ class Target:
         if tried:
             model, reach = tried[0].model, tried[0].reach
         else:
-            here = schedule.guess(path.ridge, path.noisy, path.norm, path.noisy.variance)
-            if not self.every and path.ahead and (self._soon(path) or _hopeless(path, here.likely, self.target)):
+            here = self.guess(path)
+            if not self.every and path.ahead and (self._soon(path) or _hopeless(path, here, self.target)):
                 return None
-            model, reach = in_ball(here.model, path.norm), reach_of(path.ridge, path.noisy, here.model)
+            model, reach = in_ball(here, path.norm), reach_of(path.ridge, path.noisy, here)
         ask = ClippedLoss(path.ridge.n, path.unit, model, self.target, reach)
         found = self._series(ask, path.spent, tried, before).next()
         return None if found is None else Worth(ask, *found)
@@ -191,6 +196,10 @@ class Target:
     def over(self, path: RidgePath) -> bool:
         """Nothing is certified without a look, and each model that is looked at uses up one."""
         return len({look.level for look in path.seen}) >= self.looks
+
+    def guess(self, path: RidgePath) -> Array:
+        """Any model may meet a target: the one to expect behind the statistics."""
+        return expected_model(path.ridge, path.noisy, path.norm)
 
     def told(self, path: RidgePath, looks: Sequence[Seen]) -> float | None:
         """The average by price, as a mean loss."""

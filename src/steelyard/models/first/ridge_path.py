@@ -132,6 +132,9 @@ class Question(Protocol):
     def over(self, path: RidgePath) -> bool:
         """Whether nothing can be certified any more."""
 
+    def guess(self, path: RidgePath) -> Array:
+        """The best guess of a model that the released statistics give."""
+
     def told(self, path: RidgePath, looks: Sequence[Seen]) -> float | None:
         """The noisy loss that these looks at one model tell, if they tell one."""
 
@@ -330,7 +333,7 @@ class RidgePath:
         """End without an answer; the model is the best guess there is, and nothing is promised of it."""
         self.reason = reason
         if self.measured and self.model is None:
-            self.model = schedule.guess(self.ridge, self.noisy, self.norm, self.noisy.variance).model
+            self.model = self.question.guess(self)
 
     def _finish(self, model: Array, bound: float, reason: str, reach: int = WHOLE) -> None:
         self.model, self.bound, self.reason, self.reach = model, bound, reason, reach
