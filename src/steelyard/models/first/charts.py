@@ -20,9 +20,9 @@ def path_chart(path: Sequence[Stop], target: float, *, scale: float = 1.0) -> Ch
             if stop.passed is not None:
                 looks.append((size(_total(path, stop)), target if stop.passed else None))
             continue
-        spent.append(size(stop.mu2))
+        spent.append(size(_level(stop)))
         if stop.bound is not None:
-            certified.append((size(stop.mu2), stop.bound * scale))
+            certified.append((size(_level(stop)), stop.bound * scale))
     reached = [x for x, _ in (*certified, *((x, 0.0) for x, _ in looks))] or spent or [1.0]
     series = [Line("certified for free", [x for x, _ in certified], [y for _, y in certified])] if certified else []
     told = [(size(_total(path, stop)), stop.loss * scale) for stop in path if stop.loss is not None and stop.loss > 0]
@@ -44,8 +44,18 @@ def path_chart(path: Sequence[Stop], target: float, *, scale: float = 1.0) -> Ch
     )
 
 
+def _level(stop: Stop) -> float:
+    """What a level had cost, or the account by then where the path says that."""
+    return stop.mu2 if stop.paid is None else stop.paid
+
+
 def _total(path: Sequence[Stop], until: Stop) -> float:
-    """What everything up to a look had cost: the last level (levels replace each other), the label, watches and looks."""
+    """What everything up to a look had cost: the last level (levels replace each other), the label, watches and looks.
+
+    Where the path says what the account had paid, that: parts of a table may cost the dearer one alone.
+    """
+    if until.paid is not None:
+        return until.paid
     total, level = 0.0, 0.0
     for stop in path:
         if stop.passed is None and not _aside(stop):

@@ -263,6 +263,11 @@ class _Walk:
         self._snapshot = self._snapshot or seal
         return hmac.compare_digest(seal, self._snapshot)
 
+    @property
+    def _paid(self) -> float:
+        """What the account has paid for the steps so far: the dearer part, or both."""
+        return self._purse.spent / MICRO**2
+
     def _learn(self, release: Release) -> None:
         point, cost, values = release.point, int(release.point["cost"]), unpacked(release.value)
         if point["step"] != "look":
@@ -270,7 +275,7 @@ class _Walk:
             self._turns += len(self._looks) > self._here
             self._here, self._base = len(self._looks), max(self._trainer.paid, FREE * self._purse.paid.free)
             name = f"{point['step']} {sum(stop.step.startswith(str(point['step'])) for stop in self._history)}"
-            self._history.append(Stop(name, (self._trainer.paid or cost) / MICRO**2))
+            self._history.append(Stop(name, (self._trainer.paid or cost) / MICRO**2, paid=self._paid))
             return
         if point["target"] not in self._asked:
             self._asked.append(str(point["target"]))
@@ -280,7 +285,7 @@ class _Walk:
 
     def _judge(self, look: Looked, limit: float) -> None:
         passed = look.answer <= limit
-        self._history.append(Stop(f"look {len(self._looks)}", look.cost / MICRO**2, passed=passed))
+        self._history.append(Stop(f"look {len(self._looks)}", look.cost / MICRO**2, passed=passed, paid=self._paid))
         self._looks.append(look)
         if passed:
             self._passed, self.reason = look, MET if any(look.model) else NULL

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class Stop:
     """One line of a path's history: what the path had cost (looks: what the look cost), and what it said.
 
-    ``loss`` is the noisy loss of the model looked at, averaged over its looks, where a look told one.
+    ``loss`` is the noisy loss of the model looked at, averaged over its looks, where a look told one. ``paid`` is what
+    the account had paid for all stored steps by then, as mu squared, where the steps' own costs do not say so.
     """
 
     step: str
@@ -25,10 +26,12 @@ class Stop:
     bound: float | None = None
     passed: bool | None = None
     loss: float | None = None
+    paid: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary."""
-        return {"step": self.step, "mu2": self.mu2, "bound": self.bound, "passed": self.passed, "loss": self.loss}
+        told = {"step": self.step, "mu2": self.mu2, "bound": self.bound, "passed": self.passed, "loss": self.loss}
+        return told if self.paid is None else {**told, "paid": self.paid}
 
 
 @dataclass(frozen=True)
