@@ -27,12 +27,9 @@ def path_chart(path: Sequence[Stop], target: float, *, scale: float = 1.0) -> Ch
     series = [Line("certified for free", [x for x, _ in certified], [y for _, y in certified])] if certified else []
     told = [(size(_total(path, stop)), stop.loss * scale) for stop in path if stop.loss is not None and stop.loss > 0]
     series += [Line("loss, as looks told it", [x for x, _ in told], [y for _, y in told])] if told else []
-    series += (
-        [Line("passed a question" if watched else "passed a paid look", [x for x, y in looks], [y for _, y in looks])]
-        if looks
-        else []
-    )
     series += [Line("target", [min(spent or reached), max(reached)], [target, target])]
+    passed = "passed a question" if watched else "passed a paid look"  # drawn above the target, whose line ends there
+    series += [Line(passed, [x for x, _ in looks], [y for _, y in looks])] if looks else []
     return lines(
         series,
         title="What was certain, and what it had cost by then",

@@ -61,3 +61,9 @@ def test_a_path_that_is_read_back_is_drawn_where_it_was() -> None:
     assert paid[-len(more) :] == more
     assert paid == sorted(paid)
     assert more[0] > spent[-1]
+
+
+def test_the_look_that_passed_is_not_hidden_by_the_end_of_the_target() -> None:
+    found, _ = walked(account(rows()))
+    drawn = path_chart(found.path, TARGET).svg()
+    assert drawn.rindex("<title>passed a paid look: ") > drawn.rindex("<title>target: ")
