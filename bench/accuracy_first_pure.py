@@ -53,7 +53,7 @@ def ours(private: _Private, ridge: Ridge, alpha: float, seed: int) -> Run:
     path, values = LaplacePath(triangle.sensitivity, scales, Neighbours.REPLACE), triangle.values(private.exact)
     for step, level in enumerate(levels):
         released = path.refine(values, released, step, noise) if step else path.release(values, noise)
-        steps, reach = suggested(setting, released, level)
+        steps, reach = suggested(setting, question, released, level)
         look = question.look(setting, steps, reach)
         if running.above(room(look, look.value(private))):
             return Run(bought.micro, level, as_model(steps))

@@ -25,6 +25,7 @@ from steelyard.models.first.disjoint_steps import Crowd, Look, Step
 from steelyard.models.first.losses import ClippedLoss
 from steelyard.models.first.measured import MATRIX, Design, Integers, Pool, best_weight, norm_bound
 from steelyard.models.first.models import as_model, in_ball
+from steelyard.models.first.posterior import expected_model, seen_loss
 from steelyard.models.first.questions import ABOVE, START, STEEP, reach_of
 from steelyard.models.first.ridge_path import WHOLE
 from steelyard.noise import Noise
@@ -200,8 +201,8 @@ class Linear:
 
     def candidate(self) -> LinearLook:
         """The model that the statistics so far give."""
-        found = schedule.guess(self.ridge, self.noisy, self.norm, self.noisy.variance)
-        return self.again(in_ball(found.model, self.norm), reach_of(self.ridge, self.noisy, found.model))
+        found = expected_model(self.ridge, self.noisy, self.norm)
+        return self.again(in_ball(found, self.norm), reach_of(self.ridge, self.noisy, found))
 
     def again(self, model: tuple[int, ...], reach: int) -> LinearLook:
         """A model that was looked at before."""
@@ -209,12 +210,9 @@ class Linear:
 
     def hopeless(self) -> bool:
         """Whether the statistics, which flatter the model they give, put even its loss above the target."""
-        noisy, n = self.noisy, self.ridge.n
-        w = schedule.guess(self.ridge, noisy, self.norm, noisy.variance).likely
-        seen = self.square + float(w @ noisy.matrix @ w - self.ridge.floor * w @ w - 2 * w @ noisy.vector) / n
-        length = float(w @ w)
-        spread = math.sqrt(noisy.variance * (length**2 + 4 * length / noisy.weight))
-        return seen - math.hypot(self._spread, spread) / n > self.target
+        model = expected_model(self.ridge, self.noisy, self.norm)
+        seen, spread = seen_loss(self.ridge, self.noisy, self.square, model)
+        return seen - math.hypot(self._spread / self.ridge.n, spread) > self.target
 
     def model(self, steps: tuple[int, ...]) -> Array:
         """Whole steps as the weights they stand for."""

@@ -42,6 +42,16 @@ def expected_model(ridge: Ridge, noisy: Noisy, norm: float) -> Array:
     return np.asarray(model * min(1.0, norm / (float(np.linalg.norm(model)) + 1e-300)))
 
 
+def seen_loss(ridge: Ridge, noisy: Noisy, square: float, model: Array) -> tuple[float, float]:
+    """A model's mean squared error as statistics tell it, given the mean of y squared, and its deviation.
+
+    They flatter a model that they gave.
+    """
+    told = float(model @ noisy.matrix @ model - ridge.floor * model @ model - 2 * model @ noisy.vector)
+    length = float(model @ model)
+    return square + told / ridge.n, math.sqrt(noisy.variance * (length**2 + 4 * length / noisy.weight)) / ridge.n
+
+
 def _noise(ridge: Ridge, noisy: Noisy, length: float) -> float:
     """The variance of one entry of the vector, less the matrix times the model, against that of an entry of the model."""
     return noisy.variance * (1 / noisy.weight + length**2 / 2) * ridge.width / length**2

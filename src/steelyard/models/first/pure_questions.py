@@ -15,12 +15,13 @@ from typing import Protocol
 from steelyard.models.columns import Features
 from steelyard.models.first import schedule
 from steelyard.models.first.by_user import unit_of
-from steelyard.models.first.certificate import Ridge
+from steelyard.models.first.certificate import Array, Noisy, Ridge
 from steelyard.models.first.excess import RootExcess
 from steelyard.models.first.losses import ClippedLoss
 from steelyard.models.first.measured import Integers, norm_bound
 from steelyard.models.first.models import MODEL_BITS, in_ball
 from steelyard.models.first.population import public_n
+from steelyard.models.first.posterior import expected_model
 from steelyard.models.first.questions import reach_of
 from steelyard.models.first.ridge_path import WHOLE, Look
 from steelyard.models.first.triangle import Triangle, best_triangle
@@ -65,6 +66,9 @@ class Question(Protocol):
     def look(self, setting: Setting, model: tuple[int, ...], reach: int) -> Look:
         """The whole number that the watch compares with its limit."""
 
+    def guess(self, setting: Setting, noisy: Noisy) -> Array:
+        """The model to try."""
+
     def needs(self, setting: Setting) -> float:
         """How much room a model that should pass is expected to leave, in moves of a row."""
 
@@ -82,6 +86,10 @@ class LowLoss:
     def look(self, setting: Setting, model: tuple[int, ...], reach: int) -> ClippedLoss:
         """The sum of clipped squared errors."""
         return ClippedLoss(setting.ridge.n, setting.triangle.unit, model, self.bound, reach)
+
+    def guess(self, setting: Setting, noisy: Noisy) -> Array:
+        """Any model may meet a target: the one to expect behind the statistics."""
+        return expected_model(setting.ridge, noisy, setting.norm)
 
     def needs(self, setting: Setting) -> float:
         """A quarter of the target, for predictions that make a row's loss three at most."""
@@ -102,6 +110,10 @@ class NearBest:
     def look(self, setting: Setting, model: tuple[int, ...], reach: int) -> RootExcess:
         """The root of the excess; predictions are not clipped."""
         return RootExcess(setting.ridge, model, Fraction(setting.norm), self.bound)
+
+    def guess(self, setting: Setting, noisy: Noisy) -> Array:
+        """A penalized model that noise would move little."""
+        return schedule.guess(setting.ridge, noisy, setting.norm, noisy.variance).model
 
     def needs(self, setting: Setting) -> float:
         """A part of the root, the larger the dearer the watch is beside the level that leaves the rest."""
@@ -128,8 +140,8 @@ def ladder(setting: Setting, question: Question) -> list[int]:
     return list(dict.fromkeys(max(1, round(first * ratio**k)) for k in range(count)))
 
 
-def suggested(setting: Setting, released: Integers, micro: int) -> tuple[tuple[int, ...], int]:
-    """The best of a few models that released statistics give, in steps, and what its predictions are clipped to."""
+def suggested(setting: Setting, question: Question, released: Integers, micro: int) -> tuple[tuple[int, ...], int]:
+    """The model that released statistics suggest, in steps, and what its predictions are clipped to."""
     noisy = setting.triangle.noisy(setting.ridge, released, micro)
-    model = schedule.guess(setting.ridge, noisy, setting.norm, noisy.variance).model
+    model = question.guess(setting, noisy)
     return in_ball(model, setting.norm), reach_of(setting.ridge, noisy, model)

@@ -130,9 +130,10 @@ class RidgeCourse:
         return self.path.take(micro, self.read, self._told)
 
     def candidate(self) -> Candidate:
-        """The best of a few models that the last release gives."""
+        """The model that the last release suggests."""
         release = self.path.releases[-1]
-        return self._asked(*suggested(self._setting, unpacked(release.value), int(release.point["micro"])))
+        released, micro = unpacked(release.value), int(release.point["micro"])
+        return self._asked(*suggested(self._setting, self._question, released, micro))
 
     def model(self, steps: Sequence[int]) -> Array:
         """Steps of 2^-48."""

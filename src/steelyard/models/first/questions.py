@@ -18,7 +18,7 @@ from steelyard.models.first.excess import RootExcess
 from steelyard.models.first.looking import SHARES, Series
 from steelyard.models.first.losses import ClippedLoss
 from steelyard.models.first.models import in_ball
-from steelyard.models.first.posterior import expected_model
+from steelyard.models.first.posterior import expected_model, seen_loss
 from steelyard.models.first.ridge_path import WHOLE, RidgePath, Seen, Worth
 from steelyard.privacy import MICRO
 
@@ -109,15 +109,10 @@ class Excess:
         return self.alpha
 
 
-def _hopeless(path: RidgePath, likely: Array, target: float) -> bool:
+def _hopeless(path: RidgePath, model: Array, target: float) -> bool:
     """Whether the released statistics, which flatter the model they give, put even its loss above the target."""
-    noisy, n, w = path.noisy, path.ridge.n, likely
-    seen = path.typical_square + (w @ noisy.matrix @ w - path.ridge.floor * w @ w - 2 * w @ noisy.vector) / n
-    square = float(w @ w)
-    spread = math.hypot(
-        MICRO / path.label_micro, math.sqrt(noisy.variance * (square**2 + 4 * square / noisy.weight))
-    ) / n  # fmt: skip
-    return bool(seen - _SURE * spread > target)
+    seen, spread = seen_loss(path.ridge, path.noisy, path.typical_square, model)
+    return seen - _SURE * math.hypot(MICRO / path.label_micro / path.ridge.n, spread) > target
 
 
 def reach_of(ridge: Ridge, noisy: Noisy, model: Array) -> int:

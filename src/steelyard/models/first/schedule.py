@@ -133,7 +133,6 @@ class Guess:
 
     model: Array
     excess: float
-    likely: Array
 
 
 def guess(ridge: Ridge, noisy: Noisy, norm: float, variance: float) -> Guess:
@@ -159,7 +158,7 @@ def guess(ridge: Ridge, noisy: Noisy, norm: float, variance: float) -> Guess:
     chosen = np.zeros(ridge.width)
     if best:
         chosen = _models(ridge, noisy.matrix, noisy.vector, norm, noisy.variance)[best - 1]
-    return Guess(chosen, typical[best], likely)
+    return Guess(chosen, typical[best])
 
 
 def _models(ridge: Ridge, matrix: Array, vector: Array, norm: float, variance: float) -> list[Array]:
