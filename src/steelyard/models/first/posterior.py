@@ -16,7 +16,7 @@ import numpy as np
 from steelyard.models.first.certificate import Array, Noisy, Ridge
 
 _LENGTHS = tuple(2.0 ** (k / 2) for k in range(-8, 13))
-_LONGER = 1.5  # set on generated and on real rows, none of them those that the benchmarks ask about
+_LONGER = 1.5  # set on generated rows and on real tables with other labels than the benchmarks'
 
 
 def expected_model(ridge: Ridge, noisy: Noisy, norm: float) -> Array:
