@@ -38,9 +38,9 @@ def labels() -> Any:
 
 
 def question(number: int) -> tuple[Any, float]:
-    """Question ``number``: every process asks from the same list; some guesses are wrong."""
+    """Question ``number``: every process asks from the same list, none of which knows the labels; some guesses are wrong."""
     guess = 0.9 if number % 7 == 0 else 0.5
-    return np.random.default_rng(number).integers(0, 2, N).astype(bool), guess
+    return np.random.default_rng([1, number]).integers(0, 2, N).astype(bool), guess
 
 
 class Early(Counter):

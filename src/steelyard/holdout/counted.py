@@ -75,8 +75,7 @@ class Counted(ABC):
     def _learnt(self, record: Record) -> Counter:
         """The counts as they stand, what other processes did included."""
         counter = self._count(record)
-        with counter.turn():
-            counter.follow()
+        counter.follow()
         return counter
 
     def _count(self, record: Record) -> Counter:

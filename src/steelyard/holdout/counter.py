@@ -115,11 +115,12 @@ class Counter:
     def pay(self, name: str, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Charge for a surprise and store it; what is held for this question, or None: look again, things changed.
 
-        After None another process came first and the question needs a new number. A surprise is never refused once its
-        question has a number; if it takes more than is left it takes what is left, and is the last answer. A surprise
-        that was charged and not stored is spent: no other question may have it.
+        After None another process came first and the question needs a new number; other entries of the ledger do not
+        matter. A surprise is never refused once its question has a number; if it takes more than is left it takes what
+        is left, and is the last answer. A surprise that was charged and not stored is spent: no other question may have
+        it, and none may have its entry.
         """
-        if not self._record.current():
+        if not self._record.current() and self._record.refresh():
             return None
         entry = self._add(PAID)
         if entry is None:
@@ -127,7 +128,7 @@ class Counter:
         held = self._record.claim(entry, {"question": name, **content})
         self._settle()
         self._turn.clear()
-        return held
+        return held if held.get("question") == name else None
 
     def flush(self) -> None:
         """Store which questions of the present block were answered free."""
@@ -192,7 +193,7 @@ class Counter:
             self._used = []
 
     def follow(self) -> None:
-        """Learn, in turn, what others did; if they did anything, the block is no longer the newest."""
+        """Learn what others did, in turn if a number is to be taken; if they did anything, the block is not the newest."""
         if not self._record.current():
             self._record.refresh()
             self._settle()

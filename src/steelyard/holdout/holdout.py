@@ -245,6 +245,15 @@ def _leave_all() -> None:
                 holdout._leave()
 
 
+def _after_fork() -> None:
+    """A lock that another thread held in the parent is never given back in the child."""
+    for holdout in list(_entered):
+        holdout._lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 def _again(arguments: tuple[Any, ...], options: dict[str, Any]) -> Holdout:
     return Holdout(*arguments, **options)
 

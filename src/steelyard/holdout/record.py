@@ -67,7 +67,7 @@ class Record:
 
     def turns(self) -> Turns:
         """One asker of this holdout at a time, in whichever process, and whether the last one came to an end."""
-        return self._store.turns(f"{self.account.name}/{self.name}")
+        return self._store.turns(canonical([self.account.name, self.name]).decode())
 
     def current(self) -> bool:
         """Whether no entry was added that this process does not know."""
