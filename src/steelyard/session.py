@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 from steelyard.accounting.prices import price
 from steelyard.desk import Desk
 from steelyard.errors import InsecureNoise, InvalidTask
-from steelyard.ledger import Account
+from steelyard.ledger import Account, Allowance
 from steelyard.noise import ExactNoise, Noise
 from steelyard.privacy import Event, Loss, Terms
 from steelyard.release import Outcome, Release, request_of
@@ -69,6 +69,10 @@ class Session:
     def account(self) -> Account:
         """The account that pays."""
         return self._account
+
+    def up_to(self, most: Loss) -> Session:
+        """The same table and account, of which no more than ``most`` is added through this session."""
+        return Session(self._table, Allowance(self._account, most), noise=self._noise)
 
     def quote(self, task: Task) -> Loss:
         """What the task would cost, exactly. Spends nothing and reads no row."""

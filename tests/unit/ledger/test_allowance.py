@@ -1,0 +1,61 @@
+"""A handle that may add only so much to what its account has spent."""
+
+from __future__ import annotations
+
+import pytest
+
+from steelyard.errors import BudgetExceeded, CurrencyMismatch
+from steelyard.ledger import Account, Allowance, open_account
+from steelyard.privacy import Loss, rows
+
+
+@pytest.fixture
+def account() -> Account:
+    return open_account(":memory:", "demo", unit=rows(), epsilon=1)
+
+
+def test_it_adds_no_more_than_allowed_and_refuses_before_anything_is_charged(account: Account) -> None:
+    account.charge(Loss.pure("0.3"), key="before", request=b"")
+    allowance = Allowance(account, Loss.pure("0.2"))
+    allowance.charge(Loss.pure("0.15"), key="a", request=b"")
+    with pytest.raises(
+        BudgetExceeded, match=r"wants epsilon 0.06, and epsilon 0.05 is left of the epsilon 0.2"
+    ) as refused:
+        allowance.charge(Loss.pure("0.06"), key="b", request=b"")
+    assert (refused.value.wanted, refused.value.remaining) == (Loss.pure("0.06"), Loss.pure("0.05"))
+    assert account.spent == Loss.pure("0.45")
+    allowance.charge(Loss.pure("0.05"), key="b", request=b"")
+    assert allowance.remaining.amount == 0
+
+
+def test_what_was_charged_before_or_by_others_does_not_count(account: Account) -> None:
+    account.charge(Loss.pure("0.5"), key="kept", request=b"")
+    allowance = Allowance(account, Loss.pure("0.1"))
+    assert allowance.charge(Loss.pure("0.5"), key="kept", request=b"").level == Loss.pure("0.5")
+    account.charge(Loss.pure("0.3"), key="other", request=b"")
+    assert allowance.remaining == Loss.pure("0.1")
+    allowance.charge(Loss.pure("0.1"), key="mine", request=b"")
+    assert account.spent == Loss.pure("0.9")
+
+
+def test_raises_count_by_what_they_add(account: Account) -> None:
+    kept = account.charge(Loss.pure("0.5"), key="path", request=b"")
+    allowance = Allowance(account, Loss.pure("0.2"))
+    charge = allowance.charge(Loss.pure("0.5"), key="path", request=b"")
+    charge.raise_to(Loss.pure("0.6"))
+    charge.raise_to(Loss.pure("0.6"))
+    with pytest.raises(BudgetExceeded, match=r"wants epsilon 0\.15"):
+        charge.raise_to(Loss.pure("0.75"))
+    charge.raise_to(Loss.pure("0.7"))
+    assert account.spent == Loss.pure("0.7")
+    assert kept.key == charge.key
+
+
+def test_the_accounts_own_cap_and_currency_hold_besides(account: Account) -> None:
+    allowance = Allowance(account, Loss.pure(5))
+    assert allowance.remaining == Loss.pure(1)
+    with pytest.raises(BudgetExceeded, match="'demo' has epsilon 1 left of epsilon 1"):
+        allowance.charge(Loss.pure(2), key="a", request=b"")
+    assert allowance.remaining == Loss.pure(1)
+    with pytest.raises(CurrencyMismatch, match="got a limit of mu 1"):
+        Allowance(account, Loss.mu(1))
