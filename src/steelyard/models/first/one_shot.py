@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any, TypeVar
@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from steelyard.accounting.gaussian import epsilon_of
-from steelyard.accounting.objective import LEAST, MOST
+from steelyard.accounting.objective import LEAST, MOST, STEEPEST
 from steelyard.accounting.objective_replaced import epsilon_replaced
-from steelyard.accounting.objective_users import STEEPEST
+from steelyard.accounting.objective_users import STEEPEST as STEEPEST_USERS
 from steelyard.accounting.prices import price
 from steelyard.bounding.amounts import check_unit
 from steelyard.errors import InvalidTask
@@ -55,6 +55,8 @@ _COVERS = (
 )  # the noise on the answer may get one in so many parts of what the perturbation costs
 _SURE = 0.01  # of the failure probability, for the noise on the answer
 _STEP = 60  # gradients are told in steps of 2^-60
+_STRONGER = tuple(Fraction(k, 4) for k in (5, 6, 8, 10, 12, 16, 24))  # pulls for noise that only the ridge limits
+_LEAST_PURE = 100  # millionths of epsilon
 _ENOUGH = 16  # noise is found to one part in 2^16
 
 
@@ -104,6 +106,13 @@ class LogisticTask:
     def present(self, value: Any) -> Model:
         """A model that predicts, and can be saved."""
         return Model.from_json(value)
+
+    def null(self) -> Model | None:
+        """The model that predicts one half, where nothing more is asked for: it loses log 2 on every row, the best not
+        less than nothing. *Cost:* none; no row is read."""
+        if self.alpha < math.log(2):
+            return None
+        return Model("logistic", self.features, self.label, [0.0] * self.features.width, positive=self.classes[1])
 
     def fit(self, terms: Terms) -> ObjectiveFit:
         """The least private noise that is still small enough, from public numbers alone."""
@@ -213,26 +222,36 @@ def finest(width: int, n: int, ridge: Fraction, alpha: float) -> int:
 
 @lru_cache(maxsize=256)
 def gaussian(width: int, n: int, ridge: Fraction, alpha: float, failure: float) -> Objective:
-    """The perturbation with the largest sigma whose certificate is at most alpha."""
+    """The perturbation with the largest sigma whose certificate is at most alpha; no sigma beyond four ridges is priced."""
     fine = finest(width, n, ridge, alpha)
+    made = lambda more, share, shift: FineObjective(width, shift, more, max(1, shift // share), fine)  # noqa: E731
+    asked = _Asked(n, ridge, alpha, failure, (LEAST, MOST), lambda more: math.ceil(MICRO / (more * STEEPEST)))
+    return _priced(asked.cheapest(made, lambda found: Fraction(found.shift**2 + found.output**2), LEAST))
 
-    def made(lean: Fraction, share: int, shift: int) -> FineObjective:
-        return FineObjective(width, shift, ridge * (1 + pull(alpha, lean)), max(1, shift // share), fine)
 
-    asked = _Asked(n, ridge, alpha, failure, (LEAST, MOST))
-    return asked.cheapest(made, lambda found: Fraction(found.shift**2 + found.output**2))
+def _priced(found: FineObjective) -> FineObjective:
+    """The mechanism, refused by public numbers where no price is proved for it."""
+    try:
+        found.event  # noqa: B018
+    except InvalidTask as fault:
+        raise InvalidTask(
+            "no price is proved for so little ridge: raise the penalty, or bring more rows, until the penalty times their "
+            "number is an eighth at least."
+        ) from fault
+    return found
 
 
 @lru_cache(maxsize=256)
 def gaussian_users(width: int, n: int, ridge: Fraction, alpha: float, failure: float) -> UserObjective:
     """The same for n users whose rows weigh one together; the ridge must be an eighth of sigma at least."""
-    fine, least = finest(width, n, ridge, alpha), max(LEAST, math.ceil(MICRO / (ridge * STEEPEST)))
+    fine = finest(width, n, ridge, alpha)
 
-    def made(lean: Fraction, share: int, shift: int) -> FineUserObjective:
-        return FineUserObjective(width, shift, ridge * (1 + pull(alpha, lean)), max(1, shift // share), fine)
+    def floor(more: Fraction) -> int:
+        return max(LEAST, math.ceil(MICRO / (more * STEEPEST_USERS)))
 
-    asked = _Asked(n, ridge, alpha, failure, (least, max(least, MOST)))
-    return asked.cheapest(made, lambda found: Fraction(found.price**2 + found.output**2))
+    made = lambda more, share, shift: FineUserObjective(width, shift, more, max(1, shift // share), fine)  # noqa: E731
+    asked = _Asked(n, ridge, alpha, failure, (floor(ridge), max(floor(ridge), MOST)), floor)
+    return asked.cheapest(made, lambda found: Fraction(found.price**2 + found.output**2), LEAST)
 
 
 @lru_cache(maxsize=256)
@@ -240,41 +259,73 @@ def pure(width: int, n: int, ridge: Fraction, alpha: float, failure: float) -> P
     """The same with spherical noise; the ridge must be at least its scale."""
     fine = finest(width, n, ridge, alpha)
 
-    def made(lean: Fraction, share: int, micro: int) -> FinePureObjective:
-        scale = Fraction(MICRO, micro)
-        return FinePureObjective(width, scale, ridge * (1 + pull(alpha, lean)), max(1, micro // share), fine)
+    def floor(more: Fraction) -> int:
+        return max(_LEAST_PURE, math.ceil(MICRO / more))
 
-    asked = _Asked(n, ridge, alpha, failure, (max(100, math.ceil(MICRO / ridge)), 10**9))
-    return asked.cheapest(made, lambda found: 1 / found.scale + Fraction(found.output, MICRO))
+    def made(more: Fraction, share: int, micro: int) -> FinePureObjective:
+        return FinePureObjective(width, Fraction(MICRO, micro), more, max(1, micro // share), fine)
+
+    asked = _Asked(n, ridge, alpha, failure, (floor(ridge), 10**9), floor)
+    return asked.cheapest(made, lambda found: 1 / found.scale + Fraction(found.output, MICRO), _LEAST_PURE)
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """The question, and the least and most noise that may answer it."""
+    """The question, between what prices its noise is looked for, and the least price that is proved for a ridge.
+
+    What is made takes a ridge, a share for the cover, and about its price in millionths: the less, the more noise.
+    """
 
     n: int
     ridge: Fraction
     alpha: float
     failure: float
     between: tuple[int, int]
+    floor: Callable[[Fraction], int]
 
-    def cheapest(self, made: Callable[[Fraction, int, int], M], cost: Callable[[M], Fraction]) -> M:
-        """The cheapest noise over how strongly the model is drawn to zero, and then over how well it is covered."""
-        tried = {lean: self._least(partial(made, lean, _COVERS[-1])) for lean in LEANS}
-        best = min(tried, key=lambda lean: cost(tried[lean]))
-        return min((self._least(partial(made, best, share)) for share in _COVERS), key=cost)
+    def cheapest(self, made: Callable[[Fraction, int, int], M], cost: Callable[[M], Fraction], least: int) -> M:
+        """The cheapest noise over how strongly the model is drawn to zero, and then over how well it is covered.
 
-    def _least(self, made: Callable[[int], M]) -> M:
-        low, high = self.between
-        if not self._answers(made(high)):
+        Where the ridge and not the accuracy limits the noise, stronger pulls are tried too, down to the ``least`` price.
+        """
+        found = self._over(made, cost, LEANS)
+        if found is None or self._limited(found[1]):
+            wider = replace(self, between=(least, self.between[1]))
+            again = wider._over(made, cost, LEANS + _STRONGER)
+            found = again if found is None or (again is not None and cost(again[0]) < cost(found[0])) else found
+        if found is None:
             raise InvalidTask(
                 "no noise that is worth its name is small enough for this accuracy: raise excess_loss or the penalty, "
                 "or bring more rows."
             )
+        return found[0]
+
+    def _limited(self, lowest: int) -> bool:
+        """Whether a price is the lowest that was looked for, as nearly as the search tells."""
+        return lowest - (lowest >> (_ENOUGH - 1)) - 1 <= max(self.between[0], self.floor(self.ridge))
+
+    def _over(
+        self, made: Callable[[Fraction, int, int], M], cost: Callable[[M], Fraction], leans: Sequence[Fraction]
+    ) -> tuple[M, int] | None:
+        """The cheapest over these pulls, then over covers, with about its price; None where none answers."""
+        ridges = [self.ridge * (1 + pull(self.alpha, lean)) for lean in leans]
+        tried = {more: found for more in ridges if (found := self._least(partial(made, more, _COVERS[-1]), more))}
+        if not tried:
+            return None
+        best = min(tried, key=lambda more: cost(tried[more][0]))
+        covered = [self._least(partial(made, best, share), best) for share in _COVERS]
+        return min((each for each in covered if each is not None), key=lambda each: cost(each[0]))
+
+    def _least(self, made: Callable[[int], M], ridge: Fraction) -> tuple[M, int] | None:
+        """The most noise that answers and may be priced under a ridge, if any does."""
+        floor = self.floor(ridge)
+        low, high = self.between
+        if not self._answers(made(max(high, floor))):
+            return None
         while high - low > high >> _ENOUGH:
             middle = (low + high) // 2
-            low, high = (low, middle) if self._answers(made(middle)) else (middle + 1, high)
-        return made(high)
+            low, high = (low, middle) if self._answers(made(max(middle, floor))) else (middle + 1, high)
+        return made(max(high, floor)), max(high, floor)
 
     def _answers(self, mechanism: M) -> bool:
         return certified(mechanism, self.n, self.ridge, self.failure) <= self.alpha
