@@ -77,7 +77,7 @@ def lines(series: Sequence[Line], *, title: str, subtitle: str = "", caption: st
     if not heights:
         return sheet.nothing()
     looks = [(SERIES[i % len(SERIES)], _DASHES[i % len(_DASHES)]) for i in range(len(read))]
-    if len(read) > 1 or any(p[2] is not None for _, points in read for p in points):
+    if len(series) > 1 or any(p[2] is not None for _, points in read for p in points):
         sheet.legend([(tag("path", d="M-11 0H11", stroke=colour, stroke_width=2.5, stroke_dasharray=dash), label)
                       for (label, _), (colour, dash) in zip(read, looks, strict=True)])  # fmt: skip
     x, y = _frame(sheet, [p[0] for _, points in read for p in points], heights, log_x, log_y, x_title, y_title, RIGHT)
@@ -123,8 +123,13 @@ def _curve(points: Sequence[tuple[float, float | None]], x: Scale, y: Scale, col
                stroke_linejoin="round", stroke_linecap="round" if dash is None else None)  # fmt: skip
     spots = [tag("circle", tag("title", one_line(f"{name}: {short(py)} at {short(px)}")), cx=x(px), cy=y(py), r=3.2,
                  fill=colour)
-             for px, py in points if py is not None and (dots or len(points) == 1)]  # fmt: skip
+             for i, (px, py) in enumerate(points) if py is not None and (dots or _lonely(points, i))]  # fmt: skip
     return tag("g", path, *spots)
+
+
+def _lonely(points: Sequence[tuple[float, float | None]], place: int) -> bool:
+    """Whether no line leads to a point or on from it: without a dot it would not be seen."""
+    return all(py is None for _, py in (*points[max(place - 1, 0) : place], *points[place + 1 : place + 2]))
 
 
 def _band(points: Sequence[tuple[float, float | None, float | None, float | None]], x: Scale, y: Scale,

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from steelyard.charts import Chart, Line, lines
 from steelyard.models.first.outcome import Stop
 
 
-def path_chart(path: Sequence[Stop], target: float, *, scale: float = 1.0) -> Chart:
-    """Certified bounds and looks along a path; ``scale`` turns bounds into the units of the target."""
-    watched = any(stop.step.startswith("watch") for stop in path)  # epsilon was spent, not mu squared
-    size = float if watched else math.sqrt
+def path_chart(
+    path: Sequence[Stop],
+    target: float,
+    *,
+    scale: float = 1.0,
+    pure: bool | None = None,
+    y_title: str = "loss",
+) -> Chart:
+    """Certified bounds and looks along a path; ``scale`` turns bounds into the units of the target.
+
+    ``pure`` says that epsilon was spent, not mu squared; left out, the names of the steps say so.
+    """
+    watched = any(stop.step.startswith("watch") for stop in path)
+    pure = watched or any(stop.step.startswith("pure") for stop in path) if pure is None else pure
+    size = float if pure else math.sqrt
     spent, looks = [], []
     certified: list[tuple[float, float]] = []
     for stop in path:
@@ -23,22 +35,37 @@ def path_chart(path: Sequence[Stop], target: float, *, scale: float = 1.0) -> Ch
         spent.append(size(_level(stop)))
         if stop.bound is not None:
             certified.append((size(_level(stop)), stop.bound * scale))
-    reached = [x for x, _ in (*certified, *((x, 0.0) for x, _ in looks))] or spent or [1.0]
-    series = [Line("certified for free", [x for x, _ in certified], [y for _, y in certified])] if certified else []
+    reached = [x for x, _ in (*certified, *((x, 0.0) for x, _ in looks))] or spent
+    reached = reached or [size(_total(path, stop)) for stop in path[-1:]]  # nothing but the size of the labels
     told = [(size(_total(path, stop)), stop.loss * scale) for stop in path if stop.loss is not None and stop.loss > 0]
-    series += [Line("loss, as looks told it", [x for x, _ in told], [y for _, y in told])] if told else []
-    series += [Line("target", [min(spent or reached), max(reached)], [target, target])]
     passed = "passed a question" if watched else "passed a paid look"  # drawn above the target, whose line ends there
-    series += [Line(passed, [x for x, _ in looks], [y for _, y in looks])] if looks else []
     return lines(
-        series,
+        [
+            _line("certified for free", certified),
+            _line("loss, as looks told it", told),
+            _line("target", [(x, target) for x in (min(spent or reached), max(reached))] if reached else []),
+            _line(passed, looks),
+        ],
         title="What was certain, and what it had cost by then",
-        x_title="epsilon spent" if watched else "mu spent",
-        y_title="loss",
-        log_x=min(spent or reached) > 0,
+        x_title="epsilon spent" if pure else "mu spent",
+        y_title=y_title,
+        log_x=bool(reached) and min(spent or reached) > 0,
         log_y=True,
         caption=_caption(len(spent), len(looks), "question" if watched else "paid look"),
     )
+
+
+def relative(path: Sequence[Stop], total: float) -> list[Stop]:
+    """A path whose bounds are parts of the total that it ended with: h is within h/(|total| - h) of what it may be."""
+    return [
+        replace(stop, bound=stop.bound / (abs(total) - stop.bound) if stop.bound < abs(total) else None)
+        for stop in path
+        if stop.bound is not None
+    ]
+
+
+def _line(label: str, points: Sequence[tuple[float, float | None]]) -> Line:
+    return Line(label, [x for x, _ in points], [y for _, y in points])
 
 
 def _level(stop: Stop) -> float:

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from steelyard.bounding import Count, Sum
 from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.ledger import Account, open_account
-from steelyard.models.first.charts import path_chart
-from steelyard.models.first.public_rows import repeated
+from steelyard.models.first.charts import path_chart, relative
+from steelyard.models.first.planning import like, places, whole
 from steelyard.models.first.reach import Progress, Reached, epsilons, reach_linear, reach_logistic
+from steelyard.models.first.refusals import Listening
+from steelyard.models.first.scikit import LEARNT, arrays, bases, forget, like_inner, tags_like
 from steelyard.models.first.totals import TotalSearch
 from steelyard.models.first.wanted import Certificate, Wanted
 from steelyard.models.linear import FitLinear
@@ -30,21 +32,11 @@ from steelyard.release import Release
 from steelyard.session import Session, named
 from steelyard.tables import read
 
-
-def _bases() -> tuple[Any, ...]:
-    """What makes it a scikit-learn estimator, where that is installed; tasks on a session do without."""
-    try:
-        from sklearn.base import BaseEstimator, MetaEstimatorMixin
-    except ImportError:
-        return (object,)
-    return MetaEstimatorMixin, BaseEstimator
-
-
 NOTE = "charged to an account in memory, of this estimator's epsilon and delta, made by this fit; n is public in it"
 APART = NOTE.replace("public", "secret")
 
 
-class AccuracyFirst(*_bases()):  # type: ignore[misc]
+class AccuracyFirst(*bases()):  # type: ignore[misc]
     """The most private fit of ``estimator`` that is accurate enough, with the price it turned out to have.
 
     ``target_loss`` is a mean squared error, or a classifier's mean log loss; ``penalty`` is the lambda of the mean loss
@@ -88,9 +80,11 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
 
         ``users`` says whose row each one is; their number, like that of rows without them, counts as public.
         """
-        wanted = self._wanted()
-        key = named(self.key)
-        return self._keep(self._reach(X, y, users, wanted, key, self._account(y, users), progress), wanted, key)
+        forget(self)
+        wanted, key = self._wanted(), named(self.key)
+        values, labels = self._arrays(X, y, users, reset=True)
+        account = self._account(len(labels), users)
+        return self._keep(self._reach(values, labels, users, wanted, key, account, progress), wanted, key)
 
     def resume(
         self,
@@ -104,25 +98,28 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
         """Go on along the same path to a tighter target; X, y and users must be those of ``fit``.
 
         *Cost:* the path costs what its last level costs, exactly, as if the tighter target had been asked for at once;
-        looks made before stay paid for.
+        looks made before stay paid for. A classifier within ``excess_loss`` is one release, which cannot be sharpened: a
+        tighter excess is drawn anew at its full price, beside what was paid before; the same or a looser one is free.
         """
         self._need("key_")
         wanted = Wanted.read(target_loss, excess_loss, None, self.confidence, self.check)
-        return self._keep(self._reach(X, y, users, wanted, self.key_, self.account_, None), wanted, self.key_)
+        values, labels = self._arrays(X, y, users, reset=False)
+        return self._keep(self._reach(values, labels, users, wanted, self.key_, self.account_, None), wanted, self.key_)
 
     def plan(self, X: Any, y: Any, *, users: Any = None, n: int | None = None, runs: int = 3) -> dict[str, Any]:
         """What a fit would probably cost, tried on rows that are public or made up; spends nothing.
 
-        ``n`` is the number of private rows (with ``users``: of users): the public ones are repeated, or cut, to as many.
+        ``n`` is the number of private rows (with ``users``: of users): the public ones are repeated, or cut, to as many;
+        left out, it is the account's, or that of the public ones. With ``account`` its terms hold, and what it has left.
         """
-        places, whose = repeated(len(y) if users is None else users, n)
-        public, labels = np.asarray(X, float)[places], np.asarray(y)[places]
-        tried = []
-        for run in range(runs):
-            trial = AccuracyFirst(
-                **{**self.get_params(deep=False), "account": None, "noise": TestNoise(run), "key": None}
-            )
-            tried.append(trial.fit(public, labels, users=whose))
+        asked = self.get_params(deep=False)
+        values, labels = AccuracyFirst(**asked)._arrays(X, y, users, reset=True)
+        chosen, whose = places(labels, users, self.account, n)
+        many, tried = len(chosen) if whose is None else int(whose.max()) + 1, []
+        for run in range(whole(runs, "runs")):
+            account = None if self.account is None else like(self.account, many)
+            trial = AccuracyFirst(**{**asked, "account": account, "noise": TestNoise(run), "key": None})
+            tried.append(trial.fit(values[chosen], labels[chosen], users=whose))
         middle = sorted(tried, key=lambda fit: fit.epsilon_)[len(tried) // 2]
         return {
             "epsilon": middle.epsilon_,
@@ -139,6 +136,7 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
 
         ``ids`` names the column by which ``check="disjoint"`` divides rows; without it, what a row says divides them.
         """
+        forget(self)
         wanted, self.account_ = self._wanted(), session.account
         if ids is not None and wanted.check != "disjoint":
             raise InvalidTask("ids= divides rows for check='disjoint'; leave it out.")
@@ -165,7 +163,7 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
                 progress=progress,
                 ids=ids,
             )
-            self.scale_ = 1.0
+            self.scale_, self.classes_ = 1.0, np.asarray(fit.classes)
             self._keep(found, wanted, key or "")
             return found
         raise self._no_path()
@@ -176,13 +174,30 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
         told = self._told(X)
         return np.asarray(told if self.model_.kind == "linear" else self.classes_[(told > 0.5).astype(int)])
 
+    @like_inner("predict_proba")
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of each class, for a classifier."""
         self._need("model_")
-        if self.model_.kind == "linear":
-            raise AttributeError("a linear model has no probabilities.")
         told = self._told(X)
         return np.column_stack([1 - told, told])
+
+    @like_inner("decision_function")
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """The log-odds of the second class, for a classifier."""
+        chances = np.clip(self.predict_proba(X), 1e-300, 1)
+        return np.asarray(np.log(chances[:, 1]) - np.log(chances[:, 0]))
+
+    @like_inner("score")
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R squared, or a classifier's accuracy, on these rows.
+
+        *Privacy:* none: it reads X and y as they are. On private rows, do not publish it; the certificate may be.
+        """
+        from sklearn.metrics import accuracy_score, r2_score
+
+        told = self.predict(X)
+        measure = r2_score if self.model_.kind == "linear" else accuracy_score
+        return float(measure(y, told, sample_weight=sample_weight))
 
     def _told(self, X: Any) -> NDArray[np.float64]:
         from steelyard.models.estimator import features_of
@@ -194,7 +209,12 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
     def chart(self) -> Any:
         """A picture of the path."""
         self._need("path_")
-        return path_chart(self.path_, self.wanted_.amount, scale=self.scale_)
+        pure = self.account_.terms.currency is Currency.PURE
+        if self.wanted_.kind != "relative":
+            asked = "excess loss" if self.wanted_.kind == "excess" else "loss"
+            return path_chart(self.path_, self.wanted_.amount, scale=self.scale_, pure=pure, y_title=asked)
+        path = relative(self.path_, 0.0 if self.release_ is None else float(self.release_.value))
+        return path_chart(path, self.wanted_.amount, pure=pure, y_title="relative error")
 
     def _wanted(self) -> Wanted:
         wanted = Wanted.read(self.target_loss, self.excess_loss, self.relative_error, self.confidence, self.check)
@@ -206,10 +226,18 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
             )
         return wanted
 
-    def _account(self, y: Any, users: Any) -> Account:
+    def _arrays(self, X: Any, y: Any, users: Any, *, reset: bool) -> tuple[NDArray[np.float64], Any]:
+        from steelyard.models.linear_regression import LinearRegression
+        from steelyard.models.logistic_regression import LogisticRegression
+
+        if not isinstance(self.estimator, LinearRegression | LogisticRegression):
+            raise self._no_path()
+        return arrays(self, X, y, users, reset=reset)
+
+    def _account(self, n: int, users: Any) -> Account:
         if self.account is not None:
             return self.account
-        unit, given = rows(neighbours="replace", n=max(len(y), 1)), {} if self.delta is None else {"delta": self.delta}
+        unit, given = rows(neighbours="replace", n=max(n, 1)), {} if self.delta is None else {"delta": self.delta}
         if self.check == "disjoint":
             unit = rows() if users is None else users_of("user")
         elif users is not None:
@@ -217,14 +245,18 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
         return open_account(":memory:", "model", unit=unit, epsilon=self.epsilon, **given)
 
     def _reach(
-        self, X: Any, y: Any, users: Any, wanted: Wanted, key: str, account: Account, progress: Progress | None
+        self,
+        values: NDArray[np.float64],
+        labels: Any,
+        users: Any,
+        wanted: Wanted,
+        key: str,
+        account: Account,
+        progress: Progress | None,
     ) -> Reached:
-        from steelyard.models.estimator import Payment, features_of, labels_of, numbers_of
-        from steelyard.models.linear_regression import LinearRegression
+        from steelyard.models.estimator import Payment, numbers_of
         from steelyard.models.logistic_regression import LogisticRegression
 
-        if not isinstance(self.estimator, LinearRegression | LogisticRegression):
-            raise self._no_path()
         unit = account.terms.unit
         if (unit.kind == "users") != (users is not None):
             how = "give users=, one entry for each row" if users is None else "leave users= out, or use one for users"
@@ -232,18 +264,17 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
         own = APART if self.check == "disjoint" else NOTE
         note = own if self.account is None else f"charged to account {account.name!r}"
         payment, model = Payment(account, note), self.estimator
-        values = features_of(self, X, reset=True)
         features = payment.features(values.shape[1], model.x_bound, model.norm, model.fit_intercept)
         self.account_, self.note_, self.scale_ = account, note, 1.0
         if isinstance(model, LogisticRegression):
-            codes = self._codes(labels_of(self, y))
+            codes = self._codes(labels)
             session = payment.session(payment.table(values, codes, users), self.noise)
             return reach_logistic(
                 session, features, payment.label, (0, 1), wanted, penalty=self.penalty, key=key, progress=progress
             )
         label = Target(payment.label, *model.y_bounds)
         self.scale_ = label.half**2
-        session = payment.session(payment.table(values, numbers_of(self, y), users), self.noise)
+        session = payment.session(payment.table(values, numbers_of(self, labels), users), self.noise)
         return reach_linear(session, features, label, wanted, penalty=self.penalty, key=key, progress=progress)
 
     def _codes(self, labels: Any) -> NDArray[np.int64]:
@@ -267,17 +298,20 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
         self.stopped_reason_, self.spent_ = found.reason, found.spent
         self.mu2_spent_ = found.spent / 10**12 if self._gaussian else None
         self.epsilon_, self.epsilon_filter_ = found.epsilon, found.epsilon_filter
-        if found.model is not None:
+        if found.model is None:
+            forget(self, LEARNT)  # an earlier model answered another question
+        else:
             self.model_ = found.model
             *weights, self.intercept_ = found.model.coefficients.values()
             self.coef_ = np.array(weights)
         return self
 
     def _total(self, session: Session, wanted: Wanted, key: str | None, progress: Progress | None) -> Release:
+        session = heard = Listening(session)
         walk = session.open(TotalSearch(self.estimator), key=key)
         total = walk.reach(wanted.amount, wanted.confidence, progress=progress)
         self.path_, self.stopped_reason_, self.spent_ = total.path, total.reason, total.spent
-        self.account_, self.wanted_, self.scale_ = session.account, wanted, 1.0
+        self.account_, self.wanted_, self.scale_, self.release_ = session.account, wanted, 1.0, total.release
         self.mu2_spent_ = total.spent / 10**12 if self._gaussian else None
         self.epsilon_, self.epsilon_filter_ = epsilons(session.account.terms, total.spent)
         met = total.reason == "target_met"
@@ -287,17 +321,23 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
             wanted.confidence,
             "the last interval is that narrow; what the cap cuts off comes on top"
             if met
-            else "the account's cap was reached first",
+            else heard.why(len(total.path)),
         )
         if total.release is None:
-            raise InvalidTask("the account has too little left for even the first step of this path.")
+            raise InvalidTask(f"no total was released: {heard.why(0)}. Nothing was charged.")
         return total.release
 
     def _need(self, name: str) -> None:
-        if not hasattr(self, name):
-            from sklearn.exceptions import NotFittedError
+        if hasattr(self, name):
+            return
+        from sklearn.exceptions import NotFittedError
 
-            raise NotFittedError("this AccuracyFirst has found no model yet; call fit or release first.")
+        if hasattr(self, "stopped_reason_"):
+            raise NotFittedError(
+                f"there is no model: the last search ended with stopped_reason_ {self.stopped_reason_!r}. "
+                f"{self.certificate_}"
+            )
+        raise NotFittedError("this AccuracyFirst has found no model yet; call fit or release first.")
 
     def _no_path(self) -> InvalidTask:
         return InvalidTask(
@@ -306,13 +346,9 @@ class AccuracyFirst(*_bases()):  # type: ignore[misc]
         )
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import get_tags
-
         from steelyard.models.estimator import honest
 
         tags = super().__sklearn_tags__()
         if self.estimator is not None and not isinstance(self.estimator, Sum | Count | FitLinear | FitLogistic):
-            tags.input_tags = get_tags(self.estimator).input_tags
-            tags.estimator_type = get_tags(self.estimator).estimator_type
-            tags.regressor_tags = get_tags(self.estimator).regressor_tags
+            tags = tags_like(tags, self.estimator)
         return honest(tags)

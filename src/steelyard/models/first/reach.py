@@ -19,16 +19,19 @@ from steelyard.models.columns import Features
 from steelyard.models.first.disjoint import DisjointSearch
 from steelyard.models.first.disjoint_logistic import DisjointLogistic
 from steelyard.models.first.logistic_search import LogisticSearch
+from steelyard.models.first.near_best import NearBest, walked
 from steelyard.models.first.one_shot import LogisticTask, epsilon_before
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.pure_logistic import PureLogistic
 from steelyard.models.first.pure_ridge import PureRidge
+from steelyard.models.first.refusals import Listening
 from steelyard.models.first.ridge_search import RidgeSearch
 from steelyard.models.first.wanted import Certificate, Wanted
 from steelyard.models.rows import Target
 from steelyard.models.saved import Model
 from steelyard.privacy import MICRO, Currency, Number, Terms, positive
-from steelyard.session import Session
+from steelyard.release import Release
+from steelyard.session import Session, named
 
 Progress = Callable[[Stop], None]
 _TUNED = 1024
@@ -74,6 +77,7 @@ def reach_linear(
     *Privacy:* every step is charged to the session's account before it is drawn. *Cost:* known only at the end, and
     never above the account's cap.
     """
+    session = heard = Listening(session)
     search, scale = RidgeSearch(features, label, positive(penalty, "penalty")), label.half**2
     if wanted.check == "disjoint":
         apart = DisjointSearch(features, label, search.penalty, ids=ids)
@@ -95,9 +99,8 @@ def reach_linear(
         if theta is None
         else Model("linear", features, label.column, theta, label.lower, label.upper, reach=found.reach)
     )
-    certificate = Certificate(
-        _asked(question, session), found.bound * scale, wanted.confidence, _how(found, covered=wanted.kind == "loss")
-    )
+    how = _how(found, heard, covered=wanted.kind == "loss")
+    certificate = Certificate(_asked(question, session), found.bound * scale, wanted.confidence, how)
     return Reached(
         model, certificate, found.reason, found.path, found.spent, *epsilons(session.account.terms, found.spent)
     )
@@ -132,41 +135,67 @@ def reach_logistic(
 ) -> Reached:
     """The most private logistic model that is near the best, in one release; or one whose log loss is low enough.
 
-    *Cost:* of an excess, known beforehand; of a target, found out on the way.
+    *Cost:* of an excess, known beforehand, and of a tighter one under the same key its full price again; of a target, found
+    out on the way.
     """
+    heard, key = Listening(session), named(key)
     if wanted.check == "disjoint":
         apart = DisjointLogistic(features, label, classes, positive(penalty, "penalty"), ids=ids)
-        return _reach_log_loss(session, apart, wanted, key, progress)
-    if wanted.kind != "excess":
-        kind = PureLogistic if session.account.terms.currency is Currency.PURE else LogisticSearch
-        search = kind(features, label, classes, positive(penalty, "penalty"))
-        return _reach_log_loss(session, search, wanted, key, progress)
-    task = LogisticTask(features, label, classes, wanted.amount, wanted.confidence, positive(penalty, "penalty"))
+        return _reach_log_loss(heard, apart, wanted, key, progress)
+    kind = PureLogistic if session.account.terms.currency is Currency.PURE else LogisticSearch
+    search = kind(features, label, classes, positive(penalty, "penalty"))
+    if wanted.kind == "excess":
+        return _near_best(heard, search, wanted, key, progress)
+    return _reach_log_loss(heard, search, wanted, key, progress)
+
+
+def _near_best(
+    session: Listening, search: LogisticSearch | PureLogistic, wanted: Wanted, key: str, progress: Progress | None
+) -> Reached:
+    task = LogisticTask(search.features, search.label, search.classes, wanted.amount, wanted.confidence, search.penalty)
+    session.quote(task)  # refuses what cannot be asked, before anything is charged
+    terms, desk = session.account.terms, session.desk(search, key)
+    near, before = NearBest(desk), walked(desk)
     question = _asked("the penalized mean log loss above the best possible", session)
     try:
-        release = session.release(task, key=key)
+        release = near.reach(task)
     except BudgetExceeded:
-        return _beyond(question, wanted)
-    spent, bound = release.guarantee.spent.amount, float(release.point["excess"])
-    terms = session.account.terms
-    squared = spent / MICRO**2 if terms.currency is Currency.GAUSSIAN else 0.0
-    stop = Stop("objective", squared, bound, None)
+        nothing = Certificate(question, math.inf, wanted.confidence, session.why(0))
+        return Reached(None, nothing, "cap_reached", (), *_costs(near, before, terms))
+    stop = _drawn(release, terms)
     if progress is not None:
         progress(stop)
+    bound = float(release.point["excess"])
     certificate = Certificate(question, bound, wanted.confidence, "the noise alone bounds it, whatever the rows")
-    alone = epsilon_before(release.event, terms)  # one release at a price fixed beforehand: no odometer is needed
-    return Reached(release.value, certificate, "target_met", (stop,), spent, alone, epsilons(terms, spent)[1])
+    return Reached(task.present(release.value), certificate, "target_met", (stop,), *_costs(near, before, terms))
+
+
+def _drawn(release: Release, terms: Terms) -> Stop:
+    """One line for one draw; on a pure account its epsilon stands where mu squared would."""
+    pure, spent = terms.currency is Currency.PURE, release.guarantee.spent.amount
+    bound = float(release.point["excess"])
+    return Stop("pure objective", spent / MICRO, bound) if pure else Stop("objective", spent / MICRO**2, bound)
+
+
+def _costs(near: NearBest, walked: int, terms: Terms) -> tuple[int, float, float]:
+    """What the key has spent, and both epsilons; one draw alone has a price fixed beforehand and needs no odometer."""
+    spent = near.spent + walked
+    after, account = epsilons(terms, spent)
+    alone = not walked and len(near.kept) == 1
+    return spent, epsilon_before(near.kept[0].event, terms) if alone else after, account
 
 
 def _reach_log_loss(
-    session: Session,
+    session: Listening,
     search: LogisticSearch | PureLogistic | DisjointLogistic,
     wanted: Wanted,
-    key: str | None,
+    key: str,
     progress: Progress | None,
 ) -> Reached:
     where = UNSEEN if wanted.check == "disjoint" else "these rows"
     walk: Any = session.open(search, key=key)
+    desk = session.desk(search, key)
+    drawn = NearBest(desk).spent  # models near the best that were drawn under this key before
     more = (
         {"every": True} if wanted.check == "every" and isinstance(search, LogisticSearch) else {}
     )  # a watch always asks
@@ -180,10 +209,9 @@ def _reach_log_loss(
         )
     )
     question = _asked(f"the mean log loss on {where}", session)
-    certificate = Certificate(question, found.bound, wanted.confidence, _how(found, covered=True))
-    return Reached(
-        model, certificate, found.reason, found.path, found.spent, *epsilons(session.account.terms, found.spent)
-    )
+    certificate = Certificate(question, found.bound, wanted.confidence, _how(found, session, covered=True))
+    spent = drawn + (found.spent if isinstance(search, DisjointLogistic) else max(found.spent, walked(desk)))
+    return Reached(model, certificate, found.reason, found.path, spent, *epsilons(session.account.terms, spent))
 
 
 def _asked(question: str, session: Session) -> str:
@@ -191,16 +219,11 @@ def _asked(question: str, session: Session) -> str:
     return question if session.account.terms.unit.kind == "rows" else f"with every user counting once, {question}"
 
 
-def _beyond(question: str, wanted: Wanted) -> Reached:
-    nothing = Certificate(question, math.inf, wanted.confidence, "the account has too little left for this accuracy")
-    return Reached(None, nothing, "cap_reached", (), 0, 0.0, 0.0)
-
-
-def _how(found: Found, *, covered: bool) -> str:
+def _how(found: Found, heard: Listening, *, covered: bool) -> str:
     if found.reason == "target_impossible":
         return "every level of the path was tried and none could be shown to be good enough"
     if found.reason == "cap_reached":
-        return "the account's cap was reached first"
+        return heard.why(len(found.path))
     if found.reason == "null_model_ok":
         return "the model that predicts nothing is already good enough"
     looked = found.path and found.path[-1].passed

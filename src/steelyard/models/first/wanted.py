@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from steelyard.errors import InvalidTask
 from steelyard.privacy import Number, exact
 
 CHECKS = ("auto", "every", "screened", "certificate", "disjoint")
+_LEAST, _MOST = Fraction(1, 10**300), 10**300  # whatever lies between is a double above zero
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Wanted:
         number = exact(amount, name)
         if number <= 0:
             raise InvalidTask(f"{name} must be above zero; got {amount!r}.")
+        if not _LEAST <= number <= _MOST:
+            raise InvalidTask(f"{name} is out of any sensible range; got {amount!s:.40}.")
         if kind == "relative" and number >= 1:
             raise InvalidTask(f"relative_error must be below 1; got {amount!r}.")
         sure = exact(confidence, "confidence")
