@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from steelyard.cli import predicting, reaching
+from steelyard.cli import fit_options, predicting, reaching
 from steelyard.cli.answer import Answer, columns, waiting
 from steelyard.errors import InvalidTask
 
@@ -35,15 +35,15 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     )
     fit.add_argument("--cap", type=int, help="logistic, users hidden: keep this many rows of each user")
     fit.add_argument("--epsilon", required=True, help="how much this model may spend")
-    fit.add_argument(
-        "--delta", default="1e-6", help="without a ledger: the delta of the guarantee (0: pure; default 1e-6)"
-    )
+    fit.add_argument("--delta", help="without a ledger: the delta of the guarantee (0: pure; default 1e-6)")
     fit.add_argument("--user", help="without a ledger: hide all rows of one value of this column (default: one row)")
     fit.add_argument("--ledger", help="the ledger that holds the account (without one nothing adds fits up)")
     fit.add_argument("--account", help="the account that pays")
     fit.add_argument("--key", help="a name for this request, so that a retry is free")
-    fit.add_argument("--chart", metavar="FILE", help="draw the coefficients: .svg, .png or .html")
-    fit.add_argument("--out", required=True, help="save the model here, as JSON")
+    fit.add_argument(
+        "--chart", metavar="FILE", help="draw the coefficients, or with an accuracy the path to it: .svg, .png or .html"
+    )
+    fit.add_argument("--out", required=True, help="save the model here, as JSON (not where an accuracy was missed)")
     reaching.add_arguments(fit)
     fit.set_defaults(run=_fit)
     predicting.add_commands(commands, shared)
@@ -54,6 +54,7 @@ def _fit(args: argparse.Namespace) -> Answer:
     from steelyard.session import Session
     from steelyard.tables import read
 
+    fit_options.settle(args)
     predicting.check_folder(args.out)
     if args.chart:
         from steelyard.charts import check_target
@@ -66,8 +67,8 @@ def _fit(args: argparse.Namespace) -> Answer:
     task = _task(args, table)
     if args.chart and len(getattr(task, "classes", ())) > 2:
         raise InvalidTask("a chart shows one model, and one of several classes has as many; leave --chart out.")
-    if reaching.asked(args):
-        return reaching.reach(args, session, task, note)
+    if fit_options.asked(args):
+        return reaching.reach(args, table, account, task, note)
     if args.plan:
         return _plan(session, task)
     with waiting("charging, reading and noising"):
@@ -98,8 +99,6 @@ def _task(args: argparse.Namespace, table: Any) -> Any:
         return FitLogistic(features, args.label, classes, cap=args.cap, **common)
     from steelyard.models import FitLinear
 
-    if args.cap is not None:
-        raise InvalidTask("a cap on rows per user is for logistic models; leave --cap out.")
     if args.lower is None or args.upper is None:
         raise InvalidTask("a linear model needs --lower and --upper, the public bounds of its label.")
     return FitLinear(features, args.label, args.lower, args.upper, **common)
@@ -107,16 +106,21 @@ def _task(args: argparse.Namespace, table: Any) -> Any:
 
 def _classes(text: str, kind: str | None) -> list[Any]:
     """The classes as typed, in the kind of the label's column."""
+    words = text.split(",")
+    if kind == "boolean":
+        return _truths(words)
+    if kind not in ("integer", "float", "decimal"):
+        return list(words)
     try:
-        return (
-            [int(each) for each in text.split(",")] if kind in ("integer", "float", "decimal") else _named(text, kind)
-        )
+        return [int(word) for word in words]
     except ValueError:
         raise InvalidTask(f"the label holds {kind} values; give its classes as whole numbers.") from None
 
 
-def _named(text: str, kind: str | None) -> list[Any]:
-    return [each == "true" if kind == "boolean" else each for each in text.split(",")]
+def _truths(words: list[str]) -> list[bool]:
+    if not {word.lower() for word in words} <= {"true", "false"}:
+        raise InvalidTask("the label holds boolean values; write --classes false,true.")
+    return [word.lower() == "true" for word in words]
 
 
 def _feature(text: str) -> Any:
@@ -136,18 +140,12 @@ def _account(args: argparse.Namespace) -> tuple[Any, str]:
     from steelyard.ledger import Ledger, open_account
     from steelyard.privacy import rows, users
 
-    if (args.ledger is None) != (args.account is None):
-        raise InvalidTask("give both --ledger and --account, or neither.")
     if args.ledger is not None:
-        if args.user is not None:
-            raise InvalidTask("the account already says who is hidden; leave --user out.")
         return Ledger(args.ledger).account(args.account), ""
-    if reaching.asked(args):
+    if fit_options.asked(args):
         return reaching.account_for(args), _ALONE
-    delta = {} if args.delta == "0" else {"delta": args.delta}
     unit = rows() if args.user is None else users(args.user)
-    account = open_account(":memory:", "fit", unit=unit, epsilon=args.epsilon, **delta)
-    return account, _ALONE
+    return open_account(":memory:", "fit", unit=unit, epsilon=args.epsilon, **fit_options.delta_of(args)), _ALONE
 
 
 def _plan(session: Any, task: Any) -> Answer:

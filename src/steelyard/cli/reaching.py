@@ -8,44 +8,31 @@ Each step is charged before it is drawn and told as it is released; the cap ``--
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from steelyard.cli.answer import Answer, columns, waiting
-from steelyard.errors import InvalidTask
+from steelyard.cli import reached
+from steelyard.cli.answer import Answer, waiting
+from steelyard.cli.fit_options import delta_of
+from steelyard.errors import InvalidTask, KeyConflict
 from steelyard.models.first.wanted import CHECKS
 
-if TYPE_CHECKING:
-    from steelyard.ledger import Account
-    from steelyard.models.first.outcome import Stop
-    from steelyard.models.first.reach import Reached
-
-_REASONS = {
-    "target_met": "reached",
-    "null_model_ok": "reached without a model: predicting the middle is good enough",
-    "cap_reached": "NOT reached: the budget ended first",
-    "target_impossible": "NOT reached: no level of the path could be shown to be good enough",
-}
+_CHECKED = (
+    "with either: how it is checked. auto (default): a model is looked at more and more sharply while it may pass, and not "
+    "where the released statistics rule it out; screened: another name for that; every: one sharp look at each model, for "
+    "--target-loss; certificate: no looks, for --excess-loss; disjoint: train on half of the rows and look at the other"
+)
 
 
 def add_arguments(fit: argparse.ArgumentParser) -> None:
     """The options that turn a fit at a price into a fit at an accuracy."""
     fit.add_argument("--target-loss", help="spend as little as reaches this mean loss; --epsilon is then the most")
     fit.add_argument("--excess-loss", help="the same, for the loss above that of the best model there is")
-    fit.add_argument("--confidence", default="0.9", help="with either: how sure the accuracy is (default 0.9)")
-    fit.add_argument(
-        "--penalty", default="0.001", help="with either: lambda of the mean penalized loss (default 0.001)"
-    )
+    fit.add_argument("--confidence", help="with either: how sure the accuracy is (default 0.9)")
+    fit.add_argument("--penalty", help="with either: lambda of the mean penalized loss (default 0.001)")
     fit.add_argument("--rows", type=int, help="with either, without a ledger: the public number of rows")
     fit.add_argument("--users", type=int, help="with either and --user, without a ledger: the public number of users")
-    fit.add_argument("--check", choices=CHECKS, default="auto", help="with either: how it is checked (see the docs)")
+    fit.add_argument("--check", choices=CHECKS, help=_CHECKED)
     fit.add_argument("--ids", metavar="COLUMN", help="with --check disjoint: the column by which rows are divided")
-
-
-def asked(args: argparse.Namespace) -> bool:
-    """Whether an accuracy was named."""
-    return args.target_loss is not None or args.excess_loss is not None
 
 
 def account_for(args: argparse.Namespace) -> Any:
@@ -55,8 +42,7 @@ def account_for(args: argparse.Namespace) -> Any:
     """
     from steelyard.ledger import open_account
 
-    delta = {} if args.delta == "0" else {"delta": args.delta}
-    return open_account(":memory:", "fit", unit=_unit(args), epsilon=args.epsilon, **delta)
+    return open_account(":memory:", "fit", unit=_unit(args), epsilon=args.epsilon, **delta_of(args))
 
 
 def _unit(args: argparse.Namespace) -> Any:
@@ -86,80 +72,53 @@ def _unit(args: argparse.Namespace) -> Any:
     return users(args.user, neighbours="replace", n=args.users)
 
 
-def reach(args: argparse.Namespace, session: Any, task: Any, note: str) -> Answer:
+def reach(args: argparse.Namespace, table: Any, account: Any, task: Any, note: str) -> Answer:
     """Walk the path until the task's model is accurate enough, or the budget is gone."""
-    from steelyard.models.first.reach import reach_linear, reach_logistic
     from steelyard.models.first.wanted import Wanted
 
     wanted = Wanted.read(args.target_loss, args.excess_loss, None, args.confidence, args.check)
-    if args.ids is not None and args.check != "disjoint":
-        raise InvalidTask("--ids says how rows are divided for --check disjoint; without that it means nothing.")
-    if args.plan:
-        return _plan(session)
-    told: dict[str, Any] = {"penalty": args.penalty, "key": args.key, "ids": args.ids}
     scale = 1.0 if args.model == "logistic" else task.target.half**2
-    told["progress"] = _teller(args, session.account, scale)
-    with waiting("charging, measuring and checking"):
-        if args.model == "logistic":
-            found = reach_logistic(session, task.features, task.label, task.classes, wanted, **told)
-        else:
-            found = reach_linear(session, task.features, task.target, wanted, **told)
-    return _answer(args, found, wanted.amount, note, scale)
+    try:
+        if args.plan:
+            return _plan(args, table, account, task, wanted)
+        with waiting("charging, measuring and checking"):
+            found = _walk(args, table, account, task, wanted, reached.teller(args, account, scale))
+    except KeyConflict as conflict:
+        raise _named_conflict(args, conflict) from None
+    return reached.answer(args, account.terms, found, wanted.amount, note, scale)
 
 
-def _plan(session: Any) -> Answer:
-    left = session.account.remaining
-    text = f"would spend what the accuracy turns out to cost, step by step, at most {left}; try it on public rows first"
-    return Answer(text, {"at_most": left.to_json()})
+def _walk(args: argparse.Namespace, table: Any, account: Any, task: Any, wanted: Any, progress: Any) -> Any:
+    from steelyard.models.first.reach import reach_linear, reach_logistic
+    from steelyard.session import Session
+
+    session = Session(table, account)
+    told: dict[str, Any] = {"penalty": args.penalty, "key": args.key, "ids": args.ids, "progress": progress}
+    if args.model == "logistic":
+        return reach_logistic(session, task.features, task.label, task.classes, wanted, **told)
+    return reach_linear(session, task.features, task.target, wanted, **told)
 
 
-def _teller(args: argparse.Namespace, account: Account, scale: float) -> Callable[[Stop], None] | None:
-    """A line for each step on standard error, from what was released; nothing when a program listens.
+def _plan(args: argparse.Namespace, table: Any, account: Any, task: Any, wanted: Any) -> Answer:
+    """The same request up to its first charge, which for a classifier near the best is the only one."""
+    from steelyard.cli.door import Checked, Shut
+    from steelyard.models.first.one_shot import epsilon_before
 
-    What was spent so far is read from the account, which knows where parts of a path cost the dearer one alone.
-    """
-    from steelyard.models.first.reach import epsilons
-
-    if args.json:
-        return None
-    before = account.spent.amount
-    print(f"{'step':<24} {'epsilon so far':<16} loss", file=sys.stderr)
-
-    def tell(stop: Stop) -> None:
-        spent, _ = epsilons(account.terms, account.spent.amount - before)
-        said = [] if stop.bound is None else [f"at most {stop.bound * scale:.4g}"]
-        said += [] if stop.loss is None else [f"about {stop.loss * scale:.4g},"]
-        said += [] if stop.passed is None else ["passed" if stop.passed else "not yet"]
-        print(f"{stop.step:<24} {spent:<16.4g} {' '.join(said)}".rstrip(), file=sys.stderr, flush=True)
-
-    return tell
+    try:
+        _walk(args, table, Shut(account), task, wanted, None)
+    except Checked as checked:
+        if args.model == "linear" or wanted.kind != "excess" or checked.cost is None or checked.event is None:
+            return reached.planned_path(account)
+        return reached.planned_release(account, checked.cost, epsilon_before(checked.event, account.terms))
+    return reached.planned_nothing(account)
 
 
-def _answer(args: argparse.Namespace, found: Reached, target: float, note: str, scale: float) -> Answer:
-    if found.model is not None:
-        found.model.save(args.out)
-    if args.chart:
-        from steelyard.models.first.charts import path_chart
-
-        path_chart(found.path, target, scale=scale).save(args.chart)
-    lines = [
-        ("accuracy", _REASONS[found.reason]),
-        ("certificate", str(found.certificate)),
-        (
-            "epsilon",
-            f"{found.epsilon:.4g} for everything released on the way (ex post); {found.epsilon_filter:.4g} on the account",
-        ),
-        ("steps", str(len(found.path))),
-        ("model", f"saved to {args.out}" if found.model is not None else "none"),
-        ("account", note or "charged to the account that was named"),
-    ]
-    data = {
-        "reason": found.reason,
-        "certificate": str(found.certificate),
-        "bound": found.certificate.bound if found.certificate.met else None,
-        "epsilon": found.epsilon,
-        "epsilon_filter": found.epsilon_filter,
-        "path": [stop.to_json() for stop in found.path],
-        "model": args.out if found.model is not None else None,
-    }
-    return Answer(columns(lines), data)
+def _named_conflict(args: argparse.Namespace, conflict: KeyConflict) -> KeyConflict:
+    """The same refusal by the key that was typed: a path's steps have names of their own under it."""
+    if "already names another request" not in str(conflict):
+        return conflict
+    return KeyConflict(
+        f"the key {args.key!r} already names another request on account {args.account!r}: another setting than now was given "
+        "then (model, label, its bounds or classes, features, penalty, or --check disjoint). Repeat that one to go on along "
+        "its path, or choose a new key."
+    )

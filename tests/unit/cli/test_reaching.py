@@ -1,0 +1,269 @@
+"""``steelyard fit`` to an accuracy: what is written, refused, planned and told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from steelyard.cli import main
+from steelyard.cli.door import Checked, Shut
+from steelyard.errors import ColumnMissing, InvalidTask, KeyConflict, TableError
+from steelyard.ledger import Account, Ledger, open_account
+from steelyard.privacy import Loss, rows
+from unit.cli.commands import command
+
+N = 4_000
+ABOUT = ("--features", "age:0:100", "--label", "spend", "--lower", 0, "--upper", 400)
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    """A few thousand rows whose spending follows age, and whether it is high."""
+    random = np.random.default_rng(0)
+    age = random.uniform(0, 100, N)
+    spend = np.clip(50 + 2 * age + random.normal(size=N) * 10, 0, 400)
+    path = tmp_path / "people.parquet"
+    pd.DataFrame({"age": age, "spend": spend, "rich": spend > 150, "who": np.arange(N) // 2}).to_parquet(path)
+    return path
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "model.json"
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Account:
+    unit = rows(neighbours="replace", n=N)
+    return open_account(str(tmp_path / "l.db"), "models", unit=unit, epsilon=20, delta="1e-6")
+
+
+def linear(people: Path, out: Path, *more: Any) -> tuple[Any, ...]:
+    return ("fit", people, *ABOUT, "--epsilon", 20, "--out", out, *more)
+
+
+def logistic(people: Path, out: Path, *more: Any) -> tuple[Any, ...]:
+    words = ("--features", "age:0:100", "--label", "rich", "--model", "logistic", "--classes", "false,true")
+    return ("fit", people, *words, "--epsilon", 20, "--out", out, *more)
+
+
+def pays(account: Account) -> tuple[Any, ...]:
+    return ("--ledger", account.location, "--account", account.name)
+
+
+# What is written
+
+
+def test_a_missed_accuracy_leaves_the_model_that_was_there(people: Path, out: Path) -> None:
+    out.write_text("an older model")
+    missed = command(*linear(people, out, "--rows", N, "--target-loss", "0.0001"))
+    assert missed.exit_code == 3
+    assert missed.data["model"] is None
+    assert missed.data["bound"] is None
+    assert "NOT reached" in missed.text
+    assert f"nothing was written to {out}" in missed.text
+    assert out.read_text() == "an older model"
+
+
+def test_a_price_beyond_the_account_is_a_missed_accuracy_too(people: Path, out: Path) -> None:
+    missed = command(*logistic(people, out, "--rows", N, "--excess-loss", "0.001", "--epsilon", "0.01"))
+    assert missed.exit_code == 3
+    assert not out.exists()
+
+
+def test_the_command_line_leaves_with_that_code(people: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [str(word) for word in linear(people, out, "--rows", N, "--target-loss", "0.0001", "--json")]
+    assert main(words) == 3
+    assert json.loads(capsys.readouterr().out)["reason"] in ("cap_reached", "target_impossible")
+
+
+@pytest.mark.parametrize(("make", "target"), [(linear, 39_000), (logistic, "0.9")])
+def test_the_constant_model_is_called_by_its_name(people: Path, out: Path, make: Any, target: Any) -> None:
+    found = command(*make(people, out, "--rows", N, "--target-loss", target))
+    assert found.data["reason"] == "null_model_ok"
+    assert "reached with the constant model" in found.text
+    assert (found.exit_code, out.exists()) == (0, True)
+
+
+# What is refused, before anything is charged
+
+
+@pytest.mark.parametrize("option", ["--confidence", "--penalty", "--rows", "--users", "--check", "--ids"])
+def test_options_of_an_accuracy_need_one(people: Path, out: Path, option: str) -> None:
+    given = {"--check": "every", "--ids": "who", "--rows": N, "--users": N}.get(option, "0.9")
+    with pytest.raises(InvalidTask, match=rf"^{option} .*add --target-loss or --excess-loss"):
+        command(*linear(people, out, option, given))
+
+
+@pytest.mark.parametrize("option", ["--rows", "--users", "--delta", "--user"])
+def test_options_that_an_account_answers_are_refused_beside_one(
+    people: Path, out: Path, account: Account, option: str
+) -> None:
+    given = {"--delta": "1e-6", "--user": "who"}.get(option, N)
+    with pytest.raises(InvalidTask, match=rf"^{option} .*account already says.*leave it out"):
+        command(*linear(people, out, *pays(account), "--target-loss", 3000, option, given))
+    assert account.spent.amount == 0
+
+
+def test_options_of_a_price_are_refused_beside_an_accuracy(people: Path, out: Path) -> None:
+    named = ("--rows", N, "--target-loss", "0.6")
+    with pytest.raises(InvalidTask, match=r"^--public-rows .*leave it out"):
+        command(*logistic(people, out, *named, "--public-rows", N))
+    with pytest.raises(InvalidTask, match=r"^--cap .*leave it out"):
+        command(*logistic(people, out, *named, "--cap", 2))
+
+
+def test_options_of_the_other_model_are_refused(people: Path, out: Path) -> None:
+    with pytest.raises(InvalidTask, match=r"^--classes .*logistic"):
+        command(*linear(people, out, "--classes", "0,1"))
+    with pytest.raises(InvalidTask, match=r"^--cap .*logistic"):
+        command(*linear(people, out, "--cap", 2))
+    with pytest.raises(InvalidTask, match=r"^--lower .*--classes"):
+        command(*logistic(people, out, "--lower", 0))
+
+
+@pytest.mark.parametrize("option", ["--target-loss", "--excess-loss", "--penalty"])
+@pytest.mark.parametrize("size", ["1e400", "1e-400"])
+def test_numbers_out_of_any_range_are_plainly_refused(people: Path, out: Path, option: str, size: str) -> None:
+    named = ("--target-loss", 1) if option == "--penalty" else ()
+    with pytest.raises(InvalidTask, match=rf"^{option} is out of any sensible range"):
+        command(*linear(people, out, "--rows", N, *named, option, size))
+
+
+def test_a_delta_of_zero_may_be_typed_in_any_way(people: Path, out: Path) -> None:
+    for zero in ("0", "0.0", "0e0"):
+        plan = command(*linear(people, out, "--delta", zero, "--plan"))
+        assert plan.data["cost"]["currency"] == "pure"
+        plan = command(*linear(people, out, "--delta", zero, "--rows", N, "--target-loss", 9, "--plan"))
+        assert plan.data["at_most"]["currency"] == "pure"
+
+
+def test_booleans_may_be_typed_as_python_prints_them(people: Path, out: Path) -> None:
+    price = ("--rows", N, "--excess-loss", "0.05", "--plan")
+    for classes in ("False,True", "FALSE,TRUE"):
+        assert command(*logistic(people, out, *price, "--classes", classes)).data["enough"]
+    with pytest.raises(InvalidTask, match="write --classes false,true"):
+        command(*logistic(people, out, *price, "--classes", "no,yes"))
+
+
+def test_no_header_precedes_a_refusal(people: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(TableError, match="rows"):
+        command(*linear(people, out, "--rows", N + 1, "--target-loss", 3000))
+    assert capsys.readouterr().err == ""
+
+
+def test_a_conflict_names_the_key_that_was_typed(people: Path, out: Path, account: Account) -> None:
+    named = linear(people, out, *pays(account), "--key", "mine", "--target-loss", 9000)
+    command(*named)
+    for more in (("--penalty", "0.1"), ("--penalty", "0.1", "--plan"), ("--upper", 500)):
+        with pytest.raises(KeyConflict, match=r"key 'mine' .*penalty.*new key"):
+            command(*named, *more)
+
+
+# What is planned
+
+
+def test_a_plan_refuses_what_the_run_would(people: Path, out: Path) -> None:
+    named = linear(people, out, "--rows", N, "--target-loss", 3000)
+    with pytest.raises(ColumnMissing):
+        command(*named, "--label", "expense", "--plan")
+    with pytest.raises(TableError, match="rows"):
+        command(*named, "--rows", N - 1, "--plan")
+    with pytest.raises(InvalidTask, match="penalty"):
+        command(*named, "--penalty", -1, "--plan")
+    told = command(*named, "--plan")
+    assert "(epsilon 20 at delta" in told.text
+    assert told.data["epsilon_at_most"] == pytest.approx(20, rel=1e-3)
+
+
+@pytest.mark.parametrize("delta", ["1e-6", "0"])
+def test_the_price_of_a_classifier_near_the_best_is_told_beforehand(people: Path, out: Path, delta: str) -> None:
+    named = logistic(people, out, "--rows", N, "--excess-loss", "0.05", "--delta", delta)
+    plan, found = command(*named, "--plan"), command(*named)
+    assert plan.data["epsilon"] == found.data["epsilon"]
+    assert plan.data["enough"] is True
+    assert f"epsilon {found.data['epsilon']:.4g}" in plan.text
+    poor = command(*named, "--epsilon", "0.01", "--plan")
+    assert poor.data["enough"] is False
+    assert "no: the accuracy would not be reached" in poor.text
+
+
+def test_plans_charge_nothing_at_any_point_of_a_path(people: Path, out: Path, account: Account) -> None:
+    named = linear(people, out, *pays(account), "--key", "k")
+    before = [entry.sequence for entry in Ledger(account.location).entries()]
+    assert "at most" in command(*named, "--target-loss", 3000, "--plan").text
+    assert [entry.sequence for entry in Ledger(account.location).entries()] == before
+    command(*named, "--target-loss", 3000)
+    after = [entry.sequence for entry in Ledger(account.location).entries()]
+    assert command(*named, "--target-loss", 3000, "--plan").data["cost"]["amount"] == 0
+    assert "at most" in command(*named, "--target-loss", 100, "--plan").text
+    assert [entry.sequence for entry in Ledger(account.location).entries()] == after
+
+
+def test_a_shut_account_lets_nothing_be_added(tmp_path: Path) -> None:
+    real = open_account(str(tmp_path / "p.db"), "pure", unit=rows(), epsilon=1)
+    one, shut = Loss.pure("0.1"), Shut(real)
+    with pytest.raises(Checked) as checked:
+        shut.charge(one, key="a", request=b"a")
+    assert checked.value.cost == one
+    made = real.charge(one, key="a", request=b"a")
+    with pytest.raises(Checked):
+        shut.charge(one, key="a", request=b"a")
+    made.store(b"answer")
+    kept = shut.charge(one, key="a", request=b"a")
+    assert kept.answer == b"answer"
+    kept.raise_to(one)
+    for adding in (lambda: kept.raise_to(Loss.pure("0.2")), lambda: kept.store(b"another", step=1)):
+        with pytest.raises(Checked):
+            adding()
+    assert real.spent == one
+
+
+# What is told
+
+
+def test_losses_on_the_path_are_in_the_units_of_the_bound(people: Path, out: Path) -> None:
+    found = command(*linear(people, out, "--rows", N, "--target-loss", 3000))
+    looks = [step["loss"] for step in found.data["path"] if step["loss"] is not None]
+    assert found.data["bound"] == 3000
+    assert any(abs(loss) > 4 for loss in looks)  # with labels in [-1, 1] no loss is above four, noise aside
+    certain = command(*linear(people, out, "--rows", N, "--excess-loss", 500, "--check", "certificate"))
+    bounds = [step["bound"] for step in certain.data["path"] if step["bound"] is not None]
+    assert bounds[-1] == pytest.approx(certain.data["bound"])
+
+
+def test_steps_tell_what_the_whole_path_has_cost(
+    people: Path, out: Path, account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = logistic(people, out, *pays(account), "--excess-loss", "0.2", "--key", "other")
+    command(*other)
+    named = linear(people, out, *pays(account), "--key", "k")
+    for target in (6000, 2000):
+        capsys.readouterr()
+        found = command(*named, "--target-loss", target)
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert f" {found.data['epsilon']:.4g} " in f"{last} "
+
+
+def test_steps_of_a_pure_path_do_so_too(
+    people: Path, out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unit = rows(neighbours="replace", n=N)
+    pure = open_account(str(tmp_path / "pure.db"), "pure", unit=unit, epsilon=100)
+    for target in (6000, 2000):
+        found = command(*linear(people, out, *pays(pure), "--key", "k", "--target-loss", target))
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert f" {found.data['epsilon']:.4g} " in f"{last} "
+
+
+def test_an_epsilon_ex_post_is_told_beside_the_promise_that_holds(
+    people: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = command(*linear(people, out, "--rows", N, "--target-loss", 3000))
+    assert "on the account, whose promise of epsilon 20 holds" in found.text
+    assert "a look's is noisy" in capsys.readouterr().err
