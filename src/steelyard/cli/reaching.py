@@ -18,8 +18,9 @@ from steelyard.models.first.wanted import CHECKS
 
 _CHECKED = (
     "with either: how it is checked. auto (default): a model is looked at more and more sharply while it may pass, and not "
-    "where the released statistics rule it out; screened: another name for that; every: one sharp look at each model, for "
-    "--target-loss; certificate: no looks, for --excess-loss; disjoint: train on half of the rows and look at the other"
+    "where the released statistics rule it out (an excess: two looks at most); screened: another name for auto; every: one "
+    "sharp look at each model (--target-loss); certificate: no looks (linear, --excess-loss); disjoint: train on one half, "
+    "look at the other, n stays secret (--target-loss)"
 )
 
 
