@@ -106,12 +106,12 @@ def _plan(args: argparse.Namespace, table: Any, account: Any, task: Any, wanted:
     from steelyard.models.first.one_shot import epsilon_before
 
     try:
-        _walk(args, table, Shut(account), task, wanted, None)
+        found = _walk(args, table, Shut(account), task, wanted, None)
     except Checked as checked:
         if args.model == "linear" or wanted.kind != "excess" or checked.cost is None or checked.event is None:
             return reached.planned_path(account)
         return reached.planned_release(account, checked.cost, epsilon_before(checked.event, account.terms))
-    return reached.planned_nothing(account)
+    return reached.planned_path(account) if found.reason == "cap_reached" else reached.planned_nothing(account)
 
 
 def _named_conflict(args: argparse.Namespace, conflict: KeyConflict) -> KeyConflict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from steelyard.cli import main
 from steelyard.cli.door import Checked, Shut
 from steelyard.errors import ColumnMissing, InvalidTask, KeyConflict, TableError
-from steelyard.ledger import Account, Ledger, open_account
+from steelyard.ledger import Account, Allowance, Ledger, open_account
 from steelyard.privacy import Loss, rows
 from unit.cli.commands import command
 
@@ -218,9 +219,15 @@ def test_a_shut_account_lets_nothing_be_added(tmp_path: Path) -> None:
     kept = shut.charge(one, key="a", request=b"a")
     assert kept.answer == b"answer"
     kept.raise_to(one)
-    for adding in (lambda: kept.raise_to(Loss.pure("0.2")), lambda: kept.store(b"another", step=1)):
+    lent = Allowance(shut, Loss.pure("0.5"))  # a handle that is made of it charges by itself
+    adding: list[Callable[[], object]] = [
+        lambda: kept.raise_to(Loss.pure("0.2")),
+        lambda: kept.store(b"another", step=1),
+        lambda: lent.charge(one, key="b", request=b"b"),
+    ]
+    for add in adding:
         with pytest.raises(Checked):
-            adding()
+            add()
     assert real.spent == one
 
 
