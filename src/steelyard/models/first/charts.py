@@ -51,7 +51,9 @@ def path_chart(
         y_title=y_title,
         log_x=bool(reached) and min(spent or reached) > 0,
         log_y=True,
-        caption=_caption(len(spent), len(looks), "question" if watched else "paid look"),
+        caption=_caption(len(spent), len(looks), "question" if watched else "paid look")
+        if path
+        else "Nothing was spent.",
     )
 
 

@@ -120,7 +120,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
             account = None if self.account is None else like(self.account, many)
             trial = AccuracyFirst(**{**asked, "account": account, "noise": TestNoise(run), "key": None})
             tried.append(trial.fit(values[chosen], labels[chosen], users=whose))
-        middle = sorted(tried, key=lambda fit: fit.epsilon_)[len(tried) // 2]
+        middle = sorted(tried, key=lambda fit: fit.spent_)[len(tried) // 2]
         return {
             "epsilon": middle.epsilon_,
             "epsilon_filter": middle.epsilon_filter_,

@@ -38,6 +38,7 @@ _TUNED = 1024
 UNSEEN = "check rows that the model has not seen"
 EXCESS = "the penalized half mean squared error above the best possible"
 LOSS = "the mean squared error on these rows, predictions held within the label's bounds,"
+NOTHING = "the model that predicts nothing is already good enough"
 LATER = (
     "; the confidence is that of a target fixed beforehand, and this path was walked for another one first, so it does not "
     "cover a target chosen from what that one showed"
@@ -153,10 +154,17 @@ def _near_best(
     session: Listening, search: LogisticSearch | PureLogistic, wanted: Wanted, key: str, progress: Progress | None
 ) -> Reached:
     task = LogisticTask(search.features, search.label, search.classes, wanted.amount, wanted.confidence, search.penalty)
-    session.quote(task)  # refuses what cannot be asked, before anything is charged
+    null = task.null()
+    if null is None:
+        session.quote(task)  # refuses what cannot be asked, before anything is charged
+    else:
+        session.open(search, key=key)
     terms, desk = session.account.terms, session.desk(search, key)
     near, before = NearBest(desk), walked(desk)
     question = _asked("the penalized mean log loss above the best possible", session)
+    if null is not None:
+        free = Certificate(question, math.log(2), wanted.confidence, NOTHING)
+        return Reached(null, free, "null_model_ok", (), *_costs(near, before, terms))
     try:
         release = near.reach(task)
     except BudgetExceeded:
@@ -225,7 +233,7 @@ def _how(found: Found, heard: Listening, *, covered: bool) -> str:
     if found.reason == "cap_reached":
         return heard.why(len(found.path))
     if found.reason == "null_model_ok":
-        return "the model that predicts nothing is already good enough"
+        return NOTHING
     looked = found.path and found.path[-1].passed
     if looked and found.path[-1].step.startswith("question"):
         return "the watch over the models said so"

@@ -49,7 +49,7 @@ class Wanted:
         if number <= 0:
             raise InvalidTask(f"{name} must be above zero; got {amount!r}.")
         if not _LEAST <= number <= _MOST:
-            raise InvalidTask(f"{name} is out of any sensible range; got {amount!s:.40}.")
+            raise InvalidTask(f"{name} must lie between 1e-300 and 1e300.")
         if kind == "relative" and number >= 1:
             raise InvalidTask(f"relative_error must be below 1; got {amount!r}.")
         sure = exact(confidence, "confidence")
