@@ -26,6 +26,7 @@ from steelyard.mechanisms import Objective, UserObjective
 from steelyard.models.columns import Features
 from steelyard.models.first.by_user import shares
 from steelyard.models.first.certificate import Array
+from steelyard.models.first.implied import Asked, answering
 from steelyard.models.first.looking import SHARES, Series
 from steelyard.models.first.losses import GRID, LOSS, MARGIN, LogLoss, margin_cap
 from steelyard.models.first.outcome import Found, Stop
@@ -33,6 +34,7 @@ from steelyard.models.first.population import check_population
 from steelyard.models.first.questions import LOOKS, share_of
 from steelyard.models.first.ridge_path import CAP, IMPOSSIBLE, MET, NULL, gaussian_of
 from steelyard.models.first.ridge_search import check_terms
+from steelyard.models.first.snapshot import Snapshot, of_rows
 from steelyard.models.first.steps import bought, stored
 from steelyard.models.logistic import Classes, signs
 from steelyard.models.newton import Memory
@@ -124,17 +126,34 @@ class LogisticWalk:
         """
         if target >= math.log(2):
             return Found(np.zeros(self._search.features.width), math.log(2), NULL, (), 0)
-        name = f"loss {target!r} {every} {confidence!r}"
-        walk = _Walk(self._search, self._desk, name)
-        state = _State(self._search.features.width, walk.n, float(self._search.penalty), target, every)
-        kept = walk.kept()
-        state.failure = (1 - confidence) * share_of(walk.rank(kept)) / LOOKS
+        asked, kept = Asked("loss", target, confidence, str(every)), kept_steps(self._desk)
+        asked = next(iter(answering(asked, passed(kept))), asked)
+        return self._walk(asked, _Walk(self._search, self._desk, asked.name, kept), progress)
+
+    def _walk(self, asked: Asked, walk: _Walk, progress: Progress | None) -> Found:
+        width, penalty = self._search.features.width, float(self._search.penalty)
+        state = _State(width, walk.n, penalty, asked.amount, asked.how == "True")
+        state.failure = (1 - asked.confidence) * share_of(walk.rank) / LOOKS
         try:
-            walk.go(state, kept, progress)
+            walk.go(state, progress)
         except BudgetExceeded:
             state.reason = CAP
-        bound = target if state.reason == MET else math.inf
+        bound = asked.amount if state.reason == MET else math.inf
         return Found(state.model, bound, state.reason, tuple(state.history), walk.spent, margin=state.margin)
+
+
+def kept_steps(desk: Desk) -> list[Release]:
+    """What is stored under the key, in order."""
+    found: list[Release] = []
+    while (release := stored(desk, f"step {len(found)}")) is not None:
+        found.append(release)
+    return found
+
+
+def passed(kept: Sequence[Release]) -> list[str]:
+    """The questions whose looks have passed a model, in order."""
+    looks = [each for each in kept if "limit" in each.point]
+    return [str(each.point["target"]) for each in looks if int(each.value[0]) <= each.point["limit"]]
 
 
 @dataclass(frozen=True)
@@ -220,33 +239,30 @@ class _State:
 
 
 class _Walk:
-    """The stored steps of one key, in order, and how another is bought."""
+    """The stored steps of one key, in order, and how another is bought on the same rows."""
 
-    def __init__(self, search: LogisticSearch, desk: Desk, name: str) -> None:
-        self._search, self._desk, self._name = search, desk, name
+    def __init__(self, search: LogisticSearch, desk: Desk, name: str, kept: Sequence[Release] = ()) -> None:
+        self._search, self._desk, self._name, self._kept = search, desk, name, list(kept)
         self._signed: Signed | None = None
+        self._seal = ""
+        self._bound = Snapshot(desk)
+        for release in kept:
+            self._bound.learn(release)
         self.n = desk.terms.unit.n or 1
-        self.spent = 0
+        self.spent = sum(int(release.point["cost"]) for release in kept)
 
-    def kept(self) -> list[Release]:
-        """What is stored under the key."""
-        found: list[Release] = []
-        while (release := stored(self._desk, f"step {len(found)}")) is not None:
-            found.append(release)
-        self.spent = sum(int(release.point["cost"]) for release in found)
-        return found
-
-    def rank(self, kept: list[Release]) -> int:
+    @property
+    def rank(self) -> int:
         """How many other questions had looks before this one's first."""
-        names = list(dict.fromkeys(str(each.point["target"]) for each in kept if "limit" in each.point))
+        names = list(dict.fromkeys(str(each.point["target"]) for each in self._kept if "limit" in each.point))
         return names.index(self._name) if self._name in names else len(names)
 
-    def go(self, state: _State, kept: list[Release], progress: Progress | None) -> None:
+    def go(self, state: _State, progress: Progress | None) -> None:
         """Read back what is stored, then look or draw until a model passes or the levels end."""
-        for release in kept:
+        for release in self._kept:
             if not state.reason:
                 self._learn(state, release)
-        count = len(kept)
+        count = len(self._kept)
         while not state.reason:
             ask = state.candidate() if state.drawn else None
             worth = None if ask is None else state.look(ask)
@@ -306,14 +322,16 @@ class _Walk:
     def _pay(
         self, event: Event, count: int, compute: Callable[[Signed, Noise], list[int]], facts: dict[str, Any]
     ) -> Release:
-        """Charge a step, compute it, store it, and read it back."""
+        """Compare, charge a step, compute it, store it, and read it back."""
         cost = price(event, self._desk.terms).amount
+        self._bound.compare(self._sealed)
 
         def outcome(table: Table, noise: Noise) -> Outcome:
-            answer = compute(self._rows(table), noise)
-            return Outcome([str(value) for value in answer], None, {"cost": cost, **facts})
+            answer, told = compute(self._rows(table), noise), {"cost": cost, **facts, "snapshot": self._sealed(table)}
+            return Outcome([str(value) for value in answer], None, told)
 
         release = self._desk.answer(bought(self._desk, event, f"step {count}"), event, outcome)
+        self._bound.taken(release, self._sealed)
         self.spent += cost
         return release
 
@@ -321,6 +339,12 @@ class _Walk:
         if self._signed is None:
             self._signed = self._search.signed(table, self._desk.terms)
         return self._signed
+
+    def _sealed(self, table: Table) -> str:
+        if not self._seal:
+            signed = self._rows(table)
+            self._seal = of_rows(self._desk, [signed.x], signed.owners)
+        return self._seal
 
 
 def steepness(width: int) -> Fraction:

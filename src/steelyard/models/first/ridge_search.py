@@ -22,10 +22,12 @@ from steelyard.models.columns import SIZE, Features
 from steelyard.models.first import questions, schedule
 from steelyard.models.first.by_user import exact_of, unit_of
 from steelyard.models.first.certificate import Ridge
+from steelyard.models.first.implied import Asked, answering
 from steelyard.models.first.measured import Exact, Integers, norm_bound, packed, unpacked
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import check_population, public_n
-from steelyard.models.first.ridge_path import CAP, WHOLE, Ask, RidgePath, Seen
+from steelyard.models.first.ridge_path import CAP, MET, WHOLE, Ask, RidgePath, Seen
+from steelyard.models.first.snapshot import Read, Snapshot, of_rows, of_statistics
 from steelyard.models.first.steps import bought, stored
 from steelyard.models.rows import Target, gather
 from steelyard.noise import Noise
@@ -110,9 +112,7 @@ class RidgeWalk:
 
         *Privacy:* every step is charged before it is drawn; stopping early leaves the rest unspent.
         """
-        failure = schedule.Failure(1 - confidence)
-        name = f"excess {alpha!r} {confidence!r}"
-        return self._walk(questions.Excess(alpha, failure, looks), failure, name, progress)
+        return self._walk(Asked("excess", alpha, confidence), looks, progress)
 
     def reach_loss(
         self, target: float, confidence: float, *, every: bool = False, progress: Progress | None = None
@@ -122,32 +122,60 @@ class RidgeWalk:
         *Accuracy:* the confidence holds for all targets asked of this path together, chosen in whatever way: the looks of
         the k-th have a tenth of the failure probability of the one before.
         """
-        failure, name = schedule.Failure(1 - confidence), f"loss {target!r} {every} {confidence!r}"
-        share = questions.share_of(_Steps(self._desk, self._search).rank(name))
-        question = questions.Target(target, share * failure.total, every)
-        return self._walk(question, failure, name, progress)
+        return self._walk(Asked("loss", target, confidence, str(every)), 0, progress)
 
-    def _walk(self, question: Any, failure: schedule.Failure, name: str, progress: Progress | None) -> Found:
-        path = RidgePath(
-            self.ridge, unit_of(self._desk.terms.unit), question, failure, label_micro(self.ridge, question)
-        )
-        steps, private = _Steps(self._desk, self._search), _Private(self._search, self._desk.terms)
+    def _walk(self, asked: Asked, looks: int, progress: Progress | None) -> Found:
+        for other in answering(asked, self._steps().names()):
+            told = self._again(other)
+            if told is not None:
+                return told
+        steps = self._steps()
+        path, private = self._path(asked, looks), _Private(self._search, self._desk)
         try:
-            self._serve(path, steps, private, name, progress)
+            self._serve(path, steps, private, asked.name, progress)
         except BudgetExceeded:
             path.give_up(CAP)
-        return Found.of(path, steps.spent, alone={*steps.asked("level"), *steps.asked("look")} <= {name})
+        return Found.of(path, steps.spent, alone=set(steps.names()) <= {asked.name})
+
+    def _again(self, asked: Asked) -> Found | None:
+        """What a question that had steps before was answered, for nothing and without a row; None if it did not pass."""
+        steps, path = self._steps(), self._path(asked, 0)
+        levels, looks = steps.levels(), steps.looks(asked.name)
+        found = steps.label(path)
+        if found is None or not levels:
+            return None
+        path.take(found)
+        path.measure_as(steps.vector)
+        if looks and looks[-1].passed:
+            path.settle(levels, looks)
+        elif asked.kind == "excess":  # its last measurement may have been certified
+            path.take_up(levels[: steps.last(asked.name)], looks)
+        return Found.of(path, steps.spent, alone=set(steps.names()) <= {asked.name}) if path.reason == MET else None
+
+    def _steps(self) -> _Steps:
+        return _Steps(self._desk, self._search)
+
+    def _path(self, asked: Asked, looks: int) -> RidgePath:
+        failure = schedule.Failure(1 - asked.confidence)
+        question: questions.Excess | questions.Target
+        if asked.kind == "excess":
+            question = questions.Excess(asked.amount, failure, looks)
+        else:
+            share = questions.share_of(self._steps().rank(asked.name))
+            question = questions.Target(asked.amount, share * failure.total, asked.how == "True")
+        return RidgePath(
+            self.ridge, unit_of(self._desk.terms.unit), question, failure, label_micro(self.ridge, question)
+        )
 
     def _serve(self, path: RidgePath, steps: _Steps, private: _Private, name: str, progress: Progress | None) -> None:
-        path.take(steps.label(path, private, name))
+        label, ask = steps.label(path), path.next()
+        assert ask is not None
+        path.take(steps.pay(ask, private, name) if label is None else label)
         if progress is not None:
             progress(path.history[-1])
         levels, looks = steps.levels(), steps.looks(name)
         if levels:
             path.measure_as(steps.vector)
-        if looks and looks[-1].passed:
-            path.settle(levels, looks)
-            return
         path.take_up(levels, looks)
         while (ask := path.next()) is not None:
             path.take(steps.pay(ask, private, name))
@@ -166,16 +194,32 @@ def label_micro(ridge: Ridge, question: Any) -> int:
 
 
 class _Private:
-    """Reads the rows when a step is first computed, and again by nobody."""
+    """Reads the rows when a step is first compared or computed, and again by nobody."""
 
-    def __init__(self, search: RidgeSearch, terms: Terms) -> None:
-        self._search, self._terms = search, terms
+    def __init__(self, search: RidgeSearch, desk: Desk) -> None:
+        self._search, self._desk = search, desk
         self._rows: TableRows | None = None
+        self._seals: dict[str, str] = {}
 
     def of(self, table: Table) -> TableRows:
         if self._rows is None:
-            self._rows = TableRows(table, self._search.features, self._search.label, self._terms.unit)
+            self._rows = TableRows(table, self._search.features, self._search.label, self._desk.terms.unit)
         return self._rows
+
+    def seals(self, *, look: bool) -> dict[str, Read]:
+        """How what a step reads is digested: the statistics, and the rows where a look reads each of them."""
+        return {"snapshot": self._statistics, "rows": self._looked} if look else {"snapshot": self._statistics}
+
+    def _statistics(self, table: Table) -> str:
+        if "snapshot" not in self._seals:
+            self._seals["snapshot"] = of_statistics(self._desk, self.of(table).exact)
+        return self._seals["snapshot"]
+
+    def _looked(self, table: Table) -> str:
+        if "rows" not in self._seals:
+            x, y, *owners = self.of(table).rows
+            self._seals["rows"] = of_rows(self._desk, [x, y], *owners)
+        return self._seals["rows"]
 
 
 class _Steps:
@@ -184,28 +228,33 @@ class _Steps:
     def __init__(self, desk: Desk, search: RidgeSearch) -> None:
         self._desk, self._search = desk, search
         self.spent, self.vector, self._looked = 0, 0, 0
+        self._bound = {what: Snapshot(desk, what) for what in ("snapshot", "rows")}
 
     def asked(self, kind: str) -> list[str]:
-        """The questions for which steps of a kind were bought, each once, in order."""
-        names: dict[str, None] = {}
-        index = 0
-        while (found := stored(self._desk, f"{kind} {index}")) is not None:
-            names[str(found.point["target"])] = None
-            index += 1
-        return list(names)
+        """The questions for which steps of a kind were bought, in order."""
+        names: list[str] = []
+        while (found := stored(self._desk, f"{kind} {len(names)}")) is not None:
+            names.append(str(found.point["target"]))
+        return names
+
+    def names(self) -> list[str]:
+        """The questions for which measurements or looks were bought, each once."""
+        return list(dict.fromkeys([*self.asked("level"), *self.asked("look")]))
+
+    def last(self, name: str) -> int:
+        """How many measurements there were when the last one was bought for this question."""
+        return max((index + 1 for index, other in enumerate(self.asked("level")) if other == name), default=0)
 
     def rank(self, name: str) -> int:
         """How many other questions had looks before this one's first."""
-        names = self.asked("look")
+        names = list(dict.fromkeys(self.asked("look")))
         return names.index(name) if name in names else len(names)
 
-    def label(self, path: RidgePath, private: _Private, name: str) -> Integers:
-        """The stored size of the labels, which keeps the price it was bought at; or a new one."""
+    def label(self, path: RidgePath) -> Integers | None:
+        """The stored size of the labels, which keeps the price it was bought at."""
         found = self._desk.find("label")
         if found is None:
-            ask = path.next()
-            assert ask is not None
-            return self.pay(ask, private, name)
+            return None
         path.label_micro = math.isqrt(int(found.point["cost"]))
         self.spent += int(found.point["cost"])
         return self._answers(found)
@@ -223,9 +272,9 @@ class _Steps:
         """The stored looks for this very question, in order; all looks under the key count as spent."""
         kept: list[Seen] = []
         while (found := stored(self._desk, f"look {self._looked}")) is not None:
-            point, cost = found.point, int(found.point["cost"])
+            point, cost, told = found.point, int(found.point["cost"]), self._answers(found)
             if point["target"] == name:
-                answer = int(self._answers(found)[0])
+                answer = int(told[0])
                 passed, model = bool(answer <= point["limit"]), tuple(int(k) for k in point["model"])
                 kept.append(Seen(model, int(point["level"]), cost, passed, answer, int(point.get("reach", WHOLE))))
             self.spent += cost
@@ -238,14 +287,25 @@ class _Steps:
         if "limit" in facts:
             step = f"look {self._looked}"
             self._looked += 1
+        seals = private.seals(look="limit" in facts and name.startswith("loss"))
+        for what, read in seals.items():
+            self._bound[what].compare(read)
         charge = bought(self._desk, ask.event, step)
-        compute = lambda table, noise: _outcome(ask, facts, private.of(table), noise)  # noqa: E731
-        release = self._desk.answer(charge, ask.event, compute)
-        self.spent += ask.cost
-        return self._answers(release)
 
-    @staticmethod
-    def _answers(release: Release) -> Integers:
+        def compute(table: Table, noise: Noise) -> Outcome:
+            told = {what: read(table) for what, read in seals.items()}
+            return _outcome(ask, {**facts, **told}, private.of(table), noise)
+
+        release = self._desk.answer(charge, ask.event, compute)
+        for what, read in seals.items():
+            self._bound[what].taken(release, read)
+        self.spent += ask.cost
+        return unpacked(release.value)
+
+    def _answers(self, release: Release) -> Integers:
+        """What a stored step told, and what binds those to come."""
+        for bound in self._bound.values():
+            bound.learn(release)
         return unpacked(release.value)
 
 

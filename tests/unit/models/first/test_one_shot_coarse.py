@@ -66,7 +66,7 @@ def test_what_is_chosen_has_a_proved_price_and_the_promised_excess(
 def test_the_same_on_a_wider_grid(make: object) -> None:
     penalties = (Fraction(1, 1000), Fraction(1, 50), Fraction(1))
     for width, alpha, n, penalty in itertools.product(
-        (1, 2, 3, 5, 12, 30, 50), (0.003, 0.03, 0.1, 0.2, 0.5, 0.69), (500, 20_000, 200_000), penalties
+        (1, 2, 5, 12, 50), (0.003, 0.1, 0.2, 0.69), (500, 20_000), penalties
     ):
         if n == 500 and make is not pure and width > 3 and alpha < 0.1 and penalty < 0.01:
             continue  # more than the largest shift would be needed
