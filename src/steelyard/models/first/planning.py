@@ -1,7 +1,7 @@
 """What a search would probably cost, tried on public rows and on an account of the same terms that nobody has to keep.
 
-The trial's account lives in memory, counts in the same currency, hides the same unit, and lends no more than the real one
-has left; the noise of the trials is that of tests.
+The trial's account lives in memory, counts in the same currency, hides the same unit, and has no more left
+than the real one; the noise of the trials is that of tests.
 Law: nothing is charged to the account that is planned for, and no private row is read.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from steelyard.errors import InvalidTask
-from steelyard.ledger import Account, Allowance, open_account
+from steelyard.ledger import Account, open_account
 from steelyard.models.first.public_rows import Ints, repeated
 from steelyard.privacy import Currency
 
@@ -52,4 +52,7 @@ def like(account: Account, n: int) -> Account:
     if terms.currency is Currency.GAUSSIAN and terms.delta:
         given["delta"] = terms.delta
         given |= {"additive_delta": terms.cap.additive_delta} if terms.cap.delta else {}
-    return Allowance(open_account(":memory:", account.name, unit=unit, **given), account.remaining)
+    made, spent = open_account(":memory:", account.name, unit=unit, **given), terms.cap - account.remaining
+    if spent.amount or spent.delta:
+        made.charge(spent, key="what was spent before", request=b"a plan")
+    return made

@@ -58,10 +58,12 @@ def test_a_plan_is_near_what_the_fit_on_that_account_costs() -> None:
 @pytest.mark.parametrize("unit", [rows(neighbours="replace", n=N), rows(), users("who")])
 def test_the_account_of_a_trial_has_the_same_terms(given: dict[str, Any], unit: Unit) -> None:
     at = account(unit, **given)
-    trial = like(at, N)
-    assert trial.terms == at.terms
-    assert trial.remaining == at.remaining
-    assert not trial.durable
+    for spent in (0, 12_345):
+        at.charge(Loss(at.terms.currency, spent), key=str(spent), request=b"other")
+        trial = like(at, N)
+        assert trial.terms == at.terms
+        assert trial.remaining == at.remaining
+        assert not trial.durable
 
 
 def test_as_many_public_rows_are_tried_as_the_account_speaks_of() -> None:
