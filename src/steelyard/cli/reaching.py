@@ -90,10 +90,11 @@ def reach(args: argparse.Namespace, table: Any, account: Any, task: Any, note: s
 
 
 def _walk(args: argparse.Namespace, table: Any, account: Any, task: Any, wanted: Any, progress: Any) -> Any:
+    from steelyard.models.first.limits import within
     from steelyard.models.first.reach import reach_linear, reach_logistic
     from steelyard.session import Session
 
-    session = Session(table, account)
+    session = within(Session(table, account), None if args.ledger is None else args.epsilon)
     told: dict[str, Any] = {"penalty": args.penalty, "key": args.key, "ids": args.ids, "progress": progress}
     if args.model == "logistic":
         return reach_logistic(session, task.features, task.label, task.classes, wanted, **told)

@@ -28,6 +28,7 @@ class Allowance(Account):
     def __init__(self, account: Account, most: Loss) -> None:
         super().__init__(account.location, account.name)
         self.__dict__["_store"] = account._store
+        self._account = account
         if most.currency is not self.terms.currency:
             raise CurrencyMismatch(f"account {self.name!r} counts in {self.terms.currency}; got a limit of {most}.")
         self._most, self._added = most, 0
@@ -43,7 +44,7 @@ class Allowance(Account):
         new = self.find(key=key, request=request) is None
         if new:
             self.admit(loss.amount)
-        charge = super().charge(loss, key=key, request=request, event=event)
+        charge = self._account.charge(loss, key=key, request=request, event=event)
         self._added += loss.amount if new else 0
         return _Counted(self, charge)
 

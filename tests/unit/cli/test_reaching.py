@@ -274,3 +274,20 @@ def test_an_epsilon_ex_post_is_told_beside_the_promise_that_holds(
     found = command(*linear(people, out, "--rows", N, "--target-loss", 3000))
     assert "on the account, whose promise of epsilon 20 holds" in found.text
     assert "a look's is noisy" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("delta", ["1e-6", None])
+def test_epsilon_limits_what_a_command_adds_to_a_ledgers_account(
+    people: Path, out: Path, tmp_path: Path, delta: str | None
+) -> None:
+    given = {} if delta is None else {"delta": delta}
+    account = open_account(
+        str(tmp_path / "some.db"), "models", unit=rows(neighbours="replace", n=N), epsilon=100, **given
+    )
+    named = linear(people, out, *pays(account), "--key", "k", "--target-loss", 150)
+    missed = command(*named, "--epsilon", "0.02")
+    assert (missed.exit_code, missed.data["reason"]) == (3, "cap_reached")
+    assert missed.data["epsilon_filter"] <= 0.02
+    found = command(*named, "--epsilon", 50)
+    assert found.data["reason"] == "target_met"
+    assert 0.02 < found.data["epsilon_filter"] <= 50.02
