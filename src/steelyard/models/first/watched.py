@@ -18,6 +18,7 @@ from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.models.first import watch
 from steelyard.models.first.certificate import Array
+from steelyard.models.first.implied import Asked, answering
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.ridge_path import CAP, IMPOSSIBLE, MET, NULL
 from steelyard.privacy import MICRO
@@ -108,9 +109,10 @@ class Walk:
     """One question served along a path: ``found`` is all that may be handed out."""
 
     def __init__(self, desk: Desk, course: Course, name: str, progress: Progress | None) -> None:
-        self._desk, self._course, self._name, self._progress = desk, course, name, progress
+        self._desk, self._course, self._progress = desk, course, progress
         kept = course.path.kept()
         self._watches, self._levels = watch.kept(desk), [self._level(index) for index in range(len(kept))]
+        self._name = _answering(name, self._watches)
         self._history: list[Stop] = []
         self._bought: list[watch.Watch] = []
         self._watching: watch.Watching | None = None
@@ -207,7 +209,7 @@ class Walk:
         self._shown = max(self._shown, levels)
 
     def _settled(self, told: watch.Told) -> Found:
-        """What this very question was answered before, for nothing."""
+        """What this very question, or a tighter one, was answered before, for nothing."""
         steps = tuple(int(k) for k in told.facts["model"])
         return self._ended(steps, int(told.facts["reach"]), MET if any(steps) else NULL)
 
@@ -223,6 +225,12 @@ class Walk:
         self._history.append(stop)
         if self._progress is not None:
             self._progress(stop)
+
+
+def _answering(name: str, watches: Sequence[watch.Kept]) -> str:
+    """The question whose answer this one's is: one that passed and asked for no less, or itself."""
+    asked, passed = Asked.of(name), [each.name for each in watches if any(told.passed for told in each.told)]
+    return name if asked is None else next((other.name for other in answering(asked, passed)), name)
 
 
 def _answered(level: int, passed: bool) -> Stop:
