@@ -16,6 +16,7 @@ from steelyard.bounding import Count, Sum
 from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.ledger import Account, open_account
 from steelyard.models.first.charts import path_chart, relative
+from steelyard.models.first.limits import within
 from steelyard.models.first.planning import like, places, whole
 from steelyard.models.first.reach import Progress, Reached, epsilons, reach_linear, reach_logistic
 from steelyard.models.first.refusals import Listening
@@ -42,7 +43,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
     ``target_loss`` is a mean squared error, or a classifier's mean log loss; ``penalty`` is the lambda of the mean loss
     whose best model ``excess_loss`` is measured from. *Privacy:* neighbours replace one row, or with ``users=`` one user
     and all its rows, and n is public; the account never spends more than (epsilon, delta), or with ``delta=None`` pure
-    epsilon. Where users are hidden each of them counts once in every mean. With ``check="disjoint"`` the model is trained
+    epsilon (default 1). With ``account`` a call adds ``epsilon`` at most (default: all that is left). Where users are hidden each of them counts once in every mean. With ``check="disjoint"`` the model is trained
     on half of the rows (or users) and looked at on the other half, neighbours add or remove one, and n is secret.
     *Accuracy:* ``certificate_`` says what holds, with ``confidence``; ``stopped_reason_`` is "target_met",
     "null_model_ok", "cap_reached" or "target_impossible", and nothing is promised under the last two. *Cost:*
@@ -62,7 +63,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         excess_loss: Number | None = None,
         relative_error: Number | None = None,
         confidence: Number = 0.9,
-        epsilon: Number = 1.0,
+        epsilon: Number | None = None,
         delta: Number | None = 1e-6,
         check: str = "auto",
         account: Account | None = None,
@@ -137,7 +138,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         ``ids`` names the column by which ``check="disjoint"`` divides rows; without it, what a row says divides them.
         """
         forget(self)
-        wanted, self.account_ = self._wanted(), session.account
+        wanted, self.account_, session = self._wanted(), session.account, within(session, self.epsilon)
         if ids is not None and wanted.check != "disjoint":
             raise InvalidTask("ids= divides rows for check='disjoint'; leave it out.")
         if isinstance(self.estimator, Sum | Count):
@@ -242,7 +243,9 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
             unit = rows() if users is None else users_of("user")
         elif users is not None:
             unit = users_of("user", neighbours="replace", n=max(read({"user": users}).count_units(users_of("user")), 1))
-        return open_account(":memory:", "model", unit=unit, epsilon=self.epsilon, **given)
+        return open_account(
+            ":memory:", "model", unit=unit, epsilon=1 if self.epsilon is None else self.epsilon, **given
+        )
 
     def _reach(
         self,
@@ -266,15 +269,16 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         payment, model = Payment(account, note), self.estimator
         features = payment.features(values.shape[1], model.x_bound, model.norm, model.fit_intercept)
         self.account_, self.note_, self.scale_ = account, note, 1.0
+        most = None if self.account is None else self.epsilon
         if isinstance(model, LogisticRegression):
             codes = self._codes(labels)
-            session = payment.session(payment.table(values, codes, users), self.noise)
+            session = within(payment.session(payment.table(values, codes, users), self.noise), most)
             return reach_logistic(
                 session, features, payment.label, (0, 1), wanted, penalty=self.penalty, key=key, progress=progress
             )
         label = Target(payment.label, *model.y_bounds)
         self.scale_ = label.half**2
-        session = payment.session(payment.table(values, numbers_of(self, labels), users), self.noise)
+        session = within(payment.session(payment.table(values, numbers_of(self, labels), users), self.noise), most)
         return reach_linear(session, features, label, wanted, penalty=self.penalty, key=key, progress=progress)
 
     def _codes(self, labels: Any) -> NDArray[np.int64]:
@@ -311,7 +315,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         walk = session.open(TotalSearch(self.estimator), key=key)
         total = walk.reach(wanted.amount, wanted.confidence, progress=progress)
         self.path_, self.stopped_reason_, self.spent_ = total.path, total.reason, total.spent
-        self.account_, self.wanted_, self.scale_, self.release_ = session.account, wanted, 1.0, total.release
+        self.wanted_, self.scale_, self.release_ = wanted, 1.0, total.release
         self.mu2_spent_ = total.spent / 10**12 if self._gaussian else None
         self.epsilon_, self.epsilon_filter_ = epsilons(session.account.terms, total.spent)
         met = total.reason == "target_met"
