@@ -36,8 +36,12 @@ class Allowance(Account):
     @property
     def remaining(self) -> Loss:
         """What may still be added, by this handle and on the account."""
-        left = super().remaining
-        return Loss(left.currency, min(left.amount, self._most.amount - self._added), left.delta)
+        left = self._account.remaining
+        return Loss(left.currency, min(left.amount, self._left), left.delta)
+
+    @property
+    def _left(self) -> int:
+        return max(0, self._most.amount - self._added)
 
     def charge(self, loss: Loss, *, key: str, request: bytes, event: Event | None = None) -> Charge:
         """As on the account; refused where it would add more than is allowed."""
@@ -48,14 +52,19 @@ class Allowance(Account):
         self._added += loss.amount if new else 0
         return _Counted(self, charge)
 
+    def find(self, *, key: str, request: bytes) -> Charge | None:
+        """As on the account; whatever raises what was found counts."""
+        found = self._account.find(key=key, request=request)
+        return None if found is None else _Counted(self, found)
+
     def admit(self, amount: int) -> None:
         """Refuse to add so much more, before anything is charged."""
-        if self._added + amount > self._most.amount:
+        if amount > self._left:
             currency = self.terms.currency
-            wanted, left = Loss(currency, amount), Loss(currency, self._most.amount - self._added)
+            wanted, left = Loss(currency, amount), Loss(currency, self._left)
             raise BudgetExceeded(
                 f"this step wants {wanted}, and {left} is left of the {self._most} that was allowed here. Nothing was "
-                f"charged and nothing was read; account {self.name!r} has {super().remaining} left.",
+                f"charged and nothing was read; account {self.name!r} has {self._account.remaining} left.",
                 wanted=wanted,
                 remaining=left,
             )
@@ -70,11 +79,12 @@ class _Counted(Charge):
 
     def __init__(self, allowance: Allowance, charge: Charge) -> None:
         super().__init__(charge._store, charge.account, charge.key, charge._standing)
-        self._allowance = allowance
+        self._allowance, self._charge = allowance, charge
 
     def raise_to(self, level: Loss) -> None:
         """As on the charge; refused where it would add more than is allowed."""
-        before = self.level.amount
-        self._allowance.admit(max(0, level.amount - before))
-        super().raise_to(level)
-        self._allowance.added(self.level.amount - before)
+        more = max(0, level.amount - self.level.amount)
+        self._allowance.admit(more)
+        self._charge.raise_to(level)
+        self._standing = self._charge._standing
+        self._allowance.added(more)

@@ -59,3 +59,29 @@ def test_the_accounts_own_cap_and_currency_hold_besides(account: Account) -> Non
     assert allowance.remaining == Loss.pure(1)
     with pytest.raises(CurrencyMismatch, match="got a limit of mu 1"):
         Allowance(account, Loss.mu(1))
+
+
+def test_an_allowance_of_an_allowance_is_held_to_both(account: Account) -> None:
+    outer = Allowance(account, Loss.pure("0.3"))
+    inner = Allowance(outer, Loss.pure("0.9"))
+    charge = inner.charge(Loss.pure("0.1"), key="path", request=b"")
+    with pytest.raises(BudgetExceeded, match=r"left of the epsilon 0\.3"):
+        charge.raise_to(Loss.pure("0.5"))
+    charge.raise_to(Loss.pure("0.3"))
+    assert (account.spent, charge.level) == (Loss.pure("0.3"), Loss.pure("0.3"))
+    assert outer.remaining.amount == 0
+
+
+def test_what_is_found_counts_when_it_is_raised_also_beside_another_handle(account: Account) -> None:
+    account.charge(Loss.pure("0.1"), key="path", request=b"")
+    allowance = Allowance(account, Loss.pure("0.2"))
+    found = allowance.find(key="path", request=b"")
+    assert found is not None
+    with pytest.raises(BudgetExceeded):
+        found.raise_to(Loss.pure("0.4"))
+    account.charge(Loss.pure("0.1"), key="path", request=b"").raise_to(Loss.pure("0.9"))
+    found.raise_to(Loss.pure("0.3"))
+    assert found.level == Loss.pure("0.9")
+    assert allowance.remaining.amount == 0
+    with pytest.raises(BudgetExceeded):
+        allowance.charge(Loss.pure("0.1"), key="more", request=b"")

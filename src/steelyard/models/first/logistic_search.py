@@ -126,7 +126,7 @@ class LogisticWalk:
         """
         if target >= math.log(2):
             return Found(np.zeros(self._search.features.width), math.log(2), NULL, (), 0)
-        asked, kept = Asked("loss", target, confidence, str(every)), kept_steps(self._desk)
+        asked, kept = Asked("loss", float(target), float(confidence), str(every)), kept_steps(self._desk)
         asked = next(iter(answering(asked, passed(kept))), asked)
         return self._walk(asked, _Walk(self._search, self._desk, asked.name, kept), progress)
 

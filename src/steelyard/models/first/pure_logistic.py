@@ -93,7 +93,7 @@ class PureLogisticWalk:
         if target >= math.log(2):
             return Found(np.zeros(self._search.features.width), math.log(2), NULL, (), 0)
         course = LogisticCourse(self._search, target, self._desk)
-        return Walk(self._desk, course, f"loss {target!r} {confidence!r}", progress).found(confidence)
+        return Walk(self._desk, course, f"loss {float(target)!r} {float(confidence)!r}", progress).found(confidence)
 
 
 class Draws:

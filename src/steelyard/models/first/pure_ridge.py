@@ -78,11 +78,11 @@ class PureWalk:
         *Cost:* one watch, charged in full, and the path's level at the stop; the confidence holds for all questions
         asked of this path together.
         """
-        return self._walk(NearBest(alpha), f"excess {alpha!r} {confidence!r}", confidence, progress)
+        return self._walk(NearBest(alpha), f"excess {float(alpha)!r} {float(confidence)!r}", confidence, progress)
 
     def reach_loss(self, target: float, confidence: float, *, progress: Progress | None = None) -> Found:
         """A model whose mean squared error (labels in [-1, 1], predictions clipped) is at most ``target``."""
-        return self._walk(LowLoss(target), f"loss {target!r} {confidence!r}", confidence, progress)
+        return self._walk(LowLoss(target), f"loss {float(target)!r} {float(confidence)!r}", confidence, progress)
 
     def _walk(self, question: Question, name: str, confidence: float, progress: Progress | None) -> Found:
         search, terms = self._search, self._desk.terms

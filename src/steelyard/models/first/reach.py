@@ -10,10 +10,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from steelyard.accounting.gaussian import epsilon_of
 from steelyard.accounting.odometers import MixtureOdometer
+from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.models.columns import Features
 from steelyard.models.first.disjoint import DisjointSearch
@@ -26,12 +28,14 @@ from steelyard.models.first.pure_logistic import PureLogistic
 from steelyard.models.first.pure_ridge import PureRidge
 from steelyard.models.first.refusals import Listening
 from steelyard.models.first.ridge_search import RidgeSearch
+from steelyard.models.first.snapshot import of_rows
 from steelyard.models.first.wanted import Certificate, Wanted
 from steelyard.models.rows import Target
 from steelyard.models.saved import Model
 from steelyard.privacy import MICRO, Currency, Number, Terms, positive
 from steelyard.release import Release
 from steelyard.session import Session, named
+from steelyard.tables import Table
 
 Progress = Callable[[Stop], None]
 _TUNED = 1024
@@ -160,7 +164,7 @@ def _near_best(
     else:
         session.open(search, key=key)
     terms, desk = session.account.terms, session.desk(search, key)
-    near, before = NearBest(desk), walked(desk)
+    near, before = NearBest(desk, partial(_sealed, search, desk)), walked(desk)
     question = _asked("the penalized mean log loss above the best possible", session)
     if null is not None:
         free = Certificate(question, math.log(2), wanted.confidence, NOTHING)
@@ -174,8 +178,15 @@ def _near_best(
     if progress is not None:
         progress(stop)
     bound = float(release.point["excess"])
-    certificate = Certificate(question, bound, wanted.confidence, "the noise alone bounds it, whatever the rows")
+    certificate = Certificate(
+        question, bound, wanted.confidence, "the noise alone bounds it, whatever the rows it was drawn from"
+    )
     return Reached(task.present(release.value), certificate, "target_met", (stop,), *_costs(near, before, terms))
+
+
+def _sealed(search: LogisticSearch | PureLogistic, desk: Desk, table: Table) -> str:
+    signed = (search.search if isinstance(search, PureLogistic) else search).signed(table, desk.terms)
+    return of_rows(desk, [signed.x], signed.owners)
 
 
 def _drawn(release: Release, terms: Terms) -> Stop:

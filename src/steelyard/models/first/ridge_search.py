@@ -17,7 +17,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from steelyard.desk import Desk
-from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask
+from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, KeyConflict
 from steelyard.models.columns import SIZE, Features
 from steelyard.models.first import questions, schedule
 from steelyard.models.first.by_user import exact_of, unit_of
@@ -31,12 +31,16 @@ from steelyard.models.first.snapshot import Read, Snapshot, of_rows, of_statisti
 from steelyard.models.first.steps import bought, stored
 from steelyard.models.rows import Target, gather
 from steelyard.noise import Noise
-from steelyard.privacy import MICRO, Currency, Terms, Unit
+from steelyard.privacy import MICRO, Currency, Terms, Unit, canonical
 from steelyard.release import Outcome, Release
 from steelyard.tables import Table
 
 Progress = Callable[[Stop], None]
 LABEL, NULL = 5.0, 4.0
+MEANWHILE = (
+    "another question was asked of this path at the same time and took its next step. Nothing is lost: ask again, and both go "
+    "on from what is stored."
+)
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ class RidgeWalk:
 
         *Privacy:* every step is charged before it is drawn; stopping early leaves the rest unspent.
         """
-        return self._walk(Asked("excess", alpha, confidence), looks, progress)
+        return self._walk(Asked("excess", float(alpha), float(confidence)), looks, progress)
 
     def reach_loss(
         self, target: float, confidence: float, *, every: bool = False, progress: Progress | None = None
@@ -122,7 +126,7 @@ class RidgeWalk:
         *Accuracy:* the confidence holds for all targets asked of this path together, chosen in whatever way: the looks of
         the k-th have a tenth of the failure probability of the one before.
         """
-        return self._walk(Asked("loss", target, confidence, str(every)), 0, progress)
+        return self._walk(Asked("loss", float(target), float(confidence), str(every)), 0, progress)
 
     def _walk(self, asked: Asked, looks: int, progress: Progress | None) -> Found:
         for other in answering(asked, self._steps().names()):
@@ -252,7 +256,7 @@ class _Steps:
 
     def label(self, path: RidgePath) -> Integers | None:
         """The stored size of the labels, which keeps the price it was bought at."""
-        found = self._desk.find("label")
+        found = stored(self._desk, "label")
         if found is None:
             return None
         path.label_micro = math.isqrt(int(found.point["cost"]))
@@ -297,6 +301,8 @@ class _Steps:
             return _outcome(ask, {**facts, **told}, private.of(table), noise)
 
         release = self._desk.answer(charge, ask.event, compute)
+        if not _same(release, ask, facts):
+            raise KeyConflict(MEANWHILE)
         for what, read in seals.items():
             self._bound[what].taken(release, read)
         self.spent += ask.cost
@@ -307,6 +313,17 @@ class _Steps:
         for bound in self._bound.values():
             bound.learn(release)
         return unpacked(release.value)
+
+
+def _same(release: Release, ask: Ask, facts: dict[str, Any]) -> bool:
+    """Whether a step is the one that was asked for: one that another question took meanwhile is an answer to that one.
+
+    A measurement may be anybody's; a look is at one model, for one question.
+    """
+    told = facts if "limit" in facts else {name: facts[name] for name in facts if name != "target"}
+    return canonical(release.event.to_json()) == canonical(ask.event.to_json()) and all(
+        release.point.get(name) == value for name, value in told.items()
+    )
 
 
 def _outcome(ask: Ask, facts: dict[str, Any], rows: TableRows, noise: Noise) -> Outcome:
