@@ -86,7 +86,7 @@ class Session:
         and the same task gets the stored answer for nothing.
         """
         task.check(self._table, self._account.terms)
-        desk = Desk(self._table, self._noise, self._account, named(key), request_of(task))
+        desk = self._desk(task, named(key))
         event = task.event(self._table, desk.terms)
         compute = lambda table, noise: task.run(table, noise, desk.terms)  # noqa: E731
         return desk.answer(desk.charge(event), event, compute, present=task.present)
@@ -94,7 +94,10 @@ class Session:
     def open(self, dialogue: Dialogue[T], *, key: str | None = None) -> T:
         """Begin a dialogue, or resume the one this ``key`` names."""
         dialogue.check(self._table, self._account.terms)
-        return dialogue.start(Desk(self._table, self._noise, self._account, named(key), request_of(dialogue)))
+        return dialogue.start(self._desk(dialogue, named(key)))
+
+    def _desk(self, asked: object, key: str) -> Desk:
+        return Desk(self._table, self._noise, self._account, key, request_of(asked))
 
 
 def named(key: str | None) -> str:

@@ -7,17 +7,16 @@ Law: nothing else differs from the session that is listened to; whatever is refu
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded
 from steelyard.ledger import Charge
 from steelyard.privacy import Event
 from steelyard.release import request_of
-from steelyard.session import Dialogue, Session, named
+from steelyard.session import Session
 
-T = TypeVar("T")
-CAP = "the account's cap was reached first"
+CAP = "the cap was reached first"
 
 
 class Listening(Session):
@@ -27,14 +26,11 @@ class Listening(Session):
         super().__init__(session._table, session._account, noise=session._noise)
         self.refused: BudgetExceeded | None = None
 
-    def open(self, dialogue: Dialogue[T], *, key: str | None = None) -> T:
-        """As on the session."""
-        dialogue.check(self._table, self._account.terms)
-        return dialogue.start(self.desk(dialogue, named(key)))
-
-    def desk(self, dialogue: object, key: str) -> Desk:
+    def desk(self, asked: object, key: str) -> Desk:
         """Where the steps of this key are served."""
-        return _Desk(self, self._table, self._noise, self._account, key, request_of(dialogue))
+        return _Desk(self, self._table, self._noise, self._account, key, request_of(asked))
+
+    _desk = desk
 
     def why(self, taken: int) -> str:
         """Why a search ended that took so many steps."""
