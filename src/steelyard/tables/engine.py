@@ -82,11 +82,17 @@ class DuckEngine:
         self._lock = threading.Lock()
         self._connection: Any = None
 
-    def describe(self) -> list[tuple[str, str]]:
-        """Column names and DuckDB types; reads the schema only."""
-        with closing(self._cursor()) as cursor:
+    def describe(self) -> list[tuple[str, str]] | None:
+        """Column names and DuckDB types, or None where the source has no schema; reads no row.
+
+        Only the source's own errors are kept silent, since they may quote it: an engine that cannot start says so.
+        """
+        import duckdb
+
+        with closing(self._cursor()) as cursor, suppress(duckdb.Error):
             self._bind(cursor, (), True)
             return [(row[0], row[1]) for row in cursor.execute(f"DESCRIBE {SOURCE}").fetchall()]
+        return None
 
     def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         """Run one question and fetch its small answer."""
@@ -143,8 +149,18 @@ def _connect(spill: str, more: Mapping[str, str]) -> Any:
         "python_enable_replacements": "false",
     }
     connection = duckdb.connect(":memory:", config={**own, **more})
-    connection.execute("SET enable_progress_bar = false")  # progress would tell how many rows there are
+    _hide_progress(connection)
     return connection
+
+
+def _hide_progress(connection: Any) -> None:
+    """Turn the progress bar off, which would tell how many rows there are.
+
+    In a notebook without ipywidgets there is no bar and DuckDB refuses to be told so; hence the question first.
+    """
+    [(shown,)] = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
+    if shown:
+        connection.execute("SET enable_progress_bar = false")
 
 
 def _once(sql: str) -> bool:

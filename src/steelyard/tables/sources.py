@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from steelyard.errors import TableError
@@ -64,13 +63,10 @@ def _through_spark(frame: Any) -> Table:
 
 
 def _through_duckdb(bind: Bind) -> Table:
-    import duckdb
     import ibis
 
     engine = DuckEngine(bind)
-    described: list[tuple[str, str]] = []
-    with suppress(duckdb.Error):  # its words may quote what it read
-        described = engine.describe()
+    described = engine.describe()
     if not described:
         raise TableError("no schema can be read from the source. Check that it is whole and of the format it claims.")
     table = Table(engine, ibis.table(schema_of(described), name=SOURCE))
