@@ -92,7 +92,8 @@ class Desk:
         """
         try:
             outcome = compute(self._table, self._noise)
-            kept = promise(self.terms, price(event, self.terms), event, secure=self._noise.secure)
+            cost, noise = price(event, self.terms), self._noise
+            kept = promise(self.terms, cost, event, secure=noise.secure, stored=self._table.stored)
             return sealed_payload(outcome, kept, event, self._request)
         except Exception:
             if not self._noise.secure:

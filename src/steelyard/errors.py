@@ -149,6 +149,10 @@ class InvalidTask(SteelyardError, ValueError):
     exit_code = 2
 
 
+class UncheckedQuery(UserWarning):
+    """A table is a query that was not checked to keep people apart; its releases speak of the table as given."""
+
+
 class OurBug(SteelyardError):
     """steelyard broke one of its own rules; please report it."""
 

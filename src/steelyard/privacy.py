@@ -343,12 +343,16 @@ class Terms:
         return cls(Unit.from_json(data["unit"]), Loss.from_json(data["cap"]), epsilon, Fraction(data["delta"]))
 
 
+AS_GIVEN = " of the table as given, not checked: the query that made it may mix people"
+
+
 @dataclass(frozen=True)
 class Guarantee:
     """A promise fit to publish; ``str()`` is the sentence.
 
     ``spent`` is this release's own exact cost; ``epsilon`` and ``delta`` are what the whole account promises as a
-    filter, or (``kind="ex-post"``) what this transcript has cost so far.
+    filter, or (``kind="ex-post"``) what this transcript has cost so far. ``stored`` is False where the table was a
+    query that nobody checked: the promise is then for the table as given.
     """
 
     unit: Unit
@@ -357,6 +361,7 @@ class Guarantee:
     delta: str
     kind: str = "filter"
     status: Status = Status.PROVED
+    stored: bool = True
 
     def __str__(self) -> str:
         if self.status is Status.TEST_NOISE:
@@ -367,7 +372,7 @@ class Guarantee:
         bound = f"({self.epsilon}, {self.delta})" if self.delta != "0" else f"{self.epsilon}"
         return (
             f"{bound}-differential privacy for {how}, of which this release spent {self.spent}. "
-            f"Hidden: {self.unit}. Status: {self.status}."
+            f"Hidden: {self.unit}. Status: {self.status}{'' if self.stored else AS_GIVEN}."
         )
 
     def weakened(self, status: Status) -> Guarantee:
@@ -384,13 +389,15 @@ class Guarantee:
             "delta": self.delta,
             "kind": self.kind,
             "status": str(self.status),
+            "stored": self.stored,
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Guarantee:
         """Read back what ``to_json`` wrote."""
         unit, spent = Unit.from_json(data["unit"]), Loss.from_json(data["spent"])
-        return cls(unit, spent, data["epsilon"], data["delta"], data["kind"], Status(data["status"]))
+        status, stored = Status(data["status"]), bool(data["stored"])
+        return cls(unit, spent, data["epsilon"], data["delta"], data["kind"], status, stored)
 
 
 def canonical(data: Any) -> bytes:

@@ -128,11 +128,11 @@ def _text(value: Any) -> bytes:
     return canonical(value)
 
 
-def promise(terms: Terms, cost: Loss, event: Event, *, secure: bool) -> Guarantee:
-    """What may be said of a step that cost ``cost`` on an account with these terms."""
+def promise(terms: Terms, cost: Loss, event: Event, *, secure: bool, stored: bool = True) -> Guarantee:
+    """What may be said of a step that cost ``cost`` on an account with these terms; ``stored`` as ``Table`` says it."""
     status = event.status if secure else Status.TEST_NOISE
     epsilon = None if terms.epsilon is None else decimal_text(terms.epsilon)
-    return Guarantee(terms.unit, cost, epsilon, decimal_text(terms.delta), "filter", status)
+    return Guarantee(terms.unit, cost, epsilon, decimal_text(terms.delta), "filter", status, stored)
 
 
 def request_of(task: object) -> dict[str, Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from steelyard.errors import TableError
+from steelyard.errors import TableError, UncheckedQuery
 from steelyard.privacy import users
 from steelyard.tables import Capped, Quantity, read
 
@@ -45,3 +47,15 @@ def test_the_catalogue_and_the_settings_are_left_alone(spark: Any) -> None:
 def test_a_streaming_frame_is_refused(spark: Any) -> None:
     with pytest.raises(TableError, match="never ends"):
         read(spark.readStream.format("rate").load())
+
+
+def test_a_spark_frame_that_computes_is_a_table_as_given(spark: Any, tmp_path: Path) -> None:
+    rows = spark.createDataFrame(pa.table({"u": [1, 2], "v": [1.0, 2.0]}))
+    rows.write.parquet(str(tmp_path / "rows"))
+    assert read(rows).stored
+    assert read(spark.read.parquet(str(tmp_path / "rows"))).stored
+    rows.createOrReplaceTempView("as_given")
+    for query in (rows.filter("u > 1"), rows.limit(1), spark.sql("SELECT u, max(v) OVER () AS v FROM as_given")):
+        with pytest.warns(UncheckedQuery):
+            assert not read(query).stored
+    spark.catalog.dropTempView("as_given")

@@ -14,6 +14,7 @@ from typing import Any
 from steelyard.errors import EngineMissing, TableError
 from steelyard.tables.engine import SOURCE, Bind
 from steelyard.tables.frames import bind_stream
+from steelyard.tables.origin import base_table
 
 HOW = "write it as scheme://place::table, such as duckdb:///sales.db::orders or sqlite:///sales.db::orders"
 
@@ -30,13 +31,23 @@ def bind_duckdb_file(address: str, table: str) -> Bind:
     """A table of a DuckDB file, which is never written to."""
     path = _database(address)
     name = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
-    attach = "ATTACH IF NOT EXISTS '" + path.replace("'", "''") + f"' AS {SOURCE}_file (TYPE duckdb, READ_ONLY)"
+    attach = _attach(path)
 
     def bind(cursor: Any, columns: Sequence[str], once: bool) -> None:
         cursor.execute(attach)
         cursor.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS SELECT * FROM {SOURCE}_file.{name}")
 
     return bind
+
+
+def is_duckdb_table(address: str, table: str) -> bool:
+    """Whether a name in a DuckDB file is a table and not a view, as its catalogue says."""
+    import duckdb
+
+    with suppress(duckdb.Error), duckdb.connect(":memory:") as connection:
+        connection.execute(_attach(_database(address)))
+        return base_table(connection, table.rpartition(".")[2])
+    return False
 
 
 def open_ibis(scheme: str, address: str, table: str) -> Any:
@@ -80,6 +91,10 @@ def bind_ibis(table: Any) -> Bind:
     """An Ibis table of any other backend, fetched for each question, only the columns needed."""
     empty = table.schema().to_pyarrow().empty_table()
     return bind_stream(lambda columns: table.select(*columns).to_pyarrow(), empty)
+
+
+def _attach(path: str) -> str:
+    return "ATTACH IF NOT EXISTS '" + path.replace("'", "''") + f"' AS {SOURCE}_file (TYPE duckdb, READ_ONLY)"
 
 
 def _database(address: str) -> str:

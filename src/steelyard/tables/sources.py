@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from steelyard.errors import TableError
-from steelyard.tables.databases import bind_duckdb_file, bind_ibis, native, open_ibis, split_url
+from steelyard.tables.databases import bind_duckdb_file, bind_ibis, is_duckdb_table, native, open_ibis, split_url
 from steelyard.tables.engine import SOURCE, Bind, DuckEngine
 from steelyard.tables.files import bind_files
 from steelyard.tables.frames import bind_arrow, bind_dict, bind_pandas, bind_polars, bind_relation
+from steelyard.tables.origin import is_stored, warn_unchecked
 from steelyard.tables.schema import schema_of
 from steelyard.tables.table import Table
 
@@ -34,6 +35,9 @@ def read(source: Any, **options: Any) -> Table:
 
     Files take ``format="parquet"`` or ``"csv"`` where the name does not tell, and CSV ``types={"column": "float"}``.
 
+    *Privacy:* a query (a relation, an expression, a lazy frame, a view) is a table as given: nobody checks that it keeps
+    people apart. Reading it warns, and its releases say so.
+
     *Cost:* reads the schema only.
 
     >>> import numpy as np
@@ -46,30 +50,39 @@ def read(source: Any, **options: Any) -> Table:
     if isinstance(source, str) and "://" in source and "::" in source:
         scheme, address, table = split_url(source)
         if scheme == "duckdb":
-            return _through_duckdb(bind_duckdb_file(address, table))
+            return _told(_through_duckdb(bind_duckdb_file(address, table), stored=is_duckdb_table(address, table)))
         source, library = open_ibis(scheme, address, table), "ibis"
+    stored = is_stored(source, library)
     if library == "ibis":
         source = native(source)
         library = type(source).__module__.partition(".")[0]
-    return _through_spark(source) if library == "pyspark" else _through_duckdb(_bind(source, library, options))
+    if library == "pyspark":
+        return _told(_through_spark(source, stored=stored))
+    return _told(_through_duckdb(_bind(source, library, options), stored=stored))
 
 
-def _through_spark(frame: Any) -> Table:
+def _told(table: Table) -> Table:
+    if not table.stored:
+        warn_unchecked(level=3)
+    return table
+
+
+def _through_spark(frame: Any, *, stored: bool) -> Table:
     from steelyard.tables.spark import read_spark
 
-    table = read_spark(frame)
+    table = read_spark(frame, stored=stored)
     table.prepare()
     return table
 
 
-def _through_duckdb(bind: Bind) -> Table:
+def _through_duckdb(bind: Bind, *, stored: bool) -> Table:
     import ibis
 
     engine = DuckEngine(bind)
     described = engine.describe()
     if not described:
         raise TableError("no schema can be read from the source. Check that it is whole and of the format it claims.")
-    table = Table(engine, ibis.table(schema_of(described), name=SOURCE))
+    table = Table(engine, ibis.table(schema_of(described), name=SOURCE), stored=stored)
     table.prepare()
     return table
 

@@ -80,7 +80,7 @@ class SparkEngine:
                     self._session.catalog.dropTempView(self.source)
 
 
-def read_spark(frame: Any) -> Table:
+def read_spark(frame: Any, *, stored: bool) -> Table:
     """A table over a Spark data frame; only its schema is looked at."""
     import ibis
 
@@ -94,7 +94,7 @@ def read_spark(frame: Any) -> Table:
     check_names(frame.columns)
     schema = {field.name: _ibis_type(PySparkType, field.dataType) for field in frame.schema.fields}
     engine = SparkEngine(frame)
-    return Table(engine, ibis.table(schema, name=engine.source))
+    return Table(engine, ibis.table(schema, name=engine.source), stored=stored)
 
 
 def load_dialect() -> None:

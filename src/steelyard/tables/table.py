@@ -29,8 +29,9 @@ from steelyard.tables.vectors import Bins, Side, known, position, sides_by_key, 
 class Table:
     """Private rows behind a few questions; make one with ``read``."""
 
-    def __init__(self, engine: Engine, base: Any, rows: Any = None) -> None:
+    def __init__(self, engine: Engine, base: Any, rows: Any = None, *, stored: bool = True) -> None:
         self._engine = engine
+        self._stored = stored
         self._base = base
         self._rows = base if rows is None else rows
 
@@ -42,6 +43,11 @@ class Table:
     def columns(self) -> Mapping[str, str]:
         """The public schema: each column's name and kind, such as ``"integer"`` or ``"string"``."""
         return MappingProxyType({name: kind_of(dtype) for name, dtype in self._rows.schema().items()})
+
+    @property
+    def stored(self) -> bool:
+        """Whether these are rows as they are stored; False for a query, of which releases say "as given"."""
+        return self._stored
 
     @property
     def engine(self) -> str:
@@ -205,12 +211,10 @@ class Table:
         kept = list(self.columns) if columns is None else list(columns)
         self.require(*kept)
         if unit.column is None:
-            return Table(self._engine, self._base, self._rows.select(*kept))
+            return self._with(self._rows.select(*kept))
         if unit.column not in kept:
             kept.append(unit.column)
-        return Table(
-            self._engine, self._base, sampling.keep_rows(self._rows, unit.column, kept, rows, secret, self.engine)
-        )
+        return self._with(sampling.keep_rows(self._rows, unit.column, kept, rows, secret, self.engine))
 
     def batches(self, columns: Sequence[str], size: int = 65_536) -> Iterator[Any]:
         """Stream the rows of some columns as Arrow record batches of about ``size`` rows; in no promised order."""
@@ -259,6 +263,9 @@ class Table:
         """
         self.require(*columns)
         return fingerprint.sealed(self._numbers(fingerprint.sums(self._rows, columns, secret)), secret)
+
+    def _with(self, rows: Any) -> Table:
+        return Table(self._engine, self._base, rows, stored=self._stored)
 
     def _check(self, unit: Unit, quantities: Sequence[Quantity]) -> None:
         if unit.kind not in ("users", "rows"):

@@ -41,6 +41,7 @@ def relation(folder: Path) -> Any:
     return connection.sql("FROM source")
 
 
+@pytest.mark.filterwarnings("ignore::steelyard.errors.UncheckedQuery")
 @pytest.mark.parametrize("make", [parquet, database, relation, lambda folder: DATA])
 def test_a_fold_adds_up_every_kind_of_source_twice_over_and_cleans_up(
     make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -81,6 +81,7 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
 
 @pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:The 'future.infer_string' option:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::steelyard.errors.UncheckedQuery")
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_source_is_the_same_table_and_can_be_asked_twice(name: str, tmp_path: Path) -> None:
     table = read(SOURCES[name](tmp_path))
@@ -214,7 +215,7 @@ def test_a_missing_engine_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "ibis.backends.pyspark", None)
     monkeypatch.delitem(vars(ibis), "pyspark", raising=False)
     with pytest.raises(EngineMissing) as caught:
-        spark.read_spark(Frameless())
+        spark.read_spark(Frameless(), stored=True)
     assert caught.value.install == "pip install 'steelyard[spark]'"
 
 
