@@ -25,7 +25,8 @@ _ESCAPED = (*map(chr, range(32)), '"', "\\", "\x7f")
 class Error:
     """The error to expect: ``noise`` and ``bias`` are expected absolute errors, ``interval`` the noise's half width.
 
-    ``bias`` is ``None`` where nothing is known about what the cap cut off. The interval covers the noise alone, at
+    ``bias`` is ``None`` where nothing is known about what the cap cut off. It is estimated from totals up to ``upper``:
+    what lies above is not in it, and heavy tails may hold more than it says. The interval covers the noise alone, at
     ``confidence``; the bias of the cap comes on top.
     """
 
@@ -35,7 +36,7 @@ class Error:
     confidence: float = 0.95
 
     def __str__(self) -> str:
-        cut = "not estimated" if self.bias is None else f"about {figure(self.bias)}"
+        cut = "not estimated" if self.bias is None else f"estimated {figure(self.bias)}, totals above upper not counted"
         return f"noise ± {figure(self.interval)} in {self.confidence:.0%} of draws; what the cap cuts off: {cut}"
 
     def to_json(self) -> dict[str, Any]:

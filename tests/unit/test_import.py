@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import steelyard
 
@@ -32,3 +34,9 @@ def test_every_public_name_is_there() -> None:
     for name in steelyard.__all__:
         assert getattr(steelyard, name) is not None
     assert "Session" in dir(steelyard)
+
+
+def test_contributing_names_the_layers_that_are_kept() -> None:
+    root = Path(__file__).parents[2]
+    contract = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    assert f"`{' → '.join(contract['layers'])}`" in (root / "CONTRIBUTING.md").read_text()

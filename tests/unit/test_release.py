@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import steelyard as sy
 from steelyard.ledger import Charge, open_account
 from steelyard.mechanisms import Laplace
 from steelyard.privacy import Loss, canonical, rows
@@ -79,3 +80,14 @@ def test_bytes_that_lack_a_part_are_refused(charge: Charge) -> None:
     for name in parts:
         with pytest.raises(KeyError):
             Release.delivered(canonical({k: v for k, v in parts.items() if k != name}), lambda found: found, charge)
+
+
+def test_an_estimate_of_what_the_cap_cuts_off_says_what_it_does_not_count() -> None:
+    session = sy.Session(
+        sy.read({"user": [f"u{i}" for i in range(500)], "v": [1.0] * 495 + [90_000.0] * 5}),
+        sy.open_account(":memory:", "a", unit=sy.users("user"), epsilon=10),
+    )
+    release = session.release(sy.Sum("v", epsilon=10, upper=10))
+    assert release.value < 10_000 < sum([90_000] * 5)
+    assert "totals above upper not counted" in str(release.error)
+    assert "about" not in str(release.error)
