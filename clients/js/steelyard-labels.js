@@ -3,7 +3,9 @@
  *
  * One label takes one 32-bit coin (which node it is rounded to) and one 64-bit word (which output). The same coin and
  * word give the same noisy label as in Python, bit for bit. Words come from crypto.getRandomValues and nowhere else.
- * The document is not judged here: run `steelyard labels verify FILE` before you ship it.
+ * The document is not judged here: run `steelyard labels verify FILE` before you ship it. What cannot be read exactly
+ * (weights that are JSON numbers, rows that do not sum to a power of two up to 2^64, nodes that are no rising numbers)
+ * is refused all the same, before any label.
  *
  *   const randomizer = LabelRandomizer.parse(text);   // the text of the saved JSON
  *   const noisy = randomizer.randomize(12.5);         // once per label; keep the answer, never draw again
@@ -56,6 +58,7 @@ function wholes(text) {
       [value, shift] = [0n, 0n];
     }
   }
+  if (shift) throw new Error("not a saved label randomizer that can be read exactly: a list ends in the middle");
   return values;
 }
 
@@ -96,22 +99,68 @@ function outputsOf(packed) {
   });
 }
 
+/** Throws unless a fact about a document holds; no label is known here. */
+function need(fact, what) {
+  if (!fact) throw new Error(`not a saved label randomizer that can be read exactly: ${what}`);
+}
+
+const isNumber = (x) => typeof x === "number" && Number.isFinite(x);
+
+/** The columns of a plain document; weights are texts of digits, because a JSON number ends at 2^53. */
+function plainColumns(columns) {
+  return columns.map(([, starts, weights]) => {
+    need(weights.every((w) => typeof w === "string" && /^[1-9][0-9]{0,19}$/.test(w)), "weights must be texts of digits");
+    return { starts, weights: weights.map(BigInt) };
+  });
+}
+
+/** Refuses a table whose runs or row sums are wrong: the alias table would draw with other weights. */
+function checkTable(table, rows, total) {
+  const change = Array(rows).fill(0n);
+  for (const { starts, weights } of table) {
+    need(starts.length === weights.length && starts[0] === 0, "a column starts at row 0");
+    let before = 0n;
+    starts.forEach((start, i) => {
+      need(Number.isInteger(start) && start < rows && (i === 0 || start > starts[i - 1]), "runs must be in order");
+      need(weights[i] > 0n, "weights must be positive");
+      change[start] += weights[i] - before;
+      before = weights[i];
+    });
+  }
+  let sum = 0n;
+  for (const step of change) need((sum += step) === total, "every row must sum to the same power of two");
+}
+
+/** Refuses a grid that a label could not be put on. */
+function checkGrid(data, values) {
+  const { nodes, missing } = data;
+  need(Array.isArray(nodes) && nodes.length > 1 && nodes.every(isNumber), "nodes must be numbers");
+  need(nodes.every((y, i) => i === 0 || y > nodes[i - 1]), "nodes must rise");
+  need(typeof data.even === "boolean" && data.coin === 24 && isNumber(data.scale) && data.scale > 0, "the grid");
+  need(missing === null || (isNumber(missing) && missing >= nodes[0] && missing <= nodes[nodes.length - 1]), "missing");
+  need(Array.isArray(values) && values.every(isNumber), "outputs must be numbers");
+}
+
 class LabelRandomizer {
   constructor(data) {
     const packed = data.format === PACKED;
     if (!packed && data.format !== FORMAT) {
       throw new Error(`not a saved label randomizer that draws from a table: its format is ${data.format}`);
     }
+    const bits = data.mechanism.bits;
+    need(Number.isInteger(bits) && bits >= 1 && bits <= 64, "rows sum to a power of two up to 2^64");
     this.nodes = data.nodes;
     this.even = data.even;
     this.scale = data.scale;
     this.coin = data.coin;
-    this.missing = data.missing === null ? data.nodes[0] : data.missing;
+    this.declared = data.missing !== null;
+    this.missing = this.declared ? data.missing : data.nodes[0];
     this.values = packed ? outputsOf(data.mechanism.columns) : data.values;
-    this.shift = WIDTH - BigInt(data.mechanism.bits);
-    this.table = packed
-      ? columnsOf(data.mechanism.columns)
-      : data.mechanism.columns.map(([, starts, weights]) => ({ starts, weights: weights.map(BigInt) }));
+    this.shift = WIDTH - BigInt(bits);
+    this.table = packed ? columnsOf(data.mechanism.columns) : plainColumns(data.mechanism.columns);
+    checkGrid(data, this.values);
+    need(this.table.length === this.values.length && this.table.length > 0, "one output for each column");
+    checkTable(this.table, data.nodes.length, 1n << BigInt(bits));
     this.columns = BigInt(Math.max(1, 32 - Math.clz32(this.values.length - 1)));
     this.entries = new Map();
   }
@@ -122,9 +171,15 @@ class LabelRandomizer {
     return data.format === GROUPED ? new GroupedRandomizer(data) : new LabelRandomizer(data);
   }
 
-  /** The node number a label is rounded to by a 32-bit coin; total: anything that is no number counts as missing. */
+  /**
+   * The node number a label is rounded to by a 32-bit coin; total for numbers: NaN and the infinities, and null, count
+   * as missing. A text, a truth value or undefined is no label at all but a mistake of the program, and is refused.
+   */
   node(label, coin) {
-    const number = typeof label === "number" && Number.isFinite(label) ? label : this.missing;
+    if (typeof label !== "number" && label !== null) {
+      throw new TypeError(`a label is a number, or null where it is missing; got one of type ${typeof label}`);
+    }
+    const number = label !== null && Number.isFinite(label) ? label : this.missing;
     const last = this.nodes.length - 1;
     const inside = Math.min(Math.max(number, this.nodes[0]), this.nodes[last]);
     const unit = 2 ** this.coin;
@@ -157,8 +212,14 @@ class LabelRandomizer {
     return this.values[this.pick(label, coin, word)];
   }
 
-  /** One noisy label from fresh entropy. Draw once for each label: a second draw spends the budget a second time. */
+  /**
+   * One noisy label from fresh entropy. Draw once for each label: a second draw spends the budget a second time.
+   * As in Python, a missing label is refused unless the document says what it counts as.
+   */
   randomize(label) {
+    if (!this.declared && (label === null || (typeof label === "number" && !Number.isFinite(label)))) {
+      throw new TypeError("the label is missing or not finite, and the document does not say what it counts as");
+    }
     const words = globalThis.crypto.getRandomValues(new Uint32Array(3));
     return this.apply(label, words[0], (BigInt(words[1]) << 32n) | BigInt(words[2]));
   }
@@ -180,6 +241,7 @@ class LabelRandomizer {
 /** One randomizer for each public group of records; a group must owe nothing to the label. */
 class GroupedRandomizer {
   constructor(data) {
+    need(data.groups !== null && typeof data.groups === "object", "it names no groups");
     this.parts = new Map(Object.entries(data.groups).map(([name, part]) => [name, new LabelRandomizer(part)]));
   }
 

@@ -28,6 +28,7 @@ from steelyard.privacy import (
     probability,
     rows,
     users,
+    written,
 )
 
 
@@ -168,3 +169,17 @@ def test_canonical_bytes_do_not_depend_on_the_order_of_keys() -> None:
     assert canonical({"b": 1, "a": [1, 2]}) == canonical({"a": [1, 2], "b": 1}) == b'{"a":[1,2],"b":1}'
     with pytest.raises(ValueError, match="JSON"):
         canonical({"a": float("nan")})
+
+
+@pytest.mark.parametrize(
+    "value", ["1e99999999", "1e3", "0.5", " 1", "1_0", "+1", "1/0", "1/-2", "", "٣", "9" * 1001, 1, 1.0, True, None]
+)
+def test_a_number_in_a_document_is_a_bounded_text_of_digits(value: object) -> None:
+    with pytest.raises(InvalidTask):
+        written(value, "a number")
+
+
+@pytest.mark.parametrize("value", [10**5000, "1" * 1001, "0." + "1" * 1001, "1e99999999", "1e-99999999"])
+def test_a_number_too_long_to_be_meant_is_refused_at_once(value: int | str) -> None:
+    with pytest.raises(InvalidTask):
+        exact(value, "epsilon")

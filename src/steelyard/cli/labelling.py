@@ -174,12 +174,18 @@ def _verify(args: argparse.Namespace) -> Answer:
         report = judge(data)
     findings = [*report.findings, *(_charge(data, args.ledger) if args.ledger else [])]
     gap = None if report.gap is None else float(report.gap)
-    facts = {"passed": not findings, "findings": findings, "bias": _text(report.bias), "gap": gap}
+    open_ = list(report.unproved)
+    facts = {"passed": not findings, "findings": findings, "bias": _text(report.bias), "gap": gap, "unproved": open_}
     if findings:
         return Answer("\n".join(["does NOT hold:", *findings]), facts, exit_code=2)
     bias = "bias exactly zero" if not report.bias else f"bias up to {float(report.bias):.4g}, as declared"
+    if report.rounding:
+        bias += f" (and up to {float(report.rounding):.1g} where outputs become floats)"
     told = "no optimality is claimed" if gap is None else f"error proved within {gap:.2g} of the least possible"
-    return Answer(f"holds: privacy, row sums; {bias}; {told}.", facts)
+    lines = [f"holds: privacy, row sums; {bias}; {told}.", *(f"not proved here: {text}." for text in open_)]
+    if args.ledger:
+        lines.append(f"the receipt is one of {args.ledger}; that its counts are the prior's was not looked at.")
+    return Answer("\n".join(lines), facts)
 
 
 def _charge(data: dict[str, Any], ledger: str) -> list[str]:

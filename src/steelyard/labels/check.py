@@ -1,6 +1,6 @@
 """The small judge of a label mechanism: it reads the saved document, trusts nothing, and tolerates nothing.
 
-Only integers and fractions, only the standard library, no other file of steelyard. Privacy, row sums and bias are
+Only integers and fractions, only the standard library and the bounded reader of numbers (``privacy.written``). Privacy, row sums and bias are
 equalities between integers; the lower bound holds for every epsilon-private unbiased mechanism over all real outputs,
 whatever the certificate says, because it is computed here from the certificate's numbers (docs/proofs/labels_solver.md).
 The law: a document passes only if every claim in it is true.
@@ -10,23 +10,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+from steelyard.privacy import written
+
+FORMAT = "steelyard label mechanism 1"
 FINE = 1 << 200
+MOST_BITS = 64  # of a row's sum: one random word draws an output
+MOST_EPSILON = 64  # beyond any mechanism that is made; e^epsilon is computed from it
+MOST_COLUMNS = 1 << 16
+_LATTICE = 1 << 15  # bits of the labels' (or prices') common denominator
+_FIELDS = ("format", "epsilon", "bits", "unbiased", "inputs", "columns", "certificate")
 Weighted = tuple[Fraction, list[tuple[int, int, int]]]  # an output, and (first row, past the last, weight) runs
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found: ``findings`` is empty if and only if every claim of the document holds."""
+    """What was found: ``findings`` is empty if and only if every claim of the document that can be judged holds.
+
+    ``rounding`` is the most that an output moves when it becomes a float; ``unproved`` says what no document can show.
+    """
 
     findings: tuple[str, ...]
     bias: Fraction | None = None
     value: Fraction | None = None
     lower_bound: Fraction | None = None
+    rounding: Fraction | None = None
+    unproved: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -65,50 +78,111 @@ def check(document: Mapping[str, Any]) -> Report:
     """Re-prove every claim of a saved mechanism: privacy, row sums, bias and, with a certificate, the optimality gap."""
     try:
         return _check(document)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError, IndexError) as problem:
-        return Report((f"the document cannot be read: {type(problem).__name__}: {problem}",))
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, IndexError, OverflowError) as problem:
+        return Report((unreadable(problem),))
+
+
+def unreadable(problem: Exception) -> str:
+    """The finding that a document is not one."""
+    return f"the document cannot be read: {type(problem).__name__}: {str(problem)[:200]}"
+
+
+def only(document: Mapping[str, Any], *fields: str) -> None:
+    """Refuse a document that lacks a field, or says something more: nobody has proved that."""
+    if set(document) != set(fields):
+        strange = sorted(str(name)[:40] for name in set(document) ^ set(fields))
+        raise ValueError(f"the field {strange[0]!r} is missing or not known")
+
+
+def whole(value: Any, low: int, high: int, name: str) -> int:
+    """A JSON integer between two bounds."""
+    if type(value) is not int or not low <= value <= high:
+        raise ValueError(f"{name} must be a whole number from {low} to {high}")
+    return value
+
+
+def rising(labels: Any) -> list[Fraction]:
+    """The labels of a mechanism: at least two, each larger than the one before, on one lattice."""
+    inputs = [written(y, "a label") for y in labels]
+    if len(inputs) < 2 or any(x >= y for x, y in pairwise(inputs)):
+        raise ValueError("a mechanism has at least two labels, rising")
+    if math.lcm(*(y.denominator for y in inputs)).bit_length() > _LATTICE:
+        raise ValueError("the labels have no common step of sensible size")
+    return inputs
+
+
+def read_epsilon(value: Any) -> Fraction:
+    """An epsilon that a mechanism may claim."""
+    epsilon = written(value, "epsilon")
+    if not 0 < epsilon <= MOST_EPSILON:
+        raise ValueError(f"epsilon must be positive and at most {MOST_EPSILON}")
+    return epsilon
 
 
 def _check(document: Mapping[str, Any]) -> Report:
-    inputs = [Fraction(y) for y in document["inputs"]]
-    total, count = 1 << document["bits"], len(inputs)
-    columns = [(Fraction(z), _runs(starts, weights, count)) for z, starts, weights in document["columns"]]
-    low, _ = exponential(Fraction(document["epsilon"]))
-    findings = []
-    if Fraction(document["epsilon"]) <= 0 or any(x >= y for x, y in pairwise(inputs)):
-        findings.append("epsilon must be positive and the inputs rising")
-    for number, (_, runs) in enumerate(columns):
-        weights = [weight for _, _, weight in runs]
-        if min(weights) <= 0 or max(weights) > low * min(weights):
-            findings.append(f"column {number}: a ratio of weights exceeds e^epsilon")
+    only(document, *_FIELDS)
+    inputs, epsilon = rising(document["inputs"]), read_epsilon(document["epsilon"])
+    total, count = 1 << whole(document["bits"], 1, MOST_BITS, "bits"), len(inputs)
+    columns = [(written(z, "an output"), _runs(starts, weights, count)) for z, starts, weights in document["columns"]]
+    if document["format"] != FORMAT or type(document["unbiased"]) is not bool or not 1 <= len(columns) <= MOST_COLUMNS:
+        raise ValueError("not a table of a format that is known, with a word on its bias and at least one output")
+    findings = _private(columns, exponential(epsilon)[0])
     sums, means = _rows(columns, count)
     findings += [f"row {i} sums to {found}, not {total}" for i, found in enumerate(sums) if found != total]
     bias = max(abs(mean / total - y) for mean, y in zip(means, inputs, strict=True))
-    if document["unbiased"] is not False and bias:
+    rounding = max(abs(Fraction(float(z)) - z) for z, _ in columns)
+    if document["unbiased"] and bias:
         findings.append(f"the mechanism is biased by {float(bias):.3g}")
-    certificate = document.get("certificate")
-    if certificate is None:
-        return Report(tuple(findings), bias)
-    prior = [Fraction(p) for p in certificate["prior"]]
-    if min(prior) < 0 or sum(prior) <= 0 or len(prior) != count:
-        return Report((*findings, "the prior is not a prior"), bias)
-    mass = sum(prior)
+    if rounding > (inputs[-1] - inputs[0]) / (1 << 24):
+        findings.append(f"the outputs are not what floats can say: one is moved by {float(rounding):.3g}")
+    report = Report(tuple(findings), bias, rounding=rounding)
+    certificate = document["certificate"]
+    return report if certificate is None else _certified(document, report, inputs, columns, epsilon, total)
+
+
+def _private(columns: Sequence[Weighted], growth: Fraction) -> list[str]:
+    """Every column in which a weight is not positive, or more than e^epsilon times another."""
+    findings = []
+    for number, (_, runs) in enumerate(columns):
+        weights = [weight for _, _, weight in runs]
+        if min(weights) <= 0 or max(weights) > growth * min(weights):
+            findings.append(f"column {number}: a ratio of weights exceeds e^epsilon")
+    return findings
+
+
+def _certified(
+    document: Mapping[str, Any],
+    report: Report,
+    inputs: list[Fraction],
+    columns: list[Weighted],
+    epsilon: Fraction,
+    total: int,
+) -> Report:
+    """The report with the gap that the certificate proves; its bound is one on unbiased mechanisms and on no others."""
+    certificate, findings = document["certificate"], list(report.findings)
+    only(certificate, "prior", "u", "slope", "gap")
+    prior, *duals = ([written(x, "a price") for x in certificate[name]] for name in ("prior", "u", "slope"))
+    claimed, mass = written(certificate["gap"], "the gap"), sum(prior)
+    if len(prior) != len(inputs) or min(prior) < 0 or mass <= 0 or any(p.denominator != 1 for p in prior):
+        return replace(report, findings=(*findings, "the prior is not a prior"))
+    if not document["unbiased"]:
+        return replace(report, findings=(*findings, "the certificate is one for mechanisms without bias"))
     value = squared_error(columns, inputs, prior) / (mass * total)
-    duals = [[Fraction(x) for x in certificate[name]] for name in ("u", "slope")]
-    bound = lower_bound(inputs, prior, Fraction(document["epsilon"]), *duals) / mass
-    if value - bound > Fraction(certificate["gap"]) * value:
-        findings.append(
-            f"the certificate proves a gap of {float((value - bound) / value):.3g} only, not the one claimed"
-        )
-    return Report(tuple(findings), bias, value, bound)
+    bound = lower_bound(inputs, prior, epsilon, *duals) / mass
+    if claimed < 0 or value <= 0 or value - bound > claimed * value:
+        proved = f"a gap of {float((value - bound) / value):.3g} only" if value > 0 else "nothing"
+        findings.append(f"the certificate proves {proved}, not the one claimed")
+    return replace(report, findings=tuple(findings), value=value, lower_bound=bound)
 
 
 def _runs(starts: Sequence[int], weights: Sequence[int], count: int) -> list[tuple[int, int, int]]:
     """A column as (first row, past the last row, weight), covering every row once."""
     stops = [*starts[1:], count]
-    whole = all(isinstance(x, int) and not isinstance(x, bool) for x in [*starts, *weights])
-    if not whole or not starts or starts[0] != 0 or any(a >= b for a, b in zip(starts, stops, strict=True)):
+    integers = all(type(x) is int for x in [*starts, *weights])
+    if not integers or not starts or starts[0] != 0 or any(a >= b for a, b in zip(starts, stops, strict=True)):
         raise ValueError("a column must list integer weights from row 0 on, in order")
+    if max(weights) > 1 << MOST_BITS:
+        raise ValueError("a weight exceeds what any row may sum to")
     return list(zip(starts, stops, weights, strict=True))
 
 
@@ -160,6 +234,8 @@ def lower_bound(
     """
     L = math.lcm(*(y.denominator for y in inputs)) << 140
     D = math.lcm(*(x.denominator for x in (*prior, *u, *slope)))
+    if D.bit_length() > _LATTICE:
+        raise ValueError("the prices have no common unit of sensible size")
     extra = math.ceil((exponential(epsilon)[1] - 1) * (1 << 140))
     base, active, slack, events = [0, 0, 0], [0, 0, 0], 0, []
     for y, p, s, v in zip(inputs, prior, slope, u, strict=True):

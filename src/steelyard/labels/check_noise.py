@@ -1,8 +1,8 @@
 """The small judge of added label noise: it reads the saved document and trusts nothing.
 
-Only integers and fractions, only the standard library and the report of the judge of tables. The noise is symmetric
-whatever its numbers are, so what can be wrong is the grid, the width of the range in its steps, and the noise's own
-width against epsilon. The law: a document passes only if every claim in it is true (docs/proofs/label_noise.md).
+Only integers and fractions, and the readers of the judge of tables. The noise is symmetric whatever its numbers are, so
+what can be wrong is the grid, the width of the range in its steps (too narrow breaks privacy, too wide moves every label),
+and the noise's own width. The law: a document passes only if every claim in it is true (docs/proofs/label_noise.md).
 """
 
 from __future__ import annotations
@@ -12,45 +12,47 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from .check import Report
+from steelyard.privacy import written
+
+from .check import Report, only, read_epsilon, rising, unreadable, whole
 
 FORMAT = "steelyard label noise 1"
 FINE = 24  # bits between two nodes, where noise is not on the nodes themselves
+WIDEST = 1 << 48  # the noise's scale in steps, from which on it does not fit 64 bits
+_KINDS = {"laplace": ("scale",), "discrete_laplace": ("scale",), "staircase": ("first", "fall")}
 
 
 def check_noise(document: Mapping[str, Any]) -> Report:
     """Re-prove the claims of saved noise: an even grid, the sensitivity it has, and the price of the noise."""
     try:
-        findings = list(_findings(document))
-    except (KeyError, TypeError, ValueError, ZeroDivisionError, IndexError) as problem:
-        return Report((f"the document cannot be read: {type(problem).__name__}: {problem}",))
+        findings = _findings(document)
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, IndexError, OverflowError) as problem:
+        return Report((unreadable(problem),))
     return Report(tuple(findings), Fraction(0))
 
 
 def _findings(document: Mapping[str, Any]) -> list[str]:
-    inputs, epsilon = [Fraction(y) for y in document["inputs"]], Fraction(document["epsilon"])
-    kind, width, findings = document["kind"], _whole(document["sensitivity"]), []
-    gaps = {after - before for before, after in pairwise(inputs)}
-    if document["format"] != FORMAT or kind not in ("laplace", "discrete_laplace", "staircase"):
-        findings.append("not a kind of noise that is known")
-    if epsilon <= 0 or len(gaps) != 1 or min(gaps) <= 0:
-        findings.append("epsilon must be positive and the nodes even and rising")
-    if document["grid_bits"] != (0 if kind == "discrete_laplace" else FINE):
+    kind = document["kind"]
+    if document["format"] != FORMAT or kind not in _KINDS:
+        raise ValueError("not a kind of noise that is known")
+    only(document, "format", "epsilon", "kind", "inputs", "grid_bits", "sensitivity", *_KINDS[kind])
+    inputs, epsilon, findings = rising(document["inputs"]), read_epsilon(document["epsilon"]), []
+    if len({after - before for before, after in pairwise(inputs)}) != 1:
+        findings.append("the nodes must be even")
+    bits = whole(document["grid_bits"], 0, FINE, "grid_bits")
+    if bits != (0 if kind == "discrete_laplace" else FINE):
         findings.append("the grid is not the one of this kind of noise")
-    if width < (len(inputs) - 1) << _whole(document["grid_bits"]):
-        findings.append("the range is wider than the sensitivity the noise was made for")
+    width = whole(document["sensitivity"], 1, WIDEST << FINE, "sensitivity")
+    if width != (len(inputs) - 1) << bits:
+        findings.append("the sensitivity is not the width of the range in steps of the grid")
+    if width >= epsilon * WIDEST:
+        findings.append("noise this wide does not fit 64 bits")
     if kind == "staircase":
-        first, fall = _whole(document["first"]), Fraction(document["fall"])
-        if first < 1 or 2 * first - 1 > width:
+        first = whole(document["first"], 1, width, "first")
+        if 2 * first - 1 > width:
             findings.append("the lowest step of the staircase is wider than the others")
-        if not 0 < fall <= epsilon:
-            findings.append("the staircase falls by more than e^epsilon")
-    elif Fraction(document["scale"]) <= 0 or width / Fraction(document["scale"]) > epsilon:
-        findings.append("the noise is too narrow for epsilon")
+        if written(document["fall"], "fall") != epsilon:
+            findings.append("the staircase does not fall by e^epsilon")
+    elif written(document["scale"], "scale") * epsilon != width:
+        findings.append("the noise is not as wide as epsilon says")
     return findings
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r} is not a whole number")
-    return value

@@ -53,11 +53,19 @@ class Nodes:
         if isinstance(nodes, int | np.integer):
             if not 2 <= nodes <= MOST:
                 raise InvalidTask(f"nodes must be between 2 and {MOST}, or their list; got {nodes}.")
-            return cls(tuple(low + (high - low) * i / (int(nodes) - 1) for i in range(int(nodes))))
+            return cls(tuple(low + (high - low) * i / (int(nodes) - 1) for i in range(int(nodes))))._checked()
         labels = read_inputs(nodes)
         if (labels[0], labels[-1]) != (low, high) or len(labels) > MOST:
             raise InvalidTask(f"the nodes must start at lower and end at upper, and be at most {MOST}.")
-        return cls(labels)
+        return cls(labels)._checked()
+
+    def _checked(self) -> Nodes:
+        if not self.told_apart:
+            raise InvalidTask(
+                "the nodes lie too close together, or too far out, for floating-point labels to tell them apart: take a "
+                "public number off all labels, or use fewer nodes."
+            )
+        return self
 
     @property
     def lower(self) -> Fraction:
@@ -79,6 +87,20 @@ class Nodes:
     def floats(self) -> Floats:
         """The nodes as floats."""
         return np.array([float(y) for y in self.labels])
+
+    @cached_property
+    def told_apart(self) -> bool:
+        """Whether every node is a float of its own and is put on itself, exactly; else a label would not be itself."""
+        try:
+            floats, scale = self.floats, self.scale
+        except OverflowError:
+            return False
+        with np.errstate(all="ignore"):
+            gaps = np.diff(floats)
+            if not (np.all(gaps > 0) and np.all(np.isfinite(gaps)) and 0 < scale < math.inf):
+                return False
+            below, steps = self.places(floats)
+        return bool(np.all(below == np.arange(len(floats))) and not np.any(steps))
 
     @cached_property
     def scale(self) -> float:

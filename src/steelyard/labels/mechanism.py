@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import InvalidTask
 
-from .check import Report, check
+from .check import FORMAT, Report, check
 from .exact import BITS
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-FORMAT = "steelyard label mechanism 1"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from steelyard.privacy import written
+
 PLAIN = "steelyard label randomizer 1"
 PACKED = "steelyard label randomizer 2"
 ROOM = 1 << 15  # bytes of JSON from which a document is packed
@@ -79,8 +81,10 @@ def _over(outputs: list[Fraction], shared: list[int], shift: Fraction) -> tuple[
 
 
 def _read_columns(packed: Mapping[str, Any]) -> list[list[Any]]:
-    shift, unit = Fraction(packed["shift"]), int(packed["unit"])
+    shift, unit = written(packed["shift"], "the shift"), written(packed["unit"], "the unit")
     parts = {name: _read_wholes(packed[name]) for name in ("outputs", "shared", "ratios", "runs", "starts", "picks")}
+    if unit.denominator != 1 or max(*parts["shared"], *parts["ratios"]) > 1 << 64:
+        raise ValueError("the unit is not whole, or a weight exceeds what any row may sum to")
     columns, place = [], 0
     for output, shared, runs in zip(parts["outputs"], parts["shared"], parts["runs"], strict=True):
         starts, start = [], 0
@@ -88,7 +92,7 @@ def _read_columns(packed: Mapping[str, Any]) -> list[list[Any]]:
             start += step
             starts.append(start)
         weights = [str(shared * parts["ratios"][n]) for n in parts["picks"][place : place + runs]]
-        columns.append([str(shift + Fraction(_unsigned(output), shared * unit)), starts, weights])
+        columns.append([str(shift + Fraction(_unsigned(output)) / (shared * unit)), starts, weights])
         place += runs
     if place != len(parts["starts"]) or place != len(parts["picks"]):
         raise ValueError("the columns do not use up their starts and weights")
@@ -106,7 +110,7 @@ def _pack_prices(prices: Sequence[str]) -> dict[str, str]:
 
 
 def _read_prices(packed: Mapping[str, str]) -> list[str]:
-    unit, powers = Fraction(packed["unit"]), _read_wholes(packed["powers"])
+    unit, powers = written(packed["unit"], "the unit of prices"), _read_wholes(packed["powers"])
     if max(powers, default=0) > 1 << 12:
         raise ValueError("a price has a power of two beyond any price")
     mantissas = _read_wholes(packed["mantissas"])

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -17,23 +18,28 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.errors import InvalidTask
-from steelyard.privacy import MICRO
+from steelyard.privacy import MICRO, written
 
 from .added import Added, AddedNoise
 from .applied import Applied
-from .check import Report, check
+from .check import FORMAT as TABLE_FORMAT
+from .check import Report, check, only, read_epsilon, unreadable, whole
 from .check_noise import FORMAT as NOISE_FORMAT
 from .check_noise import check_noise
 from .continuous import COIN, Nodes
 from .groups import Part
-from .mechanism import FORMAT as TABLE_FORMAT
 from .mechanism import FiniteMechanism
 from .packing import PACKED, ROOM, pack, unpack
 from .packing import PLAIN as FORMAT
-from .prior import Prior, from_counts
+from .prior import Prior
+from .provenance import judge_prior, unproved
 
 NOISY = "steelyard noisy label randomizer 1"
 GROUPED = "steelyard grouped label randomizer 1"
+_NOISY = ("format", "column", "method", "epsilon", "missing", "prior", "mechanism")
+_TABLE = (*_NOISY, "coin", "even", "scale", "nodes", "values")
+_WEIGHT = re.compile(r"[1-9][0-9]{0,19}")  # read alike by int and by a browser's BigInt
+_BROKEN = (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, IndexError, OverflowError)
 
 
 def document(applied: Applied | Added, method: str, prior: Prior, column: str, epsilon: Fraction) -> dict[str, Any]:
@@ -107,7 +113,7 @@ def plain(data: Mapping[str, Any]) -> Mapping[str, Any]:
         parts = {name: plain(part) if isinstance(part, Mapping) else part for name, part in data["groups"].items()}
         return {**data, "groups": parts}
     if data.get("format") == PACKED:
-        with suppress(KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, IndexError, OverflowError):
+        with suppress(*_BROKEN):
             return unpack(data)
     return data
 
@@ -116,7 +122,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a JSON document; what is no JSON object is refused."""
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, RecursionError) as problem:
         raise InvalidTask(
             f"{os.fspath(path)} cannot be read as a saved randomizer ({type(problem).__name__})."
         ) from None
@@ -126,10 +132,16 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def table_of(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The mechanism inside a document, weights as integers, as the checker wants it."""
+    """The mechanism inside a document, weights as integers, as the checker wants it; they must be written as texts."""
     table = dict(data["mechanism"])
-    table["columns"] = [[z, starts, [int(w) for w in weights]] for z, starts, weights in table["columns"]]
+    table["columns"] = [[z, starts, [_weight(w) for w in weights]] for z, starts, weights in table["columns"]]
     return table
+
+
+def _weight(text: Any) -> int:
+    if not isinstance(text, str) or not _WEIGHT.fullmatch(text):
+        raise ValueError("a weight must be a text of digits: a browser reads a JSON number as a double")
+    return int(text)
 
 
 def restore(data: Mapping[str, Any]) -> tuple[Applied | Added, Prior]:
@@ -150,82 +162,118 @@ def _passed(report: Report) -> None:
 
 
 def judge(data: Mapping[str, Any]) -> Report:
-    """Re-prove every claim of a saved randomizer, or of a saved bare mechanism."""
+    """Re-prove every claim of a saved randomizer, or of a saved bare mechanism; what cannot be proved is ``unproved``."""
     data = plain(data)
-    if data.get("format") == PACKED:
+    kind = data.get("format")
+    if kind == PACKED:
         return Report(("the document cannot be read: its packed numbers are damaged",))
-    if data.get("format") in (TABLE_FORMAT, NOISE_FORMAT):
-        return check(data) if data["format"] == TABLE_FORMAT else check_noise(data)
-    if data.get("format") == GROUPED:
-        return _judge_groups(data.get("groups"))
-    if data.get("format") not in (FORMAT, NOISY):
-        return Report((f"not a saved randomizer: its format is {data.get('format')!r}",))
+    if kind in (TABLE_FORMAT, NOISE_FORMAT):
+        return check(data) if kind == TABLE_FORMAT else check_noise(data)
+    if kind == GROUPED:
+        return _judge_groups(data)
+    if kind not in (FORMAT, NOISY):
+        return Report((f"not a saved randomizer: its format is {str(kind)[:60]!r}",))
     try:
-        if data["format"] == NOISY:
-            report, more = check_noise(data["mechanism"]), _range(data["mechanism"]["inputs"], data["missing"])
-        else:
-            report, more = check(table_of(data)), _grid(data)
-        return replace(report, findings=(*report.findings, *more, *_prior(data)))
-    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, IndexError, OverflowError) as problem:
-        return Report((f"the document cannot be read: {type(problem).__name__}: {problem}",))
+        report, more = _judge_noise(data) if kind == NOISY else _judge_table(data)
+        more += _shared(data) + judge_prior(data["prior"], data)
+    except _BROKEN as problem:
+        return Report((unreadable(problem),))
+    return replace(report, findings=(*report.findings, *more), unproved=unproved(data["prior"]))
 
 
-def _judge_groups(groups: Any) -> Report:
+def _judge_groups(data: Mapping[str, Any]) -> Report:
     """Every group's claims, and that all groups share the column, the grid, epsilon and the one purchase of a prior."""
-    if not isinstance(groups, Mapping) or not groups or not all(isinstance(d, Mapping) for d in groups.values()):
-        return Report(("the document names no groups",))
-    reports = {name: judge(data) for name, data in groups.items()}
+    groups = data.get("groups")
+    if set(data) != {"format", "groups"} or not isinstance(groups, Mapping) or not groups:
+        return Report(("the document names no groups, or something else beside them",))
+    if not all(isinstance(part, Mapping) and part.get("format") == FORMAT for part in groups.values()):
+        return Report(("a group holds no randomizer that draws from a table",))
+    reports = {name: judge(part) for name, part in groups.items()}
     findings = [f"group {name}: {found}" for name, report in reports.items() for found in report.findings]
-    findings += [f"group {n}: a group holds groups" for n, data in groups.items() if data.get("format") != FORMAT]
-    if not findings:
-        shared = ("column", "epsilon", "missing", "nodes")
-        facts = [
-            [data[x] for x in shared] + [data["prior"][x] for x in ("source", "micro", "receipt")]
-            for data in groups.values()
-        ]
-        findings += ["the groups do not share column, range, epsilon and prior"] * any(f != facts[0] for f in facts)
-    worst = max(reports.values(), key=lambda report: report.gap or Fraction(0))
-    return replace(worst, findings=tuple(findings))
-
-
-def _grid(data: Mapping[str, Any]) -> list[str]:
-    """What a device would use in place of the exact numbers must be their nearest floats."""
-    table, findings = data["mechanism"], []
-    nodes = Nodes(tuple(Fraction(y) for y in table["inputs"]))
-    if data["values"] != [float(Fraction(column[0])) for column in table["columns"]]:
-        findings.append("the outputs delivered are not those of the mechanism")
-    same = (data["nodes"], data["scale"], data["even"], data["coin"]) == (
-        nodes.floats.tolist(),
-        nodes.scale,
-        nodes.even,
-        COIN,
+    if findings:
+        return Report(tuple(findings))
+    facts = [
+        [part[x] for x in ("column", "epsilon", "missing", "nodes")]
+        + [part["prior"][x] for x in ("source", "micro", "receipt")]
+        for part in groups.values()
+    ]
+    return _together(
+        list(reports.values()),
+        ["the groups do not share column, range, epsilon and prior"] * any(f != facts[0] for f in facts),
     )
-    if not same:
+
+
+def _together(reports: list[Report], findings: list[str]) -> Report:
+    """What holds for all groups: the largest bias, and the largest gap if every group has one."""
+    gaps = [report.gap for report in reports]
+    worst = max(reports, key=lambda report: report.gap or Fraction(0))
+    return replace(
+        Report(tuple(findings)) if None in gaps else replace(worst, findings=tuple(findings)),
+        bias=max(report.bias or Fraction(0) for report in reports),
+        rounding=max(report.rounding or Fraction(0) for report in reports),
+        unproved=tuple(dict.fromkeys(text for report in reports for text in report.unproved)),
+    )
+
+
+def _judge_noise(data: Mapping[str, Any]) -> tuple[Report, list[str]]:
+    only(data, *_NOISY)
+    report, table = check_noise(data["mechanism"]), data["mechanism"]
+    if report.findings:
+        return report, []
+    nodes = Nodes(tuple(written(y, "a label") for y in table["inputs"]))
+    return report, [
+        *["the nodes are not different floats"] * (not nodes.told_apart),
+        *["the method is not the kind of noise that is added"] * (data["method"] != table["kind"]),
+    ]
+
+
+def _judge_table(data: Mapping[str, Any]) -> tuple[Report, list[str]]:
+    """The table, and what a device would use in place of the exact numbers: their nearest floats."""
+    only(data, *_TABLE)
+    table, findings = table_of(data), []
+    report = check(table)
+    if report.findings:
+        return report, []
+    nodes = Nodes(tuple(written(y, "a label") for y in table["inputs"]))
+    if not nodes.told_apart:
+        return report, ["the nodes are not different floats"]
+    if _floats(data["values"]) != [float(written(column[0], "an output")) for column in table["columns"]]:
+        findings.append("the outputs delivered are not those of the mechanism")
+    same = _floats(data["nodes"]) == nodes.floats.tolist() and _floats([data["scale"]]) == [nodes.scale]
+    if not same or data["even"] is not nodes.even or whole(data["coin"], 0, 32, "coin") != COIN:
         findings.append("the grid is not that of the mechanism's labels")
-    return findings + _range(table["inputs"], data["missing"])
+    return report, findings + _method(data["method"], table)
 
 
-def _range(inputs: Sequence[str], missing: float | None) -> list[str]:
-    if missing is None or float(Fraction(inputs[0])) <= missing <= float(Fraction(inputs[-1])):
-        return []
-    return ["the value of missing labels lies outside the range"]
+def _method(method: str, table: Mapping[str, Any]) -> list[str]:
+    """The name of the method promises whether there is bias, and whether there is a certificate."""
+    from .choice import BIASED, METHODS
+
+    if method not in (*METHODS, "compromise"):
+        return ["the method is not one that is known"]
+    if method not in (*BIASED, "compromise") and not table["unbiased"]:
+        return [f"method {method} has no bias, and this table does"]
+    if method in ("unbiased", "balanced") and table["certificate"] is None:
+        return [f"method {method} comes with a certificate, and there is none"]
+    return []
 
 
-def _prior(data: Mapping[str, Any]) -> list[str]:
-    """A prior must say where it came from, and a bought one must follow from its released counts and its charge."""
-    prior, table = Prior.from_json(data["prior"]), data["mechanism"]
-    findings, certificate = [], table.get("certificate")
-    if prior.source not in ("none", "public", "private"):
-        findings.append("the prior does not say where it came from")
-    if certificate is not None and [Fraction(p) for p in certificate["prior"]] != list(prior.weights):
-        findings.append("the mechanism was made for another prior than the one declared")
-    if prior.source == "private":
-        if prior.weights != from_counts(prior.counts):
-            findings.append("the prior does not follow from the counts that were released")
-        if prior.micro < 1 or prior.receipt is None or prior.receipt["cost"]["amount"] < 1:
-            findings.append("a prior learnt from labels has no charge")
-    elif prior.micro or prior.counts or prior.receipt is not None:
-        findings.append("a prior that was not bought carries a price")
-    if Fraction(data["epsilon"]) != Fraction(table["epsilon"]) + Fraction(prior.micro, MICRO):
+def _floats(given: Any) -> list[float]:
+    """JSON numbers as floats, exactly; a truth value is none."""
+    if not isinstance(given, list) or any(type(x) not in (int, float) or x != float(x) for x in given):
+        raise ValueError("a list of numbers holds something that is no number")
+    return [float(x) for x in given]
+
+
+def _shared(data: Mapping[str, Any]) -> list[str]:
+    """What tables and noise have in common: the column, the value of missing labels, and the sum of the epsilons."""
+    findings, table = [], data["mechanism"]
+    if not isinstance(data["column"], str) or not data["column"]:
+        findings.append("the label column has no name")
+    inputs, missing = [written(y, "a label") for y in table["inputs"]], data["missing"]
+    if missing is not None and not float(inputs[0]) <= _floats([missing])[0] <= float(inputs[-1]):
+        findings.append("the value of missing labels lies outside the range")
+    spent = Fraction(whole(data["prior"]["micro"], 0, 1 << 60, "micro"), MICRO)
+    if read_epsilon(data["epsilon"]) != written(table["epsilon"], "epsilon") + spent:
         findings.append("epsilon is not what prior and mechanism spend together")
     return findings

@@ -126,3 +126,60 @@ def test_a_client_that_rounds_ties_the_other_way_is_caught(node: str, tmp_path: 
     here = made.applied_.values[made.applied_.pick(y, coins, words)].tolist()
     assert in_node(node, tmp_path / "m.json", y, coins, words)["out"] == here
     assert in_node(node, tmp_path / "m.json", y, coins, words, twin)["out"] != here
+
+
+REFUSALS = """
+const { LabelRandomizer } = require(process.argv[1]);
+const job = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const attempt = (run) => { try { return [true, run()]; } catch (problem) { return [false, problem.message]; } };
+const labels = [3, "3", "abc", true, undefined, null, NaN, Infinity, 3n, [3], {}];
+const out = job.texts.map((text) => attempt(() => LabelRandomizer.parse(text) && 1));
+const drawn = job.drawn.map((text) => labels.map((label) => attempt(() => LabelRandomizer.parse(text).randomize(label))[0]));
+process.stdout.write(JSON.stringify({ out: out, drawn: drawn }));
+"""
+
+
+def refusals(node: str, texts: list[str], drawn: list[str]) -> dict[str, Any]:
+    job = json.dumps({"texts": texts, "drawn": drawn})
+    done = subprocess.run(
+        [node, "-e", REFUSALS, str(CLIENT)], input=job, capture_output=True, text=True, timeout=60, check=True
+    )
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def test_a_label_that_is_no_number_is_refused_and_never_counts_as_missing(node: str) -> None:
+    """The value of an input on a page is a text: "3" must not become the value of missing labels."""
+    plain, declared = (json.dumps(LabelRandomizer(1, 0, 4, missing=missing).fit()._document()) for missing in (None, 2))
+    numbers = [True, False, False, False, False]
+    found = refusals(node, [], [plain, declared])["drawn"]
+    assert found[0] == [*numbers, False, False, False, False, False, False]
+    assert found[1] == [*numbers, True, True, True, False, False, False]
+
+
+FALSE: dict[str, Any] = {
+    "weights as numbers": lambda d: [c.__setitem__(2, [int(w) for w in c[2]]) for c in d["mechanism"]["columns"]],
+    "bits beyond a word": lambda d: d["mechanism"].__setitem__("bits", 66),
+    "bits as text": lambda d: d["mechanism"].__setitem__("bits", "62"),
+    "a row that does not sum": lambda d: d["mechanism"]["columns"][0][2].__setitem__(0, "1"),
+    "a weight in other letters": lambda d: d["mechanism"]["columns"][0][2].__setitem__(0, "0x10"),
+    "nodes that are one float": lambda d: d["nodes"].__setitem__(1, d["nodes"][0]),
+    "a node as text": lambda d: d["nodes"].__setitem__(1, "1"),
+    "a missing value outside": lambda d: d.__setitem__("missing", 99),
+    "an output as text": lambda d: d["values"].__setitem__(0, "1"),
+    "an output less": lambda d: d["values"].pop(),
+    "another coin": lambda d: d.__setitem__("coin", 30),
+}
+
+
+def test_what_cannot_be_read_exactly_is_refused_in_both_languages(node: str) -> None:
+    from steelyard.labels.saved import judge
+
+    honest = json.dumps(LabelRandomizer(1, 0, 4).fit()._document())
+    texts = [honest]
+    for fault in FALSE.values():
+        data = json.loads(honest)
+        fault(data)
+        assert not judge(data).passed
+        texts.append(json.dumps(data))
+    assert [ok for ok, _ in refusals(node, texts, [])["out"]] == [True] + [False] * len(FALSE)
