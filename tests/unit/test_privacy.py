@@ -179,7 +179,7 @@ def test_a_number_in_a_document_is_a_bounded_text_of_digits(value: object) -> No
         written(value, "a number")
 
 
-@pytest.mark.parametrize("value", [10**5000, "1" * 1001, "0." + "1" * 1001, "1e99999999", "1e-99999999"])
+@pytest.mark.parametrize("value", [10**4000, "1" * 1001, "0." + "1" * 1001, "1e99999999", "1e-99999999"])
 def test_a_number_too_long_to_be_meant_is_refused_at_once(value: int | str) -> None:
     with pytest.raises(InvalidTask):
         exact(value, "epsilon")
