@@ -22,7 +22,8 @@ from steelyard.tables import Table
 Compute = Callable[[Table, Noise], Outcome]
 FAILED = (
     "the release failed after its charge, and for good: nothing was released and what was charged stays charged. The reason "
-    "is not told, because it may depend on private rows. Check the table's files, memory and disk, then use a new key."
+    "is not told, because it may depend on private rows. Check the table's files, memory and disk, and whether its rows "
+    "changed since the key was first used, then use a new key."
 )
 _FAILURE = canonical({"failed": True})
 
@@ -56,17 +57,6 @@ class Desk:
     def seal(self, data: bytes) -> bytes:
         """A digest of these bytes under a key of this very request, which never leaves the ledger's own key."""
         return self._account.seal(f"desk/{self._key}", data)
-
-    def compare(self, same: Callable[[Table], bool]) -> bool:
-        """Whether the rows are still those of an earlier step: the one question that is answered without a charge.
-
-        *Privacy:* True says nothing new; False says that the owner changed the table, which counts as public. A table
-        that cannot be read compares as changed.
-        """
-        try:
-            return same(self._table)
-        except Exception:
-            return False
 
     def answer(
         self, charge: Charge, event: Event, compute: Compute, *, step: int = 0, present: Callable[[Any], Any] = _as_is

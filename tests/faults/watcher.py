@@ -124,7 +124,7 @@ def violations(location: str, folder: Path) -> list[str]:
     broken += [f"{name} was asked by two processes" for name, who in askers.items() if len(who) > 1]
     at = Account(location, "pure")
     desk = Desk(table(), ExactNoise(), at, "k", request_of(SEARCH))
-    rising = Rising(desk, 1, ["x", "y"], lambda release: release.value, "path")
+    rising = Rising(desk, 1, lambda release: release.value, "path")
     stored = {
         f"level {index}": f"{release.point['micro']} {release.value}" for index, release in enumerate(rising.kept())
     }

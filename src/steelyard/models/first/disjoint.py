@@ -28,9 +28,8 @@ from steelyard.models.first.disjoint_steps import Crowd, Look, Purse, Step
 from steelyard.models.first.looking import SHARES, Series
 from steelyard.models.first.measured import Integers, packed, unpacked
 from steelyard.models.first.outcome import Found, Stop
-from steelyard.models.first.population import check_population
+from steelyard.models.first.population import public_n
 from steelyard.models.first.ridge_path import CAP, IMPOSSIBLE, MET, NULL
-from steelyard.models.first.rising import OTHERS, sealed
 from steelyard.models.rows import Label, Target
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms
@@ -124,7 +123,7 @@ def check_search(table: Table, terms: Terms, penalty: Fraction, split: Split) ->
     if terms.currency is not Currency.GAUSSIAN:
         raise CurrencyMismatch("a disjoint check adds Gaussian steps; open the account with a delta.")
     if terms.unit.neighbours is Neighbours.REPLACE:
-        check_population(table, terms)
+        public_n(terms)
     names = split.ids or terms.unit.column
     if names is not None:
         table.require_keys(names)
@@ -165,7 +164,7 @@ class _Walk:
     def __init__(self, search: Any, desk: Desk, trainer: Trainer, crowd: Crowd, name: str, target: float) -> None:
         self._search, self._trainer, self._crowd = search, trainer, crowd
         self._name, self._target, self._desk, self._purse = name, target, desk, Purse(desk)
-        self._snapshot = ""
+        self._snapshot, self._seal = "", ""
         self._asked: list[str] = []
         self._looks: list[Looked] = []
         self._here, self._turns = 0, 0
@@ -178,11 +177,9 @@ class _Walk:
     def go(self, gamma: float, progress: Progress | None) -> None:
         """Read back what is stored; then buy, learn, and decide from released numbers."""
         while (kept := self._purse.read()) is not None:
-            self._snapshot = self._snapshot or str(kept.point.get("snapshot", ""))
+            self._bind(kept)
             if not self.reason:
                 self._learn(kept)
-        if self._divisible and not self.reason and not self._desk.compare(self._same) and self._snapshot:
-            raise TableError(OTHERS)
         while not self.reason:
             rank = self._asked.index(self._name) if self._name in self._asked else len(self._asked)
             step = self._next(0.9 * 0.1**rank * gamma)
@@ -190,7 +187,7 @@ class _Walk:
                 self.reason = IMPOSSIBLE
                 return
             release = self._purse.buy(step, lambda table, noise, step=step: self._outcome(step, table, noise))
-            self._check(release)
+            self._bind(release)
             self._learn(release)
             if progress is not None:
                 progress(self._history[-1])
@@ -225,43 +222,41 @@ class _Walk:
         return None if worth is None else ask.step(worth[0], worth[1] - none, self._crowd.neighbours, self._name)
 
     def _outcome(self, step: Step, table: Table, noise: Noise) -> Outcome:
+        parts = self._read(table)
+        if self._snapshot and not hmac.compare_digest(self._seal, self._snapshot):
+            raise TableError("the rows changed under their division")  # told to nobody: it fails like any other
+        answer = step.compute(parts.train if step.part == "train" else parts.check, noise)
+        facts = {"part": step.part, "step": step.kind, "cost": self._purse.rise(step.event), **step.facts}
+        return Outcome(packed(answer), None, {**facts, "snapshot": self._seal} if self._divisible else facts)
+
+    def _read(self, table: Table) -> Parts:
+        """The parts, read once a call inside a step that is paid for, and what seals the rows that they are made of."""
         if self._parts is None:
-            if self._divisible and not self._same(table):
-                raise TableError("the rows changed under their division")  # told to nobody: it fails like any other
-            whose = self._crowd.unit.column
+            whose, self._seal = self._crowd.unit.column, self._sealed(table)
             split = Split(self._search.share, whose or self._search.ids, whose is not None)
             parts = split.parts(table, self._search.features, self._search.labels())
-            if self._divisible and not self._same(table):
+            if self._sealed(table) != self._seal:
                 raise TableError("the rows changed while they were divided")
             self._parts = parts
-        answer = step.compute(self._parts.train if step.part == "train" else self._parts.check, noise)
-        facts = {"part": step.part, "step": step.kind, "cost": self._purse.rise(step.event), **step.facts}
-        return Outcome(packed(answer), None, {**facts, "snapshot": self._snapshot} if self._divisible else facts)
+        return self._parts
 
     @property
     def _divisible(self) -> bool:
         """Whether a row that is changed may change parts, at the price of one: rows are their own names, users are not."""
         return self._crowd.unit.kind == "rows" and self._crowd.neighbours is Neighbours.ADD_REMOVE
 
-    def _check(self, release: Release) -> None:
-        """Refuse to go on from a step that another process took on other rows."""
-        if not self._divisible:
-            return
-        theirs = str(release.point["snapshot"])
-        if self._snapshot:
-            same = hmac.compare_digest(theirs, self._snapshot)
-        else:
-            self._snapshot = theirs
-            same = self._desk.compare(self._same)
-        if not same:
-            raise TableError(OTHERS)
+    def _bind(self, release: Release) -> None:
+        """The first stored step, whoever took it, binds all to come to its rows; their own step compares."""
+        self._snapshot = self._snapshot or str(release.point.get("snapshot", ""))
 
-    def _same(self, table: Table) -> bool:
-        """Whether these are the rows that the path began with; a path that begins takes them for its own."""
+    def _sealed(self, table: Table) -> str:
+        """The fingerprint of what is read, under two seals of the desk's own key: noise to whoever does not hold that."""
+        if not self._divisible:
+            return ""
         names = [*self._search.features.source, self._search.labels().column, self._search.ids]
-        seal = sealed(self._desk, table, [name for name in dict.fromkeys(names) if name is not None])
-        self._snapshot = self._snapshot or seal
-        return hmac.compare_digest(seal, self._snapshot)
+        columns = [name for name in dict.fromkeys(names) if name is not None]
+        found = table.fingerprint(columns, self._desk.seal(b"the secret of a fingerprint"))
+        return self._desk.seal(f"snapshot {found}".encode()).hex()
 
     @property
     def _paid(self) -> float:

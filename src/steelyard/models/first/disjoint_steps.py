@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 from steelyard.accounting.prices import PARTS, disjoint, price
 from steelyard.bounding.amounts import sigma_for
 from steelyard.desk import Desk
-from steelyard.errors import KeyConflict
+from steelyard.errors import KeyConflict, TableError
 from steelyard.ledger import Charge
 from steelyard.mechanisms import Gaussian
 from steelyard.models.first.by_user import unit_of
@@ -158,11 +159,12 @@ class Purse:
         return Paid(self._total["train"], self._total["check"], self.dearer)
 
     def read(self) -> Release | None:
-        """The next stored step, if there is one."""
+        """The next stored step, if there is one; one that failed counts as none and was paid for."""
         for attempt in range(TRIES):
-            found = self._desk.find(_named(self._count, attempt))
-            if found is not None:
-                return self._kept(found)
+            with suppress(TableError):
+                found = self._desk.find(_named(self._count, attempt))
+                if found is not None:
+                    return self._kept(found)
         return None
 
     def buy(self, step: Step, compute: Callable[..., Any]) -> Release:

@@ -18,7 +18,15 @@ from steelyard.ledger import Account, open_account
 from steelyard.models.first.charts import path_chart, relative
 from steelyard.models.first.limits import within
 from steelyard.models.first.planning import like, places, whole
-from steelyard.models.first.reach import Progress, Reached, epsilons, reach_linear, reach_logistic
+from steelyard.models.first.reach import (
+    GRANTED,
+    UNCHANGED,
+    Progress,
+    Reached,
+    epsilons,
+    reach_linear,
+    reach_logistic,
+)
 from steelyard.models.first.refusals import Listening
 from steelyard.models.first.scikit import LEARNT, arrays, bases, forget, like_inner, tags_like
 from steelyard.models.first.totals import TotalSearch
@@ -323,7 +331,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
             "the noise, relative to the capped total,",
             wanted.amount if met else float("inf"),
             wanted.confidence,
-            "the last interval is that narrow; what the cap cuts off comes on top"
+            f"the last interval is that narrow; what the cap cuts off comes on top{GRANTED.format(UNCHANGED)}"
             if met
             else heard.why(len(total.path)),
         )

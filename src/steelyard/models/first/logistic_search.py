@@ -30,11 +30,9 @@ from steelyard.models.first.implied import Asked, answering
 from steelyard.models.first.looking import SHARES, Series
 from steelyard.models.first.losses import GRID, LOSS, MARGIN, LogLoss, margin_cap
 from steelyard.models.first.outcome import Found, Stop
-from steelyard.models.first.population import check_population
 from steelyard.models.first.questions import LOOKS, share_of
 from steelyard.models.first.ridge_path import CAP, IMPOSSIBLE, MET, NULL, gaussian_of
 from steelyard.models.first.ridge_search import check_terms
-from steelyard.models.first.snapshot import Snapshot, of_rows
 from steelyard.models.first.steps import bought, stored
 from steelyard.models.logistic import Classes, signs
 from steelyard.models.newton import Memory
@@ -70,7 +68,6 @@ class LogisticSearch:
         self.features.check(table)
         table.require(self.label)
         check_terms(terms)
-        check_population(table, terms)
         if not Fraction(1, 10**8) <= self.penalty <= 100:
             raise InvalidTask("the penalty of an accuracy-first model must lie between 1e-8 and 100.")
 
@@ -239,15 +236,11 @@ class _State:
 
 
 class _Walk:
-    """The stored steps of one key, in order, and how another is bought on the same rows."""
+    """The stored steps of one key, in order, and how another is bought."""
 
     def __init__(self, search: LogisticSearch, desk: Desk, name: str, kept: Sequence[Release] = ()) -> None:
         self._search, self._desk, self._name, self._kept = search, desk, name, list(kept)
         self._signed: Signed | None = None
-        self._seal = ""
-        self._bound = Snapshot(desk)
-        for release in kept:
-            self._bound.learn(release)
         self.n = desk.terms.unit.n or 1
         self.spent = sum(int(release.point["cost"]) for release in kept)
 
@@ -322,16 +315,13 @@ class _Walk:
     def _pay(
         self, event: Event, count: int, compute: Callable[[Signed, Noise], list[int]], facts: dict[str, Any]
     ) -> Release:
-        """Compare, charge a step, compute it, store it, and read it back."""
+        """Charge a step, compute it, store it, and read it back."""
         cost = price(event, self._desk.terms).amount
-        self._bound.compare(self._sealed)
 
         def outcome(table: Table, noise: Noise) -> Outcome:
-            answer, told = compute(self._rows(table), noise), {"cost": cost, **facts, "snapshot": self._sealed(table)}
-            return Outcome([str(value) for value in answer], None, told)
+            return Outcome([str(value) for value in compute(self._rows(table), noise)], None, {"cost": cost, **facts})
 
         release = self._desk.answer(bought(self._desk, event, f"step {count}"), event, outcome)
-        self._bound.taken(release, self._sealed)
         self.spent += cost
         return release
 
@@ -339,12 +329,6 @@ class _Walk:
         if self._signed is None:
             self._signed = self._search.signed(table, self._desk.terms)
         return self._signed
-
-    def _sealed(self, table: Table) -> str:
-        if not self._seal:
-            signed = self._rows(table)
-            self._seal = of_rows(self._desk, [signed.x], signed.owners)
-        return self._seal
 
 
 def steepness(width: int) -> Fraction:

@@ -3,7 +3,7 @@
 The key names the model (features, classes, penalty), as it does for a target; how near the best is asked of it, and every
 draw that an answer needs is a step of its own at its full price. What is stored answers the same question, and any looser
 one, for nothing: which draw is handed out depends on what was asked, never on what was drawn.
-Law: each stored draw counts in what the key has spent, whatever is asked later; all are drawn from the same rows.
+Law: each stored draw counts in what the key has spent, whatever is asked later.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from steelyard.desk import Desk
 from steelyard.models.first import watch
 from steelyard.models.first.one_shot import LogisticTask
 from steelyard.models.first.pure_logistic import Draws
-from steelyard.models.first.snapshot import Read, Snapshot
 from steelyard.models.first.steps import all_stored, bought, stored
 from steelyard.noise import Noise
 from steelyard.privacy import Currency
@@ -27,15 +26,13 @@ from steelyard.tables import Table
 class NearBest:
     """The stored draws of one key, in order, and how another is bought."""
 
-    def __init__(self, desk: Desk, read: Read | None = None) -> None:
-        self._desk, self._read, self._bound = desk, read, Snapshot(desk)
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
         self.kept: list[Release] = []
         self._next = 0
         while found := all_stored(desk, f"excess {self._next}"):
             self.kept += found
             self._next += 1
-        for release in self.kept:
-            self._bound.learn(release)
 
     @property
     def spent(self) -> int:
@@ -48,20 +45,16 @@ class NearBest:
         return next((each for each in close if _same(each, task)), close[0] if close else None) or self._new(task)
 
     def _new(self, task: LogisticTask) -> Release:
-        terms, read = self._desk.terms, self._read
-        assert read is not None
+        terms = self._desk.terms
         event = task.fit(terms).event
-        self._bound.compare(read)
 
         def compute(table: Table, noise: Noise) -> Outcome:
             drawn = task.run(table, noise, terms)
-            asked = {"alpha": task.alpha, "confidence": task.confidence, "snapshot": read(table)}
-            return replace(drawn, point={**drawn.point, **asked})
+            return replace(drawn, point={**drawn.point, "alpha": task.alpha, "confidence": task.confidence})
 
         for index in count(self._next):  # pragma: no branch - a step that somebody else stored meanwhile counts too
             charge = bought(self._desk, event, f"excess {index}")
             self.kept.append(self._desk.answer(charge, event, compute))
-            self._bound.taken(self.kept[-1], read)
             if _same(self.kept[-1], task):
                 break
         return self.kept[-1]

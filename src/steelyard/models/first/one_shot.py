@@ -31,7 +31,7 @@ from steelyard.mechanisms.objective import GRID
 from steelyard.mechanisms.spherical import error
 from steelyard.models.columns import Features
 from steelyard.models.first.by_user import shares
-from steelyard.models.first.population import check_population, public_n
+from steelyard.models.first.population import public_n
 from steelyard.models.first.quantiles import chi_square
 from steelyard.models.first.shrinkage import LAPLACE, LEANS, LONGEST, NORMAL, pull, shifted_quantile
 from steelyard.models.logistic import Classes, signs
@@ -87,7 +87,6 @@ class LogisticTask:
         self.features.check(table)
         table.require(self.label)
         self.fit(terms)
-        check_population(table, terms)
 
     def event(self, table: Table, terms: Terms) -> Event:
         """One perturbed objective."""

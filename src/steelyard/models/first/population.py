@@ -1,15 +1,15 @@
-"""A mean over n rows or users is only a mean if there are n: the account's n is compared with the table before any charge.
+"""A mean over n rows or users needs an n: the account's own, which is one of its terms and taken at its word.
 
-Neighbours that replace a row, or a user, have as many of them, so the count is the same for every table that an adversary
-has to tell apart, and whether it equals a declared n tells nothing about anybody (docs/proofs/accuracy_first_paths.md).
-Law: only accounts whose rows or users are replaced come here; everywhere else their number is secret.
+No row is counted to see whether it is true: another account may hide how many rows the same table has. Sensitivities do
+not rest on it. A false n makes every mean a total over n, and the certificate says on what it rests
+(docs/proofs/accuracy_first_paths.md).
+Law: nothing here sees a table.
 """
 
 from __future__ import annotations
 
-from steelyard.errors import NeighbourMismatch, TableError
+from steelyard.errors import NeighbourMismatch
 from steelyard.privacy import Neighbours, Terms
-from steelyard.tables import Table
 
 
 def public_n(terms: Terms) -> int:
@@ -22,14 +22,3 @@ def public_n(terms: Terms) -> int:
             f"unit={how}neighbours='replace', n=...). This one hides {unit}."
         )
     return unit.n
-
-
-def check_population(table: Table, terms: Terms) -> None:
-    """Refuse a table whose number of rows, or users, is not the account's n."""
-    n, kind = public_n(terms), terms.unit.kind
-    found = table.count_units(terms.unit)
-    if found != n:
-        raise TableError(
-            f"the account speaks of {n:,} {kind} and the table has {found:,}: a mean over one is none over the other. "
-            "Open an account with the table's own n."
-        )

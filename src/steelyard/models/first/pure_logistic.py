@@ -25,9 +25,8 @@ from steelyard.models.first.certificate import Array
 from steelyard.models.first.logistic_search import LONGEST, LogisticSearch, Signed, as_weights
 from steelyard.models.first.losses import GRID, MARGIN, LogLoss, margin_cap
 from steelyard.models.first.outcome import Found, Stop
-from steelyard.models.first.population import check_population, public_n
+from steelyard.models.first.population import public_n
 from steelyard.models.first.ridge_path import NULL
-from steelyard.models.first.snapshot import Read, Snapshot, of_rows
 from steelyard.models.first.steps import bought, stored
 from steelyard.models.first.watch import SHARPER, Watch, room
 from steelyard.models.first.watched import Candidate, Walk
@@ -70,7 +69,6 @@ class PureLogistic:
         public_n(terms)
         if terms.currency is not Currency.PURE:
             raise CurrencyMismatch("a watch over pure draws needs a pure account; on this one use LogisticSearch.")
-        check_population(table, terms)
         if not Fraction(1, 10**8) <= self.penalty <= 100:
             raise InvalidTask("the penalty of an accuracy-first model must lie between 1e-8 and 100.")
 
@@ -97,26 +95,17 @@ class PureLogisticWalk:
 
 
 class Draws:
-    """Levels with a price of their own each, all on the rows that the first was drawn from.
+    """Levels with a price of their own each."""
 
-    ``read`` is the digest of those at hand; without one, draws are only read back.
-    """
-
-    def __init__(self, desk: Desk, read: Read | None = None) -> None:
-        self._desk, self._read, self._bound = desk, read, Snapshot(desk)
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
         self.releases: list[Release] = []
 
     def kept(self) -> list[Release]:
         """The stored draws, in order."""
         while (found := stored(self._desk, f"level {len(self.releases)}")) is not None:
             self.releases.append(found)
-            self._bound.learn(found)
         return self.releases
-
-    def compare(self) -> None:
-        """Refuse other rows than those the draws were made from; nothing is charged."""
-        if self._read is not None:
-            self._bound.compare(self._read)
 
     @property
     def spent(self) -> int:
@@ -131,15 +120,8 @@ class Draws:
         """Charge a draw, compute it, store it, and read it back."""
         facts = {"micro": micro, "cost": price(fit.event, self._desk.terms).amount, "step": str(fit.mechanism.step)}
         charge = bought(self._desk, fit.event, f"level {len(self.releases)}")
-        read = self._read
-
-        def compute(table: Table, noise: Noise) -> Outcome:
-            drawn = [str(k) for k in solve(table, noise)]
-            return Outcome(drawn, None, facts if read is None else {**facts, "snapshot": read(table)})
-
+        compute = lambda table, noise: Outcome([str(k) for k in solve(table, noise)], None, facts)  # noqa: E731
         release = self._desk.answer(charge, fit.event, compute)
-        if read is not None:
-            self._bound.taken(release, read)
         self.releases.append(release)
         return release
 
@@ -149,10 +131,9 @@ class LogisticCourse:
 
     def __init__(self, search: PureLogistic, target: float, desk: Desk) -> None:
         self._search, self._desk, self.bound = search, desk, target
-        self.path, self._n = Draws(desk, self._sealed), public_n(desk.terms)
+        self.path, self._n = Draws(desk), public_n(desk.terms)
         self._width = search.features.width
         self._signed: Signed | None = None
-        self._seal = ""
 
     watches = 3
 
@@ -218,12 +199,6 @@ class LogisticCourse:
         if self._signed is None:
             self._signed = self._search.search.signed(table, self._desk.terms)
         return self._signed
-
-    def _sealed(self, table: Table) -> str:
-        if not self._seal:
-            signed = self._read(table)
-            self._seal = of_rows(self._desk, [signed.x], signed.owners)
-        return self._seal
 
 
 def _weights(release: Release) -> Array:

@@ -85,13 +85,10 @@ class PureWalk:
         return self._walk(LowLoss(target), f"loss {float(target)!r} {float(confidence)!r}", confidence, progress)
 
     def _walk(self, question: Question, name: str, confidence: float, progress: Progress | None) -> Found:
-        search, terms = self._search, self._desk.terms
         if question.bound >= question.always:
-            return Found(np.zeros(search.features.width), question.bound, NULL, (), 0)
-        columns = [*search.features.source, search.label.column, *([terms.unit.column] if terms.unit.column else [])]
-        sensitivity = self.setting.triangle.sensitivity
-        rising = Rising(self._desk, sensitivity, columns, _released, "path", Neighbours.REPLACE)
-        course = RidgeCourse(self.setting, question, search, terms, rising)
+            return Found(np.zeros(self._search.features.width), question.bound, NULL, (), 0)
+        rising = Rising(self._desk, self.setting.triangle.sensitivity, _released, "path", Neighbours.REPLACE)
+        course = RidgeCourse(self.setting, question, self._search, self._desk.terms, rising)
         return Walk(self._desk, course, name, progress).found(confidence)
 
 
@@ -106,7 +103,7 @@ class RidgeCourse:
         self._setting, self._question, self._search, self._terms = setting, question, search, terms
         self.path, self.bound = rising, question.bound
         self._rows: TableRows | None = None
-        self._held: tuple[str, list[int]] | None = None
+        self._held: list[int] | None = None
 
     @property
     def watches(self) -> int:
@@ -139,11 +136,10 @@ class RidgeCourse:
         """Steps of 2^-48."""
         return np.asarray(as_model(tuple(steps)))
 
-    def read(self, table: Table) -> tuple[str, list[int]]:
-        """The seal and the weighted statistics: read once, so that all levels of a call refine the same integers."""
+    def read(self, table: Table) -> list[int]:
+        """The weighted statistics: read once, so that all levels of a call refine the same integers."""
         if self._held is None:
-            seal = self.path.seal(table)
-            self._held = seal, self._setting.triangle.values(self._read(table).exact)
+            self._held = self._setting.triangle.values(self._read(table).exact)
         return self._held
 
     def clipped(self, reach: int) -> dict[str, float]:

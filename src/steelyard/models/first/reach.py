@@ -10,12 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 from steelyard.accounting.gaussian import epsilon_of
 from steelyard.accounting.odometers import MixtureOdometer
-from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.models.columns import Features
 from steelyard.models.first.disjoint import DisjointSearch
@@ -28,14 +26,12 @@ from steelyard.models.first.pure_logistic import PureLogistic
 from steelyard.models.first.pure_ridge import PureRidge
 from steelyard.models.first.refusals import Listening
 from steelyard.models.first.ridge_search import RidgeSearch
-from steelyard.models.first.snapshot import of_rows
 from steelyard.models.first.wanted import Certificate, Wanted
 from steelyard.models.rows import Target
 from steelyard.models.saved import Model
 from steelyard.privacy import MICRO, Currency, Number, Terms, positive
 from steelyard.release import Release
 from steelyard.session import Session, named
-from steelyard.tables import Table
 
 Progress = Callable[[Stop], None]
 _TUNED = 1024
@@ -43,6 +39,8 @@ UNSEEN = "check rows that the model has not seen"
 EXCESS = "the penalized half mean squared error above the best possible"
 LOSS = "the mean squared error on these rows, predictions held within the label's bounds,"
 NOTHING = "the model that predicts nothing is already good enough"
+UNCHANGED = "its rows are those that the path began with"
+GRANTED = "; it takes for granted that {}"
 LATER = (
     "; the confidence is that of a target fixed beforehand, and this path was walked for another one first, so it does not "
     "cover a target chosen from what that one showed"
@@ -104,7 +102,7 @@ def reach_linear(
         if theta is None
         else Model("linear", features, label.column, theta, label.lower, label.upper, reach=found.reach)
     )
-    how = _how(found, heard, covered=wanted.kind == "loss")
+    how = _how(found, heard, covered=wanted.kind == "loss") + _granted(found, wanted, session.account.terms)
     certificate = Certificate(_asked(question, session), found.bound * scale, wanted.confidence, how)
     return Reached(
         model, certificate, found.reason, found.path, found.spent, *epsilons(session.account.terms, found.spent)
@@ -164,7 +162,7 @@ def _near_best(
     else:
         session.open(search, key=key)
     terms, desk = session.account.terms, session.desk(search, key)
-    near, before = NearBest(desk, partial(_sealed, search, desk)), walked(desk)
+    near, before = NearBest(desk), walked(desk)
     question = _asked("the penalized mean log loss above the best possible", session)
     if null is not None:
         free = Certificate(question, math.log(2), wanted.confidence, NOTHING)
@@ -178,15 +176,9 @@ def _near_best(
     if progress is not None:
         progress(stop)
     bound = float(release.point["excess"])
-    certificate = Certificate(
-        question, bound, wanted.confidence, "the noise alone bounds it, whatever the rows it was drawn from"
-    )
+    how = "the noise alone bounds it, whatever the rows it was drawn from" + GRANTED.format(counted(terms))
+    certificate = Certificate(question, bound, wanted.confidence, how)
     return Reached(task.present(release.value), certificate, "target_met", (stop,), *_costs(near, before, terms))
-
-
-def _sealed(search: LogisticSearch | PureLogistic, desk: Desk, table: Table) -> str:
-    signed = (search.search if isinstance(search, PureLogistic) else search).signed(table, desk.terms)
-    return of_rows(desk, [signed.x], signed.owners)
 
 
 def _drawn(release: Release, terms: Terms) -> Stop:
@@ -228,7 +220,8 @@ def _reach_log_loss(
         )
     )
     question = _asked(f"the mean log loss on {where}", session)
-    certificate = Certificate(question, found.bound, wanted.confidence, _how(found, session, covered=True))
+    how = _how(found, session, covered=True) + _granted(found, wanted, session.account.terms)
+    certificate = Certificate(question, found.bound, wanted.confidence, how)
     spent = drawn + (found.spent if isinstance(search, DisjointLogistic) else max(found.spent, walked(desk)))
     return Reached(model, certificate, found.reason, found.path, spent, *epsilons(session.account.terms, spent))
 
@@ -250,6 +243,18 @@ def _how(found: Found, heard: Listening, *, covered: bool) -> str:
         return "the watch over the models said so"
     how = "paid looks at the rows said so" if looked else "the released statistics alone say so"
     return how if covered or found.alone else how + LATER
+
+
+def _granted(found: Found, wanted: Wanted, terms: Terms) -> str:
+    """What nobody compares with the table, because an answer would have to be paid for."""
+    if not math.isfinite(found.bound) or not found.path:
+        return ""
+    return GRANTED.format(UNCHANGED if wanted.check == "disjoint" else f"{counted(terms)}, and {UNCHANGED}")
+
+
+def counted(terms: Terms) -> str:
+    """That a declared n is true: a mean is a total over it."""
+    return f"the table has the {terms.unit.n:,} {terms.unit.kind} that its account declares"
 
 
 def epsilons(terms: Terms, spent: int) -> tuple[float, float]:

@@ -25,9 +25,8 @@ from steelyard.models.first.certificate import Ridge
 from steelyard.models.first.implied import Asked, answering
 from steelyard.models.first.measured import Exact, Integers, norm_bound, packed, unpacked
 from steelyard.models.first.outcome import Found, Stop
-from steelyard.models.first.population import check_population, public_n
+from steelyard.models.first.population import public_n
 from steelyard.models.first.ridge_path import CAP, MET, WHOLE, Ask, RidgePath, Seen
-from steelyard.models.first.snapshot import Read, Snapshot, of_rows, of_statistics
 from steelyard.models.first.steps import bought, stored
 from steelyard.models.rows import Target, gather
 from steelyard.noise import Noise
@@ -69,7 +68,6 @@ def check_ridge(search: RidgeSearch, table: Table, terms: Terms, account: Callab
     search.features.check(table)
     table.require_numeric(search.label.column)
     account(terms)
-    check_population(table, terms)
     if not Fraction(1, 10**8) <= search.penalty <= 100:
         raise InvalidTask("the penalty of an accuracy-first ridge must lie between 1e-8 and 100.")
 
@@ -134,7 +132,7 @@ class RidgeWalk:
             if told is not None:
                 return told
         steps = self._steps()
-        path, private = self._path(asked, looks), _Private(self._search, self._desk)
+        path, private = self._path(asked, looks), _Private(self._search, self._desk.terms.unit)
         try:
             self._serve(path, steps, private, asked.name, progress)
         except BudgetExceeded:
@@ -198,32 +196,16 @@ def label_micro(ridge: Ridge, question: Any) -> int:
 
 
 class _Private:
-    """Reads the rows when a step is first compared or computed, and again by nobody."""
+    """Reads the rows when a step is first computed, and again by nobody."""
 
-    def __init__(self, search: RidgeSearch, desk: Desk) -> None:
-        self._search, self._desk = search, desk
+    def __init__(self, search: RidgeSearch, unit: Unit) -> None:
+        self._search, self._unit = search, unit
         self._rows: TableRows | None = None
-        self._seals: dict[str, str] = {}
 
     def of(self, table: Table) -> TableRows:
         if self._rows is None:
-            self._rows = TableRows(table, self._search.features, self._search.label, self._desk.terms.unit)
+            self._rows = TableRows(table, self._search.features, self._search.label, self._unit)
         return self._rows
-
-    def seals(self, *, look: bool) -> dict[str, Read]:
-        """How what a step reads is digested: the statistics, and the rows where a look reads each of them."""
-        return {"snapshot": self._statistics, "rows": self._looked} if look else {"snapshot": self._statistics}
-
-    def _statistics(self, table: Table) -> str:
-        if "snapshot" not in self._seals:
-            self._seals["snapshot"] = of_statistics(self._desk, self.of(table).exact)
-        return self._seals["snapshot"]
-
-    def _looked(self, table: Table) -> str:
-        if "rows" not in self._seals:
-            x, y, *owners = self.of(table).rows
-            self._seals["rows"] = of_rows(self._desk, [x, y], *owners)
-        return self._seals["rows"]
 
 
 class _Steps:
@@ -232,7 +214,6 @@ class _Steps:
     def __init__(self, desk: Desk, search: RidgeSearch) -> None:
         self._desk, self._search = desk, search
         self.spent, self.vector, self._looked = 0, 0, 0
-        self._bound = {what: Snapshot(desk, what) for what in ("snapshot", "rows")}
 
     def asked(self, kind: str) -> list[str]:
         """The questions for which steps of a kind were bought, in order."""
@@ -261,14 +242,14 @@ class _Steps:
             return None
         path.label_micro = math.isqrt(int(found.point["cost"]))
         self.spent += int(found.point["cost"])
-        return self._answers(found)
+        return unpacked(found.value)
 
     def levels(self) -> list[tuple[int, Integers]]:
         """The stored measurements, in order."""
         kept: list[tuple[int, Integers]] = []
         while (found := stored(self._desk, f"level {len(kept)}")) is not None:
             self.vector = int(found.point["vector"])
-            kept.append((int(found.point["cost"]), self._answers(found)))
+            kept.append((int(found.point["cost"]), unpacked(found.value)))
             self.spent += int(found.point["cost"])
         return kept
 
@@ -276,7 +257,7 @@ class _Steps:
         """The stored looks for this very question, in order; all looks under the key count as spent."""
         kept: list[Seen] = []
         while (found := stored(self._desk, f"look {self._looked}")) is not None:
-            point, cost, told = found.point, int(found.point["cost"]), self._answers(found)
+            point, cost, told = found.point, int(found.point["cost"]), unpacked(found.value)
             if point["target"] == name:
                 answer = int(told[0])
                 passed, model = bool(answer <= point["limit"]), tuple(int(k) for k in point["model"])
@@ -291,27 +272,11 @@ class _Steps:
         if "limit" in facts:
             step = f"look {self._looked}"
             self._looked += 1
-        seals = private.seals(look="limit" in facts and name.startswith("loss"))
-        for what, read in seals.items():
-            self._bound[what].compare(read)
-        charge = bought(self._desk, ask.event, step)
-
-        def compute(table: Table, noise: Noise) -> Outcome:
-            told = {what: read(table) for what, read in seals.items()}
-            return _outcome(ask, {**facts, **told}, private.of(table), noise)
-
-        release = self._desk.answer(charge, ask.event, compute)
+        compute = lambda table, noise: _outcome(ask, facts, private.of(table), noise)  # noqa: E731
+        release = self._desk.answer(bought(self._desk, ask.event, step), ask.event, compute)
         if not _same(release, ask, facts):
             raise KeyConflict(MEANWHILE)
-        for what, read in seals.items():
-            self._bound[what].taken(release, read)
         self.spent += ask.cost
-        return unpacked(release.value)
-
-    def _answers(self, release: Release) -> Integers:
-        """What a stored step told, and what binds those to come."""
-        for bound in self._bound.values():
-            bound.learn(release)
         return unpacked(release.value)
 
 

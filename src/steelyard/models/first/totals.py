@@ -1,8 +1,8 @@
 """A sum or a count that is sharpened until its relative error is small enough, and not one step further.
 
 On a Gaussian account every step is an independent measurement with its own price. On a pure account the path is one
-entry whose level rises: each release refines the last one and needs the very same rows, so the path is bound to their
-fingerprint, stored under a seal of the ledger's own key (docs/proofs/accuracy_first_paths.md).
+entry whose level rises: each release refines the last one and needs the very same total, so the path is bound to it
+by a digest under a seal of the ledger's own key (docs/proofs/accuracy_first_paths.md).
 Law: the levels are fixed by the account's terms; the promise covers the noise, and what the cap cuts off is said beside it.
 """
 
@@ -207,12 +207,11 @@ class GaussianTotal(_TotalPath):
 
 
 class LaplaceTotal(_TotalPath):
-    """One entry whose level rises: every release refines the last, on the very same rows."""
+    """One entry whose level rises: every release refines the last, of the very same total."""
 
     def __init__(self, search: TotalSearch, desk: Desk) -> None:
         super().__init__(search, desk)
-        read = [name for name in (getattr(search.task, "column", None), desk.terms.unit.column) if name is not None]
-        self._rising = Rising(desk, self._amount.sensitivity, read, lambda release: [int(release.point["measured"])])
+        self._rising = Rising(desk, self._amount.sensitivity, lambda release: [int(release.point["measured"])])
 
     @property
     def _releases(self) -> list[Release]:
@@ -223,9 +222,7 @@ class LaplaceTotal(_TotalPath):
         return (steps[-1] if steps else None), [Stop(f"level {i}", s.level, s.half) for i, s in enumerate(steps)]
 
     def _take(self, micro: int, failure: float) -> Step:
-        self._rising.compare()
-        read = lambda table: (self._rising.seal(table), [self._total(table)])  # noqa: E731
-        return self._step(self._rising.take(micro, read, self._outcome), failure)
+        return self._step(self._rising.take(micro, lambda table: [self._total(table)], self._outcome), failure)
 
     def _outcome(self, noised: list[int], facts: dict[str, Any]) -> Outcome:
         half = self._half(facts["micro"], 0.05)

@@ -61,9 +61,6 @@ class Levels(Protocol):
     def kept(self) -> list[Release]:
         """Those that are stored, read back once."""
 
-    def compare(self) -> None:
-        """Refuse rows on which the path may not go on, before anything is charged."""
-
     def cost(self, index: int) -> int:
         """What the path has cost with this level."""
 
@@ -129,7 +126,6 @@ class Walk:
         if told is not None:
             return self._settled(told)
         self._history += self._levels[self._shown :]
-        self._course.path.compare()
         try:
             self._go(1 - confidence)
         except BudgetExceeded:

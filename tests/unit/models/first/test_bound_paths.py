@@ -1,4 +1,4 @@
-"""Gaussian paths are bound to their rows: other rows are refused before anything is charged, and a free retry reads none."""
+"""Gaussian paths on rows that changed: each step is a release of its own, nothing is compared, and the certificate says so."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from steelyard.desk import Desk
-from steelyard.errors import TableError
 from steelyard.ledger import Account, open_account
 from steelyard.models.columns import Features, Plain
 from steelyard.models.first import logistic_search, ridge_search
 from steelyard.models.first.logistic_search import LogisticSearch
+from steelyard.models.first.reach import reach_linear
 from steelyard.models.first.ridge_search import RidgeSearch
-from steelyard.models.first.rising import OTHERS
-from steelyard.models.first.snapshot import Snapshot, of_rows
+from steelyard.models.first.wanted import Wanted
 from steelyard.models.rows import Target
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows, users
@@ -66,53 +63,32 @@ def changed() -> Table:
     return table(y=y, c=c)
 
 
-def refuses(kind: str, unit: str) -> bool:
-    """Whether a tighter question about other rows is refused, and nothing is charged for it."""
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tighter_question_about_other_rows_goes_on_and_pays_for_its_steps(kind: str, unit: str) -> None:
     at = account(unit)
-    asked(kind, at, table(), hard=False)
-    before = at.spent
-    try:
-        asked(kind, at, changed(), hard=True, seed=2)
-    except TableError as fault:
-        return str(fault) == OTHERS and at.spent == before
-    return False
-
-
-@pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_tighter_question_about_other_rows_is_refused_before_it_is_charged(kind: str, unit: str) -> None:
-    assert refuses(kind, unit)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_walk_that_does_not_compare_mixes_tables_and_is_caught(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Snapshot, "compare", lambda self, read: None)
-    monkeypatch.setattr(Snapshot, "taken", lambda self, release, read: None)
-    assert not refuses(kind, "rows")
-
-
-@pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_same_rows_in_another_order_go_on_and_a_retry_reads_no_row(
-    kind: str, unit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    at, order = account(unit), np.random.default_rng(3).permutation(N)
     first = asked(kind, at, table(), hard=False)
-    shuffled = table(a=X[order, 0], b=X[order, 1], y=Y[order], c=C[order], who=WHO[order])
-    second = asked(kind, at, shuffled, hard=True, seed=2)
-    assert first.reason == second.reason == "target_met"
+    second = asked(kind, at, changed(), hard=True, seed=2)
+    assert second.reason == "target_met"
     assert second.spent == at.spent.amount > first.spent
-    monkeypatch.setattr(Desk, "compare", lambda *_: pytest.fail("a retry compares nothing"))
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_retry_reads_no_row(kind: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = account(unit)
+    first = asked(kind, at, table(), hard=True)
+    assert first.reason == "target_met"
     for module in (ridge_search, logistic_search):
         monkeypatch.setattr(module, "gather", lambda *_: pytest.fail("a retry reads nothing"))
     monkeypatch.setattr(ridge_search, "exact_of", lambda *_: pytest.fail("a retry reads nothing"))
     again = asked(kind, at, changed(), hard=True, seed=4)
-    assert np.array_equal(again.model, second.model)
-    assert again.spent == second.spent == at.spent.amount
+    assert np.array_equal(again.model, first.model)
+    assert again.spent == first.spent == at.spent.amount
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_first_step_that_was_charged_and_never_stored_binds_nothing(
+def test_a_first_step_that_was_charged_and_never_stored_is_drawn_for_nothing_more(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = account("rows")
@@ -124,88 +100,15 @@ def test_a_first_step_that_was_charged_and_never_stored_binds_nothing(
     found = asked(kind, at, changed(), hard=False)
     assert found.reason == "target_met"
     assert at.spent.amount == found.spent > wasted > 0
-    with pytest.raises(TableError, match="no longer"):
-        asked(kind, at, table(), hard=True)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_steps_of_an_older_version_go_on_without_a_digest(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    at = account("rows")
-    module: Any = logistic_search if kind == "logistic" else ridge_search
-    outcome = module.Outcome
-    told: Callable[..., Any] = lambda value, interval, point: outcome(  # noqa: E731
-        value, interval, {name: fact for name, fact in point.items() if name not in ("snapshot", "rows")}
-    )
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "Outcome", told)
-        asked(kind, at, table(), hard=False)
-    assert asked(kind, at, changed(), hard=True, seed=2).reason == "target_met"
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_first_step_that_another_took_on_other_rows_is_not_gone_on_from(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another process draws the first step between this one's charge and its answer."""
-    at, real, others = account("rows"), Desk.answer, [True]
-
-    def between(self: Desk, *given: Any, **more: Any) -> Any:
-        if others:
-            others.clear()
-            asked(kind, at, changed(), hard=False)
-            _, event, *rest = given
-            name = "label" if kind != "logistic" else "step 0"
-            return real(self, self.charge(event, name), event, *rest, **more)
-        return real(self, *given, **more)
-
-    monkeypatch.setattr(Desk, "answer", between)
-    with pytest.raises(TableError, match="no longer"):
-        asked(kind, at, table(), hard=False)
-
-
-def test_a_table_that_cannot_be_read_compares_as_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    at = account("rows")
-    asked("ridge target", at, table(), hard=False)
-    monkeypatch.setattr(ridge_search, "exact_of", lambda *_: 1 // 0)
-    before = at.spent
-    with pytest.raises(TableError, match="no longer"):
-        asked("ridge target", at, table(), hard=True)
-    assert at.spent == before
-
-
-def desk(key: str = "k") -> Desk:
-    return Desk(table(), TestNoise(1), account("rows"), key, {})
-
-
-small = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.integers(0, 3)), min_size=1, max_size=8)
-DESK = desk()
-
-
-def digest(made: list[tuple[int, int, int]], *, by_user: bool) -> str:
-    ordered = sorted(made, key=lambda row: row[2]) if by_user else made
-    values = np.array([row[:2] for row in ordered], dtype=np.float64)
-    owners = np.array([row[2] for row in ordered], dtype=np.int64)
-    return of_rows(DESK, [values[:, :1], values[:, 1]], owners if by_user else None)
-
-
-def content(made: list[tuple[int, int, int]], *, by_user: bool) -> Any:
-    """What a digest should tell: the rows in any order, or the users' rows in any order, whatever the users' names."""
-    if not by_user:
-        return sorted(row[:2] for row in made)
-    return sorted(sorted(row[:2] for row in made if row[2] == who) for who in {row[2] for row in made})
-
-
-@given(small, small, st.booleans())
-@settings(max_examples=200)
-def test_two_digests_are_the_same_where_the_rows_are(
-    one: list[tuple[int, int, int]], other: list[tuple[int, int, int]], by_user: bool
-) -> None:
-    same = content(one, by_user=by_user) == content(other, by_user=by_user)
-    assert (digest(one, by_user=by_user) == digest(other, by_user=by_user)) is same
-    assert digest(one, by_user=by_user) == digest(one[::-1], by_user=by_user)
-
-
-def test_equal_rows_have_unrelated_digests_under_two_ledgers() -> None:
-    values = [np.arange(5.0)]
-    assert of_rows(desk(), values) != of_rows(desk(), values)
-    assert of_rows(DESK, values) == of_rows(DESK, values)
+@pytest.mark.parametrize(("unit", "told"), [("rows", "3,000 rows"), ("users", "1,000 users")])
+def test_the_certificate_says_what_is_taken_for_granted(unit: str, told: str) -> None:
+    session = Session(table(), account(unit), noise=TestNoise(1))
+    wanted = Wanted("loss", 0.05, 0.9)
+    found = reach_linear(session, FEATURES, Target("y", -1, 1), wanted, penalty="0.001", key="k")
+    assert f"the table has the {told} that its account declares" in str(found.certificate)
+    assert "its rows are those that the path began with" in str(found.certificate)
+    missed = reach_linear(session, FEATURES, Target("y", -1, 1), Wanted("loss", 1e-6, 0.9), penalty="0.001", key="k")
+    assert not missed.certificate.met
+    assert "takes for granted" not in str(missed.certificate)

@@ -122,7 +122,7 @@ def test_a_draw_that_somebody_else_stored_meanwhile_is_passed_over_and_counted()
     fit = FitLogistic(["x0", "x1", "x2"], "y", [0, 1], x_bound=1)
     search = LogisticSearch(fit.features, "y", [0, 1], Fraction(1, 1000))
     desk = Listening(Session(table, at, noise=TestNoise(4))).desk(search, "k")
-    mine, theirs = (NearBest(desk, lambda _: "the same rows") for _ in range(2))
+    mine, theirs = (NearBest(desk) for _ in range(2))
     tasks = [LogisticTask(fit.features, "y", [0, 1], alpha, 0.9, Fraction(1, 1000)) for alpha in (0.05, 0.02)]
     theirs.reach(tasks[0])
     assert mine.reach(tasks[1]).point["alpha"] == 0.02

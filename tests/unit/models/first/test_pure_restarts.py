@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.desk import Desk
+from steelyard.desk import FAILED, Desk
 from steelyard.errors import BudgetExceeded, KeyConflict, TableError
 from steelyard.ledger import Account
 from steelyard.mechanisms import AboveThreshold
@@ -20,7 +20,7 @@ from steelyard.models.first import watch as watches
 from steelyard.models.first.rising import Rising
 from steelyard.models.first.watch import QUESTIONS, Watch
 from steelyard.noise import TestNoise
-from steelyard.privacy import MICRO
+from steelyard.privacy import MICRO, Neighbours
 from steelyard.release import request_of
 from steelyard.session import Session
 from steelyard.tables import read
@@ -106,7 +106,7 @@ def test_two_questions_at_one_moment_never_share_a_rank(monkeypatch: pytest.Monk
 
 
 def test_integers_that_are_not_those_of_the_first_level_are_never_refined(tmp_path: Path) -> None:
-    """The file changes after its rows were read and before their fingerprint is taken."""
+    """The file changes under the key of its path."""
     file, at = tmp_path / "t.parquet", account(epsilon=10**6)
 
     def write(labels: Any) -> None:
@@ -145,29 +145,34 @@ def test_a_path_that_was_paid_for_and_never_drawn_is_bought_again() -> None:
     assert again.path == found.path
 
 
-def refused(at: Account) -> bool:
-    """Whether other rows are refused before anything is charged, even a watch."""
-    before, other = at.spent, Y.copy()
+def fails(at: Account) -> bool:
+    """Whether other rows fail in the hands of a level that is paid for, and refine nothing."""
+    before, other = len(levels(at)), Y.copy()
     other[5] += 0.01
+    spent, told = at.spent.amount, ""
     try:
-        Session(table(other), at, noise=TestNoise(1)).open(SEARCH, key="k").reach_loss(0.02, 0.9)
-    except TableError:
-        return at.spent == before
-    return False
+        Session(table(other), at).open(SEARCH, key="k").reach_loss(0.02, 0.9)
+    except TableError as fault:
+        told = str(fault)
+    return told == FAILED and at.spent.amount > spent and len(levels(at)) == before
 
 
-def test_other_rows_are_refused_before_a_charge() -> None:
+def levels(at: Account) -> list[Any]:
+    return Rising(desk(at), 1, lambda release: [], "path", Neighbours.REPLACE).kept()
+
+
+def test_other_rows_fail_after_their_level_was_charged() -> None:
     at = account()
-    Session(table(), at, noise=TestNoise(1)).open(SEARCH, key="k").reach_loss(0.04, 0.9)
-    assert refused(at)
+    Session(table(), at).open(SEARCH, key="k").reach_loss(0.04, 0.9)
+    assert fails(at)
     with pytest.raises(KeyConflict):
         Session(table(), at, noise=TestNoise(1)).open(replace(SEARCH, penalty=Fraction(1)), key="k").reach_loss(
             0.02, 0.9
         )
 
 
-def test_a_desk_that_does_not_compare_first_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_that_does_not_compare_its_integers_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     at = account()
-    Session(table(), at, noise=TestNoise(1)).open(SEARCH, key="k").reach_loss(0.04, 0.9)
-    monkeypatch.setattr(Desk, "compare", lambda self, same: True)
-    assert not refused(at)
+    Session(table(), at).open(SEARCH, key="k").reach_loss(0.04, 0.9)
+    monkeypatch.setattr("steelyard.models.first.rising.hmac.compare_digest", lambda *_: True)
+    assert not fails(at)

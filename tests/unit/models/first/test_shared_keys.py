@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from steelyard.desk import Desk
-from steelyard.errors import KeyConflict, TableError
+from steelyard.errors import KeyConflict
 from steelyard.ledger import Account, open_account
 from steelyard.models.first.near_best import NearBest
 from steelyard.models.first.one_shot import LogisticTask
@@ -84,21 +84,20 @@ def test_a_target_is_the_same_however_its_number_is_typed() -> None:
 
 
 @pytest.mark.parametrize("delta", ["1e-6", None])
-def test_draws_near_the_best_are_bound_to_their_rows(delta: str | None) -> None:
+def test_draws_near_the_best_are_releases_of_their_own_and_no_rows_are_compared(delta: str | None) -> None:
     given = {} if delta is None else {"delta": delta}
     at = open_account(":memory:", "near", unit=rows(neighbours="replace", n=N), epsilon=500, **given)
     classifier(at, 0.3)
     spent = at.spent.amount
-    with pytest.raises(TableError, match="no longer, those that this path began with"):
-        classifier(at, 0.1, changed())
-    assert at.spent.amount == spent
-    assert classifier(at, 0.1).spent == at.spent.amount
+    other = classifier(at, 0.1, changed())
+    assert other.spent == at.spent.amount > spent
+    assert "has the 3,000 rows that its account declares" in str(other.certificate)
 
 
 def test_draws_that_two_askers_bought_at_once_all_count() -> None:
     at = account("rows")
     desks = [Desk(table(), TestNoise(seed), at, "k", request_of(LOGISTIC)) for seed in (1, 2)]
-    first, second = (NearBest(desk, lambda _: "the same rows") for desk in desks)
+    first, second = (NearBest(desk) for desk in desks)
     tasks = [LogisticTask(FEATURES, "c", (0, 1), alpha, 0.9, LOGISTIC.penalty) for alpha in (0.3, 0.1)]
     answer = Desk.answer
 
@@ -113,5 +112,5 @@ def test_draws_that_two_askers_bought_at_once_all_count() -> None:
     assert NearBest(desks[0]).spent == at.spent.amount
     spent = at.spent.amount
     for task in tasks:
-        NearBest(desks[0], lambda _: "the same rows").reach(task)
+        NearBest(desks[0]).reach(task)
     assert at.spent.amount == spent

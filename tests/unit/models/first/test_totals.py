@@ -1,4 +1,4 @@
-"""A Laplace path outlives its process, and knows the rows it began with by a seal that says nothing to others."""
+"""A Laplace path outlives its process, and knows the total it began with by a seal that says nothing to others."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from steelyard.bounding import Count, Sum
-from steelyard.desk import Desk
+from steelyard.desk import FAILED
 from steelyard.errors import TableError
 from steelyard.ledger import Account, open_account
 from steelyard.models.first.totals import TotalSearch
@@ -60,47 +62,58 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
     assert goes_on_with(at, read({"who": order, "spend": SPEND[order]})).reason == "target_met"
 
 
-def refused(at: Account) -> bool:
-    """Whether changed rows are refused without a charge."""
-    before = at.spent
-    with pytest.raises(TableError):
-        goes_on_with(at, rows_with(0.5))
-    return at.spent == before
+def fails(at: Account, table: Table) -> bool:
+    """Whether going on with this table pays, says no more than any failure does, and refines nothing."""
+    before = at.spent.amount
+    try:
+        goes_on_with(at, table)
+    except TableError as fault:
+        return str(fault) == FAILED and at.spent.amount > before
+    return False
 
 
-def test_changed_rows_are_refused_before_anything_is_charged() -> None:
+def test_another_total_fails_a_level_that_is_paid_for_and_ends_the_path() -> None:
     at = account()
     kept = begun(at)
-    assert refused(at)
+    assert fails(at, rows_with(0.5))
+    paid = at.spent
     again = Session(rows_with(0.5), at).open(SEARCH, key="k").reach(0.05, 0.9)
     assert again.release is not None
-    assert again.release.value == kept.release.value
-    assert goes_on_with(at, rows_with()).reason == "target_met"
+    assert again.release.value == kept.release.value, "what was answered before stays answered"
+    for asked in (0.002, 0.001):  # for good, whatever the rows, and for nothing more
+        with pytest.raises(TableError, match="for good"):
+            Session(rows_with(), at).open(SEARCH, key="k").reach(asked, 0.9)
+    assert at.spent == paid
 
 
-def test_a_desk_that_does_not_compare_first_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_that_the_cap_cuts_off_changes_no_total_and_goes_on() -> None:
+    at, spend = account(), SPEND.copy()
+    spend[7] = 11
+    Session(read({"who": np.arange(2000), "spend": spend}), at).open(SEARCH, key="k").reach(0.05, 0.9)
+    spend[7] = 12
+    assert goes_on_with(at, read({"who": np.arange(2000), "spend": spend})).reason == "target_met"
+
+
+def test_a_path_that_does_not_compare_its_total_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     at = account()
     begun(at)
-    monkeypatch.setattr(Desk, "compare", lambda self, same: True)
-    assert not refused(at)
+    monkeypatch.setattr("steelyard.models.first.rising.hmac.compare_digest", lambda *_: True)
+    assert not fails(at, rows_with(0.5))
 
 
-def test_a_table_that_cannot_be_read_is_refused_like_a_changed_one() -> None:
-    at = account()
+def test_a_table_that_cannot_be_read_fails_like_a_changed_one(tmp_path: Path) -> None:
+    at, file = account(), tmp_path / "spend.parquet"
     begun(at)
-    before = at.spent
-
-    def broken(table: Table) -> bool:
-        raise OSError("gone")
-
-    assert not Desk(rows_with(), Session(rows_with(), at)._noise, at, "k", {}).compare(broken)
-    assert at.spent == before
+    pq.write_table(pa.table({"who": np.arange(2000), "spend": SPEND}), file)
+    table = read(file)
+    file.unlink()
+    assert fails(at, table)
 
 
 def seals() -> set[str]:
     """What is stored about the same rows under two ledgers, two accounts and two keys."""
     places = [account(), account(), account(name="other")]
-    found = [begun(at, key).release.point["snapshot"] for at in places for key in ("k", "l")]
+    found = [begun(at, key).release.point["integers"] for at in places for key in ("k", "l")]
     assert len(found) == 6
     return set(found)
 
@@ -109,12 +122,12 @@ def test_equal_rows_cannot_be_recognized_by_their_seals() -> None:
     assert len(seals()) >= 4  # places in memory are one ledger or several; keys and accounts differ anyway
 
 
-def test_an_unkeyed_fingerprint_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unkeyed_digest_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Account, "seal", lambda self, purpose, data: hashlib.sha256(data).digest())
     assert len(seals()) == 1
 
 
-def test_a_count_of_rows_is_bound_to_its_rows_too() -> None:
+def test_a_count_of_rows_goes_on_too() -> None:
     at = account()
     search = TotalSearch(Count(cap=1))
     Session(rows_with(), at).open(search, key="c").reach(0.1, 0.9)
