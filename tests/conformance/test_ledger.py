@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 import postgres
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, KeyConflict, LedgerError
 from steelyard.ledger import Account, Ledger, open_account
+from steelyard.mechanisms.gradual import LaplacePath
 from steelyard.privacy import Currency, Event, Loss, holdout, rows, users
 
 
@@ -244,9 +246,9 @@ def test_threads_share_the_last_budget_without_overspending(account: Account) ->
 
 
 def test_entries_tell_the_whole_story_in_order(account: Account) -> None:
-    event = Event("laplace", {"sensitivity": 1})
-    made = account.charge(Loss.pure("0.1"), key="k", request=b"sum", event=event)
-    made.raise_to(Loss.pure("0.2"))
+    path = [LaplacePath(1, (Fraction(10, level),)).event for level in (1, 2)]
+    made = account.charge(Loss.pure("0.1"), key="k", request=b"sum", event=path[0])
+    made.raise_to(Loss.pure("0.2"), path[1])
     made.store(b"41")
     ledger = Ledger(account.location)
     entries = list(ledger.entries())

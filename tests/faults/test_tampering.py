@@ -53,7 +53,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
     first = open_account(path, "spend", unit=users("id"), epsilon="3")
     second = open_account(path, "rows", unit=rows(), mu="1", delta="1e-6", additive_delta="1e-7")
     for number in range(4):
-        event = Event("laplace", {"sensitivity": number})
+        event = Event("laplace", {"sensitivity": number, "scale_numerator": 10 * number + 1, "scale_denominator": 1})
         made = first.charge(Loss.pure("0.1"), key=f"k{number}", request=b"r%d" % number, event=event)
         made.raise_to(Loss.pure(f"0.{number + 2}"))
         made.store(b"answer %d" % number, step=number % 2)

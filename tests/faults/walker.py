@@ -95,7 +95,7 @@ def sharpen(location: str, folder: Path, told: Any, *, forgets: bool) -> None:
 
     LaplaceTotal._take = telling  # type: ignore[method-assign]
     if forgets:
-        Charge.raise_to = lambda self, level: None  # type: ignore[method-assign]
+        Charge.raise_to = lambda self, level, event=None: None  # type: ignore[method-assign]
     for number in range(1000):
         key = f"k{number}"
         if not (folder / f"{key}.done").exists():

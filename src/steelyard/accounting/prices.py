@@ -16,6 +16,8 @@ from fractions import Fraction
 from typing import Any
 
 from steelyard.accounting.normal import as_decimal, precise
+from steelyard.accounting.objective import objective_mu
+from steelyard.accounting.objective_users import user_mu
 from steelyard.accounting.pure import pure_to_mu
 from steelyard.errors import CurrencyMismatch, NeighbourMismatch, OurBug
 from steelyard.privacy import ATTO, MICRO, Currency, Event, Loss, Neighbours, Status, Terms
@@ -69,7 +71,7 @@ def price(event: Event, terms: Terms) -> Loss:
             "this account counts nats (validity of a holdout); open a privacy account for this step."
         )
     if event.name == "composed":
-        return sum((price(part, terms) for part in _parts(event)), Loss.zero(terms.currency))
+        return sum((price(part, terms) for part in _alone(event)), Loss.zero(terms.currency))
     if event.name == "grouped":
         return _group_price(event, terms)
     if event.name == "disjoint":
@@ -157,6 +159,14 @@ def _parts(event: Event, known: Set[str] = frozenset({"events"})) -> list[Event]
     return parts
 
 
+def _alone(event: Event) -> list[Event]:
+    """The parts of a composed event; none may count from what other entries paid, or that could not be followed."""
+    parts = _parts(event)
+    if any(part.name == "disjoint" for part in parts):
+        raise OurBug("a step on one of two parts is an entry of its own.")
+    return parts
+
+
 def _claim(event: Event) -> Claim:
     read = _CLAIMS.get(event.name)
     if read is None:
@@ -164,7 +174,7 @@ def _claim(event: Event) -> Claim:
     try:
         return read(_Whole(event.parameters))
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as fault:
-        raise OurBug(f"the event {event.name!r} lacks a parameter its price needs ({fault}).") from fault
+        raise OurBug(f"the event {event.name!r} lacks what its price needs ({fault}).") from fault
 
 
 def _in_currency(claim: Claim, units: int, currency: Currency, failure: int) -> Loss:
@@ -253,13 +263,27 @@ def _finite(given: _Whole) -> Claim:
 
 
 def _objective(given: _Whole) -> Claim:
-    if given["mu_micro"] < given["shift_micro"]:
-        raise ValueError("objective perturbation costs no less than its own Gaussian noise")
-    return Mu(Fraction(given["mu_micro"] ** 2 + given["output_micro"] ** 2, MICRO**2))
+    return _perturbed(given, objective_mu)
+
+
+def _objective_users(given: _Whole) -> Claim:
+    return _perturbed(given, user_mu)
+
+
+def _perturbed(given: _Whole, proved: Callable[[Fraction, int], int]) -> Claim:
+    """The mu that was stated, if noise and ridge cost no more; a micro of it is spare for another machine's doubles."""
+    shift, mu = given["shift_micro"], given["mu_micro"]
+    slope = Fraction(MICRO, shift) * Fraction(given["ridge_denominator"], given["ridge_numerator"])
+    least = proved(slope, shift) - 1
+    if mu < least:
+        raise ValueError(f"mu_micro is {mu}, and no less than {least} is proved")
+    return Mu(Fraction(mu**2 + given["output_micro"] ** 2, MICRO**2))
 
 
 def _objective_pure(given: _Whole) -> Claim:
     scale = Fraction(given["scale_numerator"], given["scale_denominator"])
+    if given["extra_micro"] < 1:
+        raise ValueError("the noise's own rounding costs a micro")
     if Fraction(given["ridge_numerator"], given["ridge_denominator"]) < scale:
         raise ValueError("the ridge is below the scale")
     return Pure(1 / scale + Fraction(given["extra_micro"] + given["output_micro"], MICRO))
@@ -293,6 +317,6 @@ _CLAIMS: dict[str, Callable[[_Whole], Claim]] = {
     "finite": _finite,
     "objective": _objective,
     "objective_pure": _objective_pure,
-    "objective_users": _objective,
+    "objective_users": _objective_users,
     "thresholdout": _thresholdout,
 }

@@ -18,7 +18,7 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
         metavar="VERB", required=True
     )
     verify = verbs.add_parser(
-        "verify", parents=[shared], help="find edits, deletions, raised caps and restored backups"
+        "verify", parents=[shared], help="find edits, deletions, raised caps, low prices and restored backups"
     )
     verify.add_argument("ledger", help="a file such as budget.db, or a postgresql:// URL")
     verify.add_argument("--anchor", help="an anchor file kept elsewhere (default: the one beside the ledger)")
@@ -49,7 +49,7 @@ def _verify(args: argparse.Namespace) -> Answer:
             f"{len(report.findings)} finding(s) in {report.entries} entries: " + "; ".join(report.findings[:5]),
             findings=report.findings,
         )
-    text = f"{report.entries} entries, chain whole, balances and caps agree, anchor agrees.\nhead {report.head}"
+    text = f"{report.entries} entries, chain whole, balances, caps and prices agree, anchor agrees.\nhead {report.head}"
     return Answer(text, {"ok": True, "entries": report.entries, "head": report.head})
 
 

@@ -81,10 +81,10 @@ class _Counted(Charge):
         super().__init__(charge._store, charge.account, charge.key, charge._standing)
         self._allowance, self._charge = allowance, charge
 
-    def raise_to(self, level: Loss) -> None:
+    def raise_to(self, level: Loss, event: Event | None = None) -> None:
         """As on the charge; refused where it would add more than is allowed."""
         more = max(0, level.amount - self.level.amount)
         self._allowance.admit(more)
-        self._charge.raise_to(level)
+        self._charge.raise_to(level, event)
         self._standing = self._charge._standing
         self._allowance.added(more)

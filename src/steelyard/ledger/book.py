@@ -64,7 +64,7 @@ class Ledger:
             yield json.dumps(dataclasses.asdict(entry), sort_keys=True)
 
     def verify(self, *, anchor: str | os.PathLike[str] | None = None, receipts: Sequence[Receipt] = ()) -> Report:
-        """Check every table against the chain, the chain against the anchor, and receipts against the chain.
+        """Check every table against the chain, its prices, the chain against the anchor, and receipts against the chain.
 
         ``anchor`` is a copy of the anchor kept elsewhere; by default the ledger's own is read.
         """
@@ -75,7 +75,7 @@ class Ledger:
         except LedgerTampered as error:
             return Report(False, error.findings, 0, "")
         with store.reading() as link:
-            report = verify.examine(link, store.identity, [mark, *map(_mark, receipts)])
+            report = verify.examine(link, store.identity, [mark, *map(_mark, receipts)], prices=True)
             wrong = [text for receipt in receipts for text in verify.compare_receipt(link, receipt)]
         return dataclasses.replace(report, ok=report.ok and not wrong, findings=(*report.findings, *wrong))
 

@@ -8,7 +8,7 @@ from steelyard.ledger.moves import Standing
 from steelyard.ledger.receipt import Receipt
 from steelyard.ledger.store import Store
 from steelyard.ledger.terms import check_size
-from steelyard.privacy import Loss
+from steelyard.privacy import Event, Loss
 
 
 class Charge:
@@ -46,9 +46,10 @@ class Charge:
         standing = self._standing
         return Receipt(standing.priced_at, standing.head, standing.level, self.account, self._store.identity.name)
 
-    def raise_to(self, level: Loss) -> None:
+    def raise_to(self, level: Loss, event: Event | None = None) -> None:
         """Raise this one charge to a higher total, durably, before the step that needs it is drawn.
 
+        ``event`` is what the whole path up to that step costs, so that ``verify`` can price it again.
         *Privacy:* sound for pure epsilon only, where the loss of a path is the loss of its last level; elsewhere
         refused. A level already reached costs nothing, so a path may be walked again after a crash.
         """
@@ -57,7 +58,7 @@ class Charge:
         if level.delta:
             raise InvalidTask("a level has no delta of its own; a delta is charged whole, at the start.")
         check_size(level, "the level")
-        self._standing = self._store.write(moves.raise_level(self.account, self.sequence, level))
+        self._standing = self._store.write(moves.raise_level(self.account, self.sequence, level, event))
 
     def store(self, payload: bytes, step: int = 0) -> bytes:
         """Store the answer of a step and return what the store holds: the first answer ever stored for it.

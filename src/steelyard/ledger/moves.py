@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, KeyConflict, LedgerError, LedgerTampered, OurBug
 from steelyard.ledger.chain import COLUMNS, Entry
 from steelyard.ledger.transaction import Transaction
-from steelyard.privacy import Currency, Loss, Terms, canonical
+from steelyard.privacy import Currency, Event, Loss, Terms, canonical
 
 Move = Callable[[Transaction], "Standing"]
 
@@ -123,7 +123,7 @@ def _standing(transaction: Transaction, made: Entry, currency: Currency) -> Stan
     return Standing(made.sequence, Loss(currency, raised[1], made.delta), raised[0], raised[2], answers)
 
 
-def raise_level(account: str, sequence: int, level: Loss) -> Move:
+def raise_level(account: str, sequence: int, level: Loss, event: Event | None = None) -> Move:
     """Raise a charge to a level; at or above that level already, nothing happens."""
     if level.currency is not Currency.PURE:
         raise CurrencyMismatch(
@@ -137,7 +137,8 @@ def raise_level(account: str, sequence: int, level: Loss) -> Move:
             return standing
         more = Loss(level.currency, level.amount - standing.level.amount)
         _spend(transaction, account, more, level)
-        detail = canonical({"from": standing.level.amount}).decode()
+        done = {} if event is None else {"event": event.to_json()}
+        detail = canonical({"from": standing.level.amount, **done}).decode()
         priced_at, head = transaction.append(
             "raise", account=account, amount=level.amount, charge=sequence, detail=detail
         )

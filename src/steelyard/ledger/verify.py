@@ -1,7 +1,8 @@
 """Does the ledger still say what was written? Streams the chain once and recomputes every other table from it.
 
 Found: an edited, added, dropped or reordered row in any table, a raised cap, a foreign trigger or table, an index that
-disagrees with its table, and (through the anchor, or through a receipt somebody kept) an older copy put back.
+disagrees with its table, a charge below the price of what it says was done (charged.py), and (through the anchor, or
+through a receipt somebody kept) an older copy put back.
 Not found: a consistent older copy together with its older anchor, by somebody who shows no later receipt.
 """
 
@@ -16,6 +17,7 @@ from typing import Any
 from steelyard.errors import LedgerError
 from steelyard.ledger import schema
 from steelyard.ledger.chain import COLUMNS, Entry
+from steelyard.ledger.charged import Charged
 from steelyard.ledger.guard import GENESIS, Mark
 from steelyard.ledger.link import Link
 from steelyard.ledger.receipt import Receipt
@@ -44,6 +46,7 @@ class _Replay:
     """What the other tables must hold, rebuilt from the chain entry by entry."""
 
     key: bytes
+    charged: Charged | None = None
     sequence: int = 0
     head: str = GENESIS
     birth: dict[str, Any] = field(default_factory=dict)
@@ -73,17 +76,24 @@ class _Replay:
             yield f"entry {entry.sequence} opens the account {entry.account!r} a second time"
         self.accounts[entry.account] = (entry.detail, entry.sequence)
         self.balances[entry.account] = [0, 0, entry.amount, entry.delta]
+        if self.charged is not None:
+            self.charged.opened(entry)
 
     def _charge(self, entry: Entry, stored: int | None, payload: object) -> Iterator[str]:
         yield from self._spend(entry, entry.amount, entry.delta)
+        if self.charged is not None:
+            yield from self.charged.charge(entry)
 
     def _raise(self, entry: Entry, stored: int | None, payload: object) -> Iterator[str]:
-        before = _object(entry.detail).get("from", -1)
+        detail = _object(entry.detail)
+        before = detail.get("from", -1)
         if not isinstance(before, int) or self.levels.get(entry.charge, before) != before or entry.amount <= before:
             yield f"entry {entry.sequence} does not raise charge {entry.charge}"
             return
         self.levels[entry.charge] = entry.amount
         yield from self._spend(entry, entry.amount - before, 0)
+        if self.charged is not None:
+            yield from self.charged.raised(entry, detail.get("event"))
 
     def _spend(self, entry: Entry, amount: int, delta: int) -> Iterator[str]:
         balance = self.balances.get(entry.account)
@@ -103,9 +113,12 @@ class _Replay:
             yield f"the answer {entry.step} of charge {entry.charge} was changed"
 
 
-def examine(link: Link, identity: Identity, marks: Sequence[Mark | None]) -> Report:
-    """Check everything; ``marks`` are points the chain must pass through, None one that should be there and is not."""
-    replay, findings = _Replay(identity.key), []
+def examine(link: Link, identity: Identity, marks: Sequence[Mark | None], *, prices: bool = False) -> Report:
+    """Check everything; ``marks`` are points the chain must pass through, None one that should be there and is not.
+
+    ``prices`` are worked out again only where that is asked for: a price may take tenths of a second.
+    """
+    replay, findings = _Replay(identity.key, Charged() if prices else None), []
     try:
         for finding in _findings(link, replay, marks):
             findings.append(finding)

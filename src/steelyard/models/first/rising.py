@@ -73,7 +73,7 @@ class Rising:
         if self._charge is None:
             self._charge = bought(self._desk, path.event, self._step)
         elif len(self.releases) not in self._charge.answers:
-            self._charge.raise_to(price(path.event, self._desk.terms))
+            self._charge.raise_to(price(path.event, self._desk.terms), path.event)
         compute = lambda table, noise: self._draw(path, micro, read(table), noise, tell)  # noqa: E731
         release = self._desk.answer(self._charge, path.event, compute, step=len(self.releases))
         self.releases.append(release)
