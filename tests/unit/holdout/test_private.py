@@ -20,7 +20,7 @@ from steelyard.holdout.modes import Frame, Question
 from steelyard.holdout.private import Bounded, Normal, Private
 from steelyard.holdout.record import Record
 from steelyard.holdout.widths import account_distance
-from steelyard.ledger import Account, open_account
+from steelyard.ledger import Account, Ledger, open_account
 from steelyard.mechanisms import observing
 from steelyard.noise import TestNoise
 from steelyard.privacy import Currency, Event, Loss, Terms, rows
@@ -142,6 +142,7 @@ def test_bounded_answers_are_paid_for_whole_before_the_first() -> None:
     cost = price(seen[0].event, record.account.terms)
     assert cost <= cap
     assert cap.amount <= cost.amount * 1.02
+    assert Ledger(record.account.location).verify().ok
 
 
 def test_bounded_noise_refuses_an_account_it_would_not_fill() -> None:

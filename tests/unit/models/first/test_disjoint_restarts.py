@@ -12,6 +12,7 @@ from steelyard.accounting.prices import disjoint
 from steelyard.bounding.amounts import sigma_for
 from steelyard.desk import FAILED, Desk
 from steelyard.errors import TableError
+from steelyard.ledger import Ledger
 from steelyard.mechanisms import Gaussian
 from steelyard.models.columns import SIZE
 from steelyard.models.first.disjoint_parts import Split, of_rows
@@ -70,6 +71,7 @@ def test_a_path_that_dies_again_and_again_is_never_paid_too_little(after: str, m
     assert reach(at, 0.035, seed=77).reason == "target_met"
     events = [event for event, _ in charged(at)]
     assert max(rises(events).values()) <= at.spent.amount
+    assert Ledger(at.location).verify().ok, "steps count from each other, or from nothing"
 
 
 def steps(cost: int) -> Step:
@@ -77,7 +79,7 @@ def steps(cost: int) -> Step:
     return Step("check", "look", noisy.event, lambda part, noise: [0])
 
 
-def forked(purse: type[Purse], name: str) -> tuple[int, dict[str, int]]:
+def forked(purse: type[Purse], name: str) -> tuple[int, dict[str, int], bool]:
     """Two processes stand at the same step, and both buy a look that the training part has paid for already."""
     at = account(rows(), name)
     desk = Desk(TABLE, TestNoise(1), at, "k", {"task": "t"})
@@ -91,7 +93,7 @@ def forked(purse: type[Purse], name: str) -> tuple[int, dict[str, int]]:
     second.read()
     for each, cost in ((first, 900_000), (second, 800_000)):
         each._bought(steps(cost))
-    return at.spent.amount, rises([event for event, _ in charged(at)])
+    return at.spent.amount, rises([event for event, _ in charged(at)]), Ledger(at.location).verify().ok
 
 
 class Forgetful(Purse):
@@ -105,10 +107,10 @@ class Forgetful(Purse):
 
 
 def test_two_processes_that_take_the_same_step_pay_for_both_and_a_shared_count_is_caught() -> None:
-    spent, total = forked(Purse, "good")
-    assert spent >= max(total.values()) == 1_700_000
-    spent, total = forked(Forgetful, "twin")
-    assert spent < max(total.values())
+    spent, total, priced = forked(Purse, "good")
+    assert (spent >= max(total.values()) == 1_700_000, priced) == (True, True)
+    spent, total, priced = forked(Forgetful, "twin")
+    assert (spent < max(total.values()), priced) == (True, False)
 
 
 # rows that changed

@@ -14,7 +14,7 @@ import pytest
 
 from steelyard.desk import FAILED, Desk
 from steelyard.errors import BudgetExceeded, KeyConflict, TableError
-from steelyard.ledger import Account
+from steelyard.ledger import Account, Ledger
 from steelyard.mechanisms import AboveThreshold
 from steelyard.models.first import watch as watches
 from steelyard.models.first.rising import Rising
@@ -61,6 +61,7 @@ def test_after_a_restart_levels_are_read_back_and_a_new_watch_is_bought(
     assert second.micro > dead.micro  # it has less of the failure probability left
     assert at.spent.amount == found.spent == dead.micro + second.micro + round(levels[-1].mu2 * MICRO)
     assert at.spent.amount > before
+    assert Ledger(at.location).verify().ok, "raised levels are priced again"
     again = Session(table(), Account(tmp_path / "budget.db", "pure")).open(SEARCH, key="k").reach_loss(0.02, 0.9)
     if found.reason == "target_met":
         assert np.array_equal(again.model, found.model)  # type: ignore[arg-type]
