@@ -45,7 +45,7 @@ def opened(mode: Private, where: str | Path = ":memory:", **terms: Any) -> Recor
 
 def bound(mode: Private, account: Account) -> Record:
     record = Record(account, "h", b"labels", mode.kinds)
-    record.open(Loss.zero(Currency.GAUSSIAN), Event("holdout_open"))
+    record.open(Loss.zero(Currency.GAUSSIAN), Event("holdout opened"))
     return record
 
 
@@ -179,7 +179,7 @@ def opened_pure(mode: Private) -> Record:
     record = Record(
         open_account(":memory:", f"pure-{next(NUMBER)}", unit=unit, epsilon="0.01"), "h", b"labels", mode.kinds
     )
-    record.open(Loss.zero(Currency.PURE), Event("holdout_open"))
+    record.open(Loss.zero(Currency.PURE), Event("holdout opened"))
     return record
 
 

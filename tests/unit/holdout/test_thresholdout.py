@@ -220,7 +220,7 @@ def classic(n: int = MANY, **given: Any) -> Classic:
 def record_of(mode: Classic, account: Account | None = None) -> Record:
     account = account or open_account(":memory:", f"classic-{next(NUMBER)}", **mode.terms())
     record = Record(account, "h", b"labels", mode.kinds)
-    record.open(Loss.zero(Currency.PURE), Event("holdout_open"))
+    record.open(Loss.zero(Currency.PURE), Event("holdout opened"))
     return record
 
 
