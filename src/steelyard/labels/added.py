@@ -29,7 +29,8 @@ from steelyard.privacy import Event, Neighbours, canonical
 from .additive import best_gamma, discrete_laplace_variance, staircase_variance
 from .check import Report
 from .check_noise import FORMAT, check_noise
-from .continuous import COIN, Floats, Nodes
+from .containers import Floats
+from .continuous import COIN, Nodes
 from .exact import read_epsilon, read_inputs
 
 KINDS = ("laplace", "discrete_laplace", "staircase")
@@ -154,6 +155,10 @@ class Added:
     def at(self, drawn: NDArray[np.int64]) -> Floats:
         """The noisy labels at these grid points; whole numbers where the grid is."""
         return np.asarray(float(self.nodes.lower) + drawn * float(self.mechanism.step))
+
+    def prepare(self) -> None:
+        """Make what drawing needs, so that nothing is left to fail once the draw is paid for."""
+        _ = self.mechanism.step, self.nodes.floats
 
     def draw(self, y: Floats, noise: Noise) -> NDArray[np.int64]:
         """One grid point for each label, counted in steps from ``lower``.

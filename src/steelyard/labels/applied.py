@@ -22,7 +22,8 @@ from steelyard.noise import Noise
 from steelyard.noise.finite import FiniteTable
 from steelyard.privacy import Event, Neighbours, canonical
 
-from .continuous import Floats, Nodes
+from .containers import Floats
+from .continuous import Nodes
 from .mechanism import FiniteMechanism
 
 _CHUNK = 1 << 16
@@ -79,6 +80,10 @@ class Applied:
             for column in self.mechanism.columns
         ]
         return FiniteTable(zip(*columns, strict=True), width=64)
+
+    def prepare(self) -> None:
+        """Make what drawing needs, so that nothing is left to fail once the draw is paid for."""
+        _ = self.table, self.values
 
     def pick(self, y: Floats, coins: NDArray[np.uint32], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The output numbers that these coins and words pick: the drawing itself, without the randomness."""

@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 from steelyard.errors import InvalidTask
 from steelyard.privacy import exact
 
+from .containers import Floats
 from .exact import read_inputs
 
 COIN = 24  # bits; the other 8 of a coin's 32-bit word are not used
 MOST = 2049  # nodes; the table that is sampled has at most twice as many columns
 _SMALL = 512  # up to this width integer bounds mean integer labels
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -136,49 +135,6 @@ class Nodes:
         """The nearest node of each label, without a coin: the bin of a histogram."""
         below, steps = self.places(y, missing)
         return below + (steps >= 1 << (COIN - 1))
-
-
-def read_labels(y: Any) -> Floats:
-    """Labels of any container as floats; what is no number becomes NaN.
-
-    >>> read_labels([1, None, 2.5]).tolist()
-    [1.0, nan, 2.5]
-    """
-    home = type(y).__module__.partition(".")[0]
-    if home == "pandas" and hasattr(y, "to_numpy"):
-        values = np.asarray(y.to_numpy())
-    elif home == "pyarrow":
-        values = np.asarray(y.to_numpy(zero_copy_only=False) if hasattr(y, "type") else y)
-    else:
-        values = np.asarray(y.to_numpy() if home == "polars" else y)
-    if values.ndim != 1:
-        raise InvalidTask(f"labels are one column; got {values.ndim} dimensions.")
-    if values.dtype.kind in "biuf":
-        return np.ascontiguousarray(values, dtype=np.float64)
-    if values.dtype.kind == "O":
-        return np.array([_number(value) for value in values], dtype=np.float64)
-    raise InvalidTask(f"labels must be numbers; got a column of {values.dtype}.")
-
-
-def like(y: Any, values: Floats) -> Any:
-    """The values in the kind of container the labels came in: pandas, Polars, Arrow, else an array."""
-    home = type(y).__module__.partition(".")[0]
-    if home == "pandas":
-        return type(y)(values, index=y.index, name=y.name)
-    if home == "polars":
-        return type(y)(y.name, values)
-    if home == "pyarrow":
-        import pyarrow
-
-        return pyarrow.array(values)
-    return values
-
-
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
 
 
 def _plain(value: Any) -> Any:

@@ -22,7 +22,8 @@ from steelyard.privacy import Event, canonical
 
 from .added import Added, AddedNoise
 from .applied import Applied
-from .continuous import Floats, Nodes
+from .containers import Floats
+from .continuous import Nodes
 from .mechanism import FiniteMechanism
 from .prior import Prior
 
@@ -84,6 +85,11 @@ class Grouped:
     def at(self, drawn: NDArray[np.int64]) -> Floats:
         """The noisy labels of these output numbers."""
         return self.values[drawn]
+
+    def prepare(self) -> None:
+        """Make what drawing needs, for every group."""
+        for part in self.parts:
+            part.prepare()
 
     def draw(self, y: Floats, noise: Noise) -> NDArray[np.int64]:
         """One output number for each record. *Privacy:* as ``event`` says, for a change of one label."""

@@ -27,7 +27,8 @@ def digests(ids: Any) -> NDArray[np.bytes_]:
 
     Two ids with one digest would share one draw: harmless to privacy, and never seen to happen with 128 bits.
     """
-    values = np.asarray(ids.to_numpy() if hasattr(ids, "to_numpy") else ids)
+    given = ids.to_pylist() if hasattr(ids, "to_pylist") else ids.to_numpy() if hasattr(ids, "to_numpy") else ids
+    values = np.asarray(given, dtype=object if isinstance(given, list | tuple) else None)
     if values.ndim != 1 or values.dtype.kind not in "iuUSO":
         raise InvalidTask(f"record ids are one column of integers or texts; got {values.dtype}.")
     texts = [_text(value) for value in values.tolist()]
@@ -35,7 +36,20 @@ def digests(ids: Any) -> NDArray[np.bytes_]:
     return np.frombuffer(raw, dtype=_KEY)
 
 
+def check_once(names: NDArray[np.bytes_] | None) -> None:
+    """Refuse ids that come twice in one call: the second row would get the first one's noisy label.
+
+    *Privacy:* ids are public where labels are what is hidden, so neighbours agree on what is refused here.
+    """
+    if names is not None and len(np.unique(names)) != len(names):
+        raise InvalidTask(
+            f"{len(names)} records have {len(np.unique(names))} different ids. An id names one record (a row, not a user): "
+            "rows that share one would share one noisy label. Nothing was charged."
+        )
+
+
 def _text(value: Any) -> bytes:
+    value = value.item() if isinstance(value, np.integer) else value
     if isinstance(value, bool) or not isinstance(value, int | str | bytes):
         raise InvalidTask("every record needs an id that is an integer or a text; ids are public, labels are not.")
     return value if isinstance(value, bytes) else str(value).encode()

@@ -12,7 +12,7 @@ from steelyard.noise import Noise
 
 from .added import Added
 from .applied import Applied
-from .continuous import Floats
+from .containers import Floats
 from .groups import Grouped
 from .memo import Memo
 

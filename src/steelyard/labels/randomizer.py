@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import warnings
 from fractions import Fraction
 from typing import Any
 
@@ -29,11 +30,12 @@ from .added import KINDS, Added, AddedNoise
 from .applied import Applied
 from .check import Report, check
 from .choice import WITHOUT_PRIOR, balanced, build, check_bias, check_method, split
-from .continuous import Floats, Nodes, like, read_labels
+from .containers import Floats, holds_objects, read_labels, wrapped
+from .continuous import Nodes
 from .exact import read_epsilon
 from .groups import Grouped, Part, beside, count_cells, public_priors, put_to_use, read_groups
 from .mechanism import FiniteMechanism
-from .memo import Memo, digests
+from .memo import Memo, check_once, digests
 from .passes import Pass
 from .picture import draw_mechanism
 from .prior import Prior, buy, count
@@ -43,8 +45,12 @@ _NAMES = (
     "unbiased",
 )  # fmt: skip
 _NOT_NUMBERS = (
-    "some labels are missing or not finite. Say what they count as with missing= (a public value between lower and "
-    "upper), or leave those records out; nothing was charged."
+    "some labels are missing, not finite or no numbers (a text is none: give each word a number first). Say what they count "
+    "as with missing= (a public value between lower and upper), or leave those records out; nothing was charged."
+)
+_OBJECTS = (
+    "the labels are a column of objects, whose type does not say that they are numbers: whatever is none counts as missing. "
+    "If it holds text, stop and give each word a number; else convert the column to a number type first."
 )
 OWN = "charged to an account in memory made by this fit alone: another fit spends again, and nothing adds the two up"
 
@@ -176,18 +182,20 @@ class LabelRandomizer:
 
         *Privacy:* each record's label is drawn once per charge. Without ``ids`` every call is a pass of its own and a
         charge of its own (with ``key`` a retry gets the stored pass). With ``ids`` all calls with one ``key`` are one
-        collection and one charge: a record seen before gets what it got, whatever its label is now.
+        collection and one charge: a record seen before gets what it got, whatever its label is now. Ids are public, and each
+        names one record: one that comes twice in a call is refused.
         """
+        self._fitted()
         values = self._read(y)
         names = None if ids is None else digests(ids)
         if names is not None and len(names) != len(values):
             raise InvalidTask(f"there are {len(names)} ids for {len(values)} labels.")
-        self._fitted()
+        check_once(names)
         if (groups is None) != (self.groups_ is None):
             raise InvalidTask("groups= is given to both fit and transform, or to neither.")
         if self.groups_ is not None:
             values = beside(values, read_groups(groups), tuple(self.groups_))
-        return like(y, self._open_pass(key, records=names is not None, size=len(values)).noisy(values, names))
+        return wrapped(y, self._open_pass(key, records=names is not None, size=len(values)).noisy(values, names))
 
     def fit_transform(self, y: Any, ids: Any = None, *, groups: Any = None, key: str | None = None) -> Any:
         """``fit``, then ``transform``."""
@@ -198,6 +206,7 @@ class LabelRandomizer:
         self._fitted()
         if records and key in self._collections:
             return self._collections[key]
+        self._applied.prepare()
         kind = "records" if records else "pass"
         name = ("all" if records else secrets.token_hex(16)) if key is None else key
         request = {"labels": kind, "mechanism": self._applied.digest, "size": None if records else size}
@@ -276,6 +285,8 @@ class LabelRandomizer:
 
     def _read(self, y: Any) -> Floats:
         values = read_labels(y)
+        if self.missing is not None and holds_objects(y):
+            warnings.warn(_OBJECTS, UserWarning, stacklevel=3)
         if self.missing is None and not np.all(np.isfinite(values)):
             raise InvalidTask(_NOT_NUMBERS)
         return values

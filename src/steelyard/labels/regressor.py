@@ -31,6 +31,23 @@ _BENT_CLASSES = {"HuberRegressor", "QuantileRegressor", "SVR", "NuSVR", "LinearS
                  "TheilSenRegressor"}  # fmt: skip
 
 
+_KEPT = (
+    "steelyard: the labels were randomized and paid for before the estimator failed, and are kept in noisy_; train any other "
+    "model on them for nothing. Noisy labels lie outside [lower, upper]: an estimator that refuses negative ones cannot use them."
+)
+
+
+def _numbers(y: Any) -> Any:
+    """The labels as one column of finite floats; what cannot be one is refused with a text that repeats no label."""
+    try:
+        found = check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
+    except (TypeError, ValueError) as problem:
+        if not any(word in str(problem).lower() for word in ("convert", "argument must be")):
+            raise
+        raise ValueError("the labels y must be numbers.") from None
+    return column_or_1d(found, warn=True).astype(np.float64)
+
+
 def bent_loss(estimator: Any) -> str | None:
     """The loss of an estimator, if it is one for which labels with no bias are not enough; None otherwise."""
     for step in [estimator, *(part for _, part in getattr(estimator, "steps", []))]:
@@ -48,7 +65,9 @@ class LabelPrivateRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator): 
 
     *Privacy:* the model is epsilon-private for a change of one label; each fit is charged anew (to ``account``, or to
     one in memory of exactly epsilon: a grid search of K fits then spends K times epsilon, and nothing adds it up).
-    *Accuracy:* the same model as on true labels in the limit, for losses that are affine in the label.
+    *Accuracy:* the same model as on true labels in the limit, for losses that are affine in the label. The noisy labels stay
+    in ``noisy_``, also when the estimator refuses them (noisy labels may be negative): they are paid for, and any other
+    model may be trained on them for nothing.
 
     >>> from sklearn.linear_model import LinearRegression
     >>> model = LabelPrivateRegressor(LinearRegression(), epsilon=4, lower=0, upper=10)
@@ -82,12 +101,16 @@ class LabelPrivateRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator): 
         self._refuse_bent(randomizer.method)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        labels = column_or_1d(check_array(y, ensure_2d=False, dtype="numeric", input_name="y"), warn=True)
+        labels = _numbers(y)
         estimator = clone(self.estimator)
         check_consistent_length(X, labels)
-        noisy = randomizer.fit_transform(labels.astype(np.float64))
+        self.noisy_ = randomizer.fit_transform(labels)
         self.randomizer_, self.guarantee_, self.note_ = randomizer, randomizer.guarantee_, randomizer.note_
-        self.estimator_ = estimator.fit(X, noisy, **fit_params)
+        try:
+            self.estimator_ = estimator.fit(X, self.noisy_, **fit_params)
+        except Exception as problem:
+            problem.add_note(_KEPT)
+            raise
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))

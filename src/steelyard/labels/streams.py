@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from steelyard.errors import ColumnMissing, InvalidTask, TableError
 
-from .continuous import Nodes, read_labels
+from .containers import read_labels
+from .continuous import Nodes
 from .groups import beside, count_cells, read_groups
-from .memo import digests
+from .memo import check_once, digests
 from .prior import count
 from .randomizer import LabelRandomizer
 
@@ -62,9 +63,7 @@ class LabelFile:
 
     def labels(self, batch: Any) -> NDArray[np.float64]:
         """The labels of a batch as floats; nulls are NaN."""
-        import pyarrow
-
-        return read_labels(batch.column(self.column).cast(pyarrow.float64(), safe=False))
+        return read_labels(batch.column(self.column))
 
     def known_groups(self) -> tuple[str, ...]:
         """The public groups that occur, in order; reads the group column and nothing else."""
@@ -81,6 +80,18 @@ class LabelFile:
                 f"the column of groups {self.group_column!r} cannot be read; nothing was charged."
             ) from None
         return tuple(sorted(found))
+
+    def check_ids(self) -> None:
+        """Refuse record ids that are none, or that come twice; reads the public column of ids and nothing else."""
+        if self.ids is None:
+            return
+        import pyarrow
+
+        try:
+            found = [digests(batch.column(0)) for batch in self._file.iter_batches(BATCH, columns=[self.ids])]
+        except (OSError, pyarrow.ArrowException):
+            raise TableError(f"the column of ids {self.ids!r} cannot be read; nothing was charged.") from None
+        check_once(np.concatenate(found) if found else None)
 
     def columns(self, batch: Any, known: tuple[str, ...]) -> NDArray[np.float64]:
         """The labels of a batch; with groups, beside the numbers of theirs."""
@@ -128,6 +139,7 @@ def randomize_parquet(
         raise InvalidTask("a key names a collection of records, which needs ids.")
     if Path(target).exists():
         raise InvalidTask(f"{os.fspath(target)} exists; noisy labels are not written over anything.")
+    file.check_ids()
     paid = randomizer._open_pass(key, records=ids is not None, size=file.rows)
     part = Path(f"{os.fspath(target)}.part")
     try:

@@ -6,15 +6,12 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
-from steelyard.labels.continuous import COIN, Nodes, like, read_labels
+from steelyard.labels.continuous import COIN, Nodes
 
 GRID = 1 << COIN
 
@@ -73,32 +70,3 @@ def test_a_wide_or_fractional_range_gets_even_nodes() -> None:
 def test_ranges_and_nodes_that_make_no_sense_are_refused(lower: float, upper: float, nodes: object) -> None:
     with pytest.raises(InvalidTask):
         Nodes.of(lower, upper, nodes)  # type: ignore[arg-type]
-
-
-def test_labels_are_read_from_every_container_and_given_back_in_kind() -> None:
-    values = [1.0, 2.5, None]
-    for container in (
-        pd.Series(values, index=[7, 8, 9], name="y"),
-        pd.Series(pd.array([1.0, 2.5, None], dtype="Float64")),
-        pl.Series("y", values),
-        pa.array(values),
-        pa.chunked_array([pa.array([1.0]), pa.array([2.5, None])]),
-        values,
-        np.array(values, dtype=object),
-    ):
-        floats = read_labels(container)
-        np.testing.assert_array_equal(floats, [1.0, 2.5, math.nan])
-        again = like(container, floats)
-        assert len(again) == 3
-    series = like(pd.Series([1, 2], index=[7, 8], name="y"), np.array([0.5, 1.5]))
-    assert isinstance(series, pd.Series)
-    assert series.index.tolist() == [7, 8]
-    assert series.name == "y"
-    assert isinstance(like(pl.Series("y", [1]), np.array([0.5])), pl.Series)
-    assert isinstance(like(pa.array([1]), np.array([0.5])), pa.Array)
-
-
-@pytest.mark.parametrize("bad", [np.zeros((2, 2)), np.array(["a", "b"]), np.array([1j])])
-def test_labels_that_are_no_column_of_numbers_are_refused_by_their_kind(bad: object) -> None:
-    with pytest.raises(InvalidTask):
-        read_labels(bad)

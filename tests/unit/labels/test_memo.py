@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict
@@ -47,10 +48,19 @@ def test_without_the_memo_the_same_check_sees_a_second_look() -> None:
     assert views_of(draws) > 1
 
 
-def test_a_record_named_twice_in_one_batch_is_drawn_once() -> None:
+def test_a_record_named_twice_in_one_batch_is_drawn_once_even_where_nothing_refused_it() -> None:
     made = LabelRandomizer(1, 0, 3, account=account()).fit()
-    noisy = made.transform([0, 3] * 50, ids=[1] * 100)
+    noisy = made._open_pass(records=True).noisy(np.array([0.0, 3.0] * 50), digests([1] * 100))
     assert len(set(noisy.tolist())) == 1
+
+
+@pytest.mark.parametrize("ids", [["a"] * 3, [1, 2, "1"], np.array([5, 5, 6]), pd.array([1, 2, 1], dtype="Int64")])
+def test_ids_that_come_twice_in_one_call_are_refused_before_the_charge(ids: Any) -> None:
+    budget = account()
+    made = LabelRandomizer(1, 0, 3, account=budget).fit()
+    with pytest.raises(InvalidTask, match="different ids"):
+        made.transform([0, 1, 2], ids=ids)
+    assert budget.spent.amount == 0
 
 
 def test_the_memo_outlives_the_process(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.linear_model import HuberRegressor, LinearRegression, QuantileRegressor, Ridge
+from sklearn.linear_model import HuberRegressor, LinearRegression, PoissonRegressor, QuantileRegressor, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
@@ -122,3 +122,24 @@ def test_it_can_be_cloned_and_needs_an_estimator() -> None:
     assert clone(model).get_params()["estimator__alpha"] == 3
     with pytest.raises(InvalidTask):
         LabelPrivateRegressor().fit([[1.0]], [1.0])
+
+
+def test_labels_that_were_paid_for_survive_an_estimator_that_refuses_them() -> None:
+    X, y = data()
+    budget = open_account(":memory:", "a", unit=labels("y"), epsilon="1")
+    model = LabelPrivateRegressor(PoissonRegressor(), epsilon=1, lower=0, upper=10, account=budget)
+    with pytest.raises(ValueError, match="y") as failure:
+        model.fit(X, y)
+    assert "paid for" in failure.value.__notes__[0]
+    assert str(budget.spent) == "epsilon 1"
+    assert set(model.noisy_.tolist()) <= set(model.randomizer_.applied_.values.tolist())
+    assert Ridge().fit(X, model.noisy_).predict(X).shape == (4000,)
+    assert str(budget.spent) == "epsilon 1"
+
+
+def test_a_label_that_is_no_number_is_refused_without_being_repeated() -> None:
+    X, _ = data(3)
+    for odd in (["1", "secret", "2"], np.array([1, "secret", 2], object), np.array([1, {"secret": 1}, 2], object)):
+        with pytest.raises(ValueError, match="must be numbers") as refusal:
+            LabelPrivateRegressor(Ridge(), epsilon=1, lower=0, upper=10).fit(X, odd)
+        assert "secret" not in str(refusal.value)
