@@ -75,12 +75,12 @@ def _read(kept: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def arguments(settings: dict[str, Any], numeric: bool) -> dict[str, Any]:
-    """What ``Holdout`` is called with; ``numeric``: the labels are numbers, and so the classes are."""
+def arguments(settings: dict[str, Any], numeric: bool | None) -> dict[str, Any]:
+    """What ``Holdout`` is called with; ``numeric``: the labels are numbers, and so the classes are (None: as typed)."""
     found: dict[str, Any] = {name: settings.get(name, usual) for name, usual in DEFAULTS.items()}
     if "classes" in settings:
         kept = settings["classes"]
-        found["classes"] = [_class(each, numeric) for each in kept.split(",")] if isinstance(kept, str) else kept
+        found["classes"] = _classes(kept.split(","), numeric) if isinstance(kept, str) else kept
     if "between" in settings:
         ends = tuple(settings["between"].split(","))
         if len(ends) != 2:
@@ -90,9 +90,16 @@ def arguments(settings: dict[str, Any], numeric: bool) -> dict[str, Any]:
     return found | {name: settings[name] for name in _TEXT if name in settings}
 
 
-def _class(text: str, numeric: bool) -> Any:
-    if not numeric:
-        return text
+def _classes(texts: list[str], numeric: bool | None) -> list[Any]:
+    try:
+        return texts if numeric is False else [_number(text) for text in texts]
+    except InvalidTask:
+        if numeric:
+            raise
+        return texts
+
+
+def _number(text: str) -> int | float:
     try:
         number = float({"false": "0", "true": "1"}.get(text.lower(), text))
         return int(number) if number.is_integer() else number

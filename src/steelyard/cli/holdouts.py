@@ -16,7 +16,10 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     verbs = commands.add_parser("holdout", help="check predictions against hidden labels").add_subparsers(
         metavar="VERB", required=True
     )
-    _add_holdout(verbs, shared, "open", _open, "open a holdout, or re-open it on the same settings")
+    opening = _add_holdout(verbs, shared, "open", _open, "open a holdout, or re-open it on the same settings")
+    opening.add_argument(
+        "--separate", action="store_true", help="hidden labels: no row is in another holdout of as many rows there"
+    )
     check = _add_holdout(
         verbs, shared, "check", _check, "check predictions, one question for each file; mode rounds: which file wins"
     )
@@ -59,7 +62,7 @@ def _open(args: argparse.Namespace) -> Answer:
     where: dict[str, Any] = {"ledger": None if args.plan else args.ledger}
     if args.account is not None and not args.plan:
         where = {"account": Ledger(args.ledger).account(args.account)}
-    opened = _holdout(args, typed(args), where)
+    opened = _holdout(args, typed(args), {**where, "separate": args.separate})
     return Answer(f"would open on {args.ledger}:\n{opened}" if args.plan else str(opened), _facts(opened))
 
 
@@ -74,9 +77,13 @@ def _again(args: argparse.Namespace) -> Any:
 
 def _holdout(args: argparse.Namespace, settings: dict[str, Any], where: dict[str, Any]) -> Any:
     from steelyard.holdout.holdout import Holdout
+    from steelyard.holdout.modes import HIDING
 
-    labels = read_column(args.labels, args.column)
-    return Holdout(labels, name=args.name, **where, **arguments(settings, numeric=labels.dtype.kind in "biuf"))
+    hidden = settings.get("mode") in HIDING
+    labels = read_column(args.labels, args.column, text=hidden)
+    text = hidden and Path(args.labels).suffix.lower() == ".csv"
+    numeric = None if text else labels.dtype.kind in "biuf"
+    return Holdout(labels, name=args.name, **where, **arguments(settings, numeric))
 
 
 def _show(args: argparse.Namespace) -> Answer:
@@ -192,8 +199,11 @@ def _check_chart(args: argparse.Namespace) -> None:
         check_target(args.chart)
 
 
-def read_column(path: str, column: str | None) -> Any:
-    """One column of a CSV, Parquet or .npy file, as an array; errors name the file and never a row."""
+def read_column(path: str, column: str | None, *, text: bool = False) -> Any:
+    """One column of a CSV, Parquet or .npy file, as an array; errors name the file and never a row.
+
+    ``text``: a CSV file is read as it is written, since the type of a whole column could hang on one row.
+    """
     import numpy as np
 
     kind = Path(path).suffix.lower()
@@ -207,7 +217,10 @@ def read_column(path: str, column: str | None) -> Any:
         elif kind == ".csv":
             from pyarrow import csv
 
-            table = csv.read_csv(path, parse_options=csv.ParseOptions(ignore_empty_lines=False))
+            parse = csv.ParseOptions(ignore_empty_lines=False)
+            names = csv.open_csv(path, parse_options=parse).schema.names if text else []
+            kinds = csv.ConvertOptions(column_types=dict.fromkeys(names, "string"))
+            table = csv.read_csv(path, parse_options=parse, convert_options=kinds)
         else:
             raise InvalidTask(f"{path} must be a .csv, .parquet or .npy file.")
     except FileNotFoundError:

@@ -1,12 +1,14 @@
 """Labels and predictions as arrays fit to be compared: classes as codes or bits, numbers, probabilities.
 
-Every check of a prediction is on public facts (the number of rows, declared classes, whether classes are text or
-numbers); none looks at a label. Labels are checked when a holdout is opened, or settled where they must stay hidden.
+Every check of a prediction is on public facts (the number of rows, declared classes, whether labels are text, numbers or
+truth values), and so is the form that names a question; neither looks at a label. Labels are checked when a holdout is
+opened, or settled where they must stay hidden.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,18 +16,32 @@ from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
 from steelyard.holdout.packed import Packed, pack
+from steelyard.holdout.rows import one_by_one, settled_class, settled_number
 
 UNKNOWN = -1
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, eq=False)
+class Read:
+    """Predictions in two forms: what names the question, made of them and of public facts alone, and what is compared."""
+
+    content: NDArray[Any]
+    compared: Packed | NDArray[np.int32]
+
+
 class ClassLabels:
-    """Labels as codes of their classes; with two classes also as bits (the second class is 1)."""
+    """Labels as codes of their classes; with two classes also as bits (the second class is 1).
+
+    Truth values have their two classes declared by their type.
+    """
 
     def __init__(self, labels: Any, classes: Sequence[Any] | None, *, sort: bool = True) -> None:
-        values = class_array(labels, "labels")
+        values = class_array(one_by_one(labels), "labels")
         if len(values) == 0:
             raise InvalidTask("the holdout has no labels: there is nothing to check predictions against.")
+        if classes is None and values.dtype.kind == "b":
+            classes = (False, True)
         self._declared = classes is not None
         self.classes = _found(values) if classes is None else _class_list(classes, sort=sort)
         self._order = np.argsort(self.classes)
@@ -39,91 +55,97 @@ class ClassLabels:
         self.packed = pack(self.codes == 1) if len(self.classes) == 2 else None
         self._bits = self.classes.dtype.kind in "biuf" and self.classes.tolist() == [0, 1]
 
-    def identity(self) -> bytes:
-        """The labels as bytes."""
-        return repr(self.classes.tolist()).encode() + b"\0" + self.codes.tobytes()
-
-    def read(self, predictions: Any) -> Packed | NDArray[np.int32]:
+    def read(self, predictions: Any) -> Read:
         """Predictions as bits where they fit, else as codes."""
         if isinstance(predictions, Packed):
-            if self.packed is None:
-                raise InvalidTask("packed predictions are for two classes; give the classes as an array instead.")
-            return _right_length(predictions, predictions.rows, self.rows)
+            _right_length(predictions, predictions.rows, self.rows)
+            if not (self._declared and self.packed is not None):
+                raise InvalidTask("packed predictions are for two declared classes, such as classes=[0, 1].")
+            return Read(predictions.words, predictions)
         if self._bits and _are_bits(predictions):
-            return pack(_right_length(predictions, len(predictions), self.rows))
-        codes = self.read_codes(predictions)
-        return codes if self.packed is None or (codes == UNKNOWN).any() else pack(codes == 1)
+            bits = pack(_right_length(predictions, len(predictions), self.rows))
+            return Read(bits.words, bits)
+        values = self._fitting(predictions)
+        codes = codes_of(values, self._sorted, self._order)
+        if not self._declared:
+            return Read(_plain(values), codes)
+        self._refuse_unknown(codes)
+        if self.packed is None:
+            return Read(codes, codes)
+        bits = pack(codes == 1)
+        return Read(bits.words, bits)
 
     def read_codes(self, predictions: Any) -> NDArray[np.int32]:
-        """Predictions as codes; a class that is not known is refused if classes were declared, and else is wrong."""
+        """Predictions as codes of declared classes."""
+        codes = codes_of(self._fitting(predictions), self._sorted, self._order)
+        self._refuse_unknown(codes)
+        return codes
+
+    def _fitting(self, predictions: Any) -> NDArray[Any]:
         values = class_array(predictions, "predictions")
         _right_length(values, len(values), self.rows)
         if _is_text(values) != _is_text(self.classes):
             kinds = ("text", "numbers") if _is_text(values) else ("numbers", "text")
             raise InvalidTask(f"the predictions are {kinds[0]}, but the classes are {kinds[1]}.")
-        codes = codes_of(values, self._sorted, self._order)
-        if self._declared and (codes == UNKNOWN).any():
+        return values
+
+    def _refuse_unknown(self, codes: NDArray[np.int32]) -> None:
+        if (codes == UNKNOWN).any():
             raise InvalidTask(f"some predictions are none of the declared classes {self.classes.tolist()[:10]}.")
-        return codes
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """Classes in one form for all containers, made without the labels: bits, whole numbers, numbers or text."""
+    if _is_text(values):
+        width = int(np.strings.str_len(values).max(initial=1))
+        return values.astype(f"{values.dtype.kind}{max(width, 1)}")
+    if values.dtype.kind == "f" and (np.abs(values) < 2.0**53).all() and (values == np.rint(values)).all():
+        values = values.astype(np.int64)
+    if values.dtype.kind in "bi":
+        values = values.astype(np.int64)
+    if values.dtype.kind in "iu" and values.min(initial=0) >= 0 and values.max(initial=0) <= 1:
+        return pack(values == 1).words
+    return values
 
 
 def settled_classes(labels: Any, classes: Sequence[Any]) -> NDArray[Any]:
-    """Labels with whatever is none of the classes replaced by the first class: a total function of each label.
-
-    One odd label makes text of a whole column, so a label also counts as the class that is written like it.
-    """
+    """Labels with whatever is none of the classes replaced by the first class: a total function of each label."""
     known = class_array(list(classes), "classes")
-    array = _one_by_one(labels)
+    array, values = one_by_one(labels), known.tolist()
     if array.ndim != 1:
         return array
-    if _is_text(array) == _is_text(known) and array.dtype.kind in "biufUS":
-        return np.where(np.isin(array, known), array, known[0])
-    values = known.tolist()
-    return np.array([_settled(label, values) for label in array.tolist()], dtype=known.dtype)
+    if array.dtype.kind not in "biufUS":
+        return np.array([settled_class(label, values) for label in array], dtype=known.dtype)
+    found, places = np.unique(array, return_inverse=True)
+    return np.array([settled_class(label, values) for label in found.tolist()], dtype=known.dtype)[places]
 
 
 def settled_numbers(labels: Any) -> NDArray[np.float64]:
     """Labels with whatever is no finite number replaced by 0."""
-    array = _one_by_one(labels)
+    array = one_by_one(labels)
     if array.ndim != 1:
         return array
-    if array.dtype.kind not in "biuf":
-        array = np.array([_number(label) for label in array.tolist()])
-    return np.nan_to_num(array.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-
-
-def _one_by_one(labels: Any) -> NDArray[Any]:
-    """Labels as an array in which no label has changed another: a list with odd ones in it stays a list of objects."""
-    if not isinstance(labels, list | tuple):
-        return np.asarray(labels)
-    array = np.empty(len(labels), dtype=object)
-    array[:] = [tuple(each) if isinstance(each, list) else each for each in labels]
-    return array
-
-
-def _settled(label: Any, values: list[Any]) -> Any:
-    if isinstance(label, str | bytes | int | float | np.number | np.bool_):
-        text = label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)
-        return next((value for value in values if value == label or str(value) == text), values[0])
-    return values[0]
-
-
-def _number(label: Any) -> float:
-    try:
-        return float(label) if isinstance(label, str | bytes | int | float | np.number | np.bool_) else 0.0
-    except (OverflowError, TypeError, ValueError):
-        return 0.0
+    if array.dtype.kind in "biuf":
+        with np.errstate(over="ignore"):
+            return np.nan_to_num(array.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    return np.array([settled_number(label) for label in array], dtype=np.float64)
 
 
 def two_classes(labels: Any, classes: Sequence[Any] | None, metric: str) -> ClassLabels:
     """Class labels for a metric that knows two classes only."""
-    held = ClassLabels(labels, classes)
-    if len(held.classes) != 2:
+    if len(need_classes(classes, metric)) != 2:
+        raise InvalidTask(f"{metric} is for two classes, such as classes=[0, 1]; for more use LogLoss or Cost.")
+    return ClassLabels(labels, classes)
+
+
+def need_classes(classes: Sequence[Any] | None, metric: str) -> Sequence[Any]:
+    """Declared classes: without them the shape that predictions must have would tell which classes occur."""
+    if classes is None:
         raise InvalidTask(
-            f"{metric} is for two classes; these labels have {len(held.classes)}. Declare both with classes=, or use "
-            "LogLoss or Cost for more."
+            f"{metric} needs to know what labels may be: which classes occur is data, and the shape of predictions would "
+            "tell it. Declare them, such as classes=[0, 1] (--classes 0,1)."
         )
-    return held
+    return classes
 
 
 def class_array(values: Any, what: str) -> NDArray[Any]:
@@ -144,11 +166,13 @@ def _of_one_kind(array: NDArray[Any], what: str) -> NDArray[Any]:
     """An array of objects as text, whole numbers (kept exact) or numbers."""
     kinds = {type(item) for item in array.flat}
     try:
-        if kinds <= {str}:
+        if kinds <= {str, np.str_}:
             return array.astype(str)
+        if kinds <= {bool, np.bool_}:
+            return array.astype(np.bool_)
         if all(issubclass(kind, int | np.integer | np.bool_) for kind in kinds):
             return array.astype(np.int64)
-        if all(issubclass(kind, int | float | np.number | np.bool_) for kind in kinds):
+        if all(issubclass(kind, int | float | np.integer | np.floating | np.bool_) for kind in kinds):
             return array.astype(np.float64)
     except (OverflowError, TypeError):
         pass

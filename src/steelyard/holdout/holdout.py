@@ -27,7 +27,9 @@ from steelyard.errors import CurrencyMismatch, InvalidTask, LedgerError, UnitMis
 from steelyard.holdout.answer import Answer
 from steelyard.holdout.metrics import Metric, find_metric, settled
 from steelyard.holdout.modes import HIDING, Frame, Question, make_mode
+from steelyard.holdout.openings import OPENED, Opening
 from steelyard.holdout.record import Record
+from steelyard.holdout.rows import digest, one_by_one
 from steelyard.ledger import Account, open_account
 from steelyard.privacy import Currency, Event, Loss, Neighbours, Number, canonical, decimal_text, exact, positive
 
@@ -37,7 +39,9 @@ class Holdout:
 
     ``account`` is an account in nats (or ``ledger`` a place to open one); without either the budget lives in memory and
     dies with the process. ``classes`` declares what labels and predictions may be; where privacy is promised it must be
-    given, and a label outside counts as the first. Further options belong to the mode (``questions=``, ``between=`` …).
+    given, and a label outside counts as the first. Labels have one budget on a ledger, under one name; where they are hidden,
+    ``separate`` states that no row is in another holdout of as many rows there. Further options belong to the mode
+    (``questions=``, ``between=`` …).
     *Accuracy:* every interval ever given holds, all at once, with probability ``confidence`` over the draw of the rows.
     It is assumed that nobody measures how long an answer takes, and that the ledger's files are not put back to an older
     state. A check that ends in an error or with the process counts as a surprise, since both could tell one.
@@ -63,19 +67,24 @@ class Holdout:
         *,
         classes: Sequence[Any] | None = None,
         ledger: str | os.PathLike[str] | None = None,
+        separate: bool = False,
         **options: Any,
     ) -> None:
         self.metric = find_metric(metric, classes)
-        self._made = (labels, tolerance, confidence, mode, self.metric, account, name, options)
-        self._judge = self.metric.judge(settled(labels, self.metric, mode) if mode in HIDING else labels)
+        rows, hidden = one_by_one(labels).copy(), mode in HIDING
+        self._made = (rows, tolerance, confidence, mode, self.metric, account, name, options)
+        self._judge = self.metric.judge(settled(rows, self.metric, mode) if hidden else rows)
         self.name = _name(name, account)
         self.frame = _frame(self.name, self._judge.rows, self.metric, tolerance, confidence)
         self._mode = make_mode(mode, self.frame, options)
         self.mode = mode
         self.account = self._open(account, ledger)
-        self._record = Record(self.account, self.name, self._bound(options), self._mode.kinds)
-        opened = Event("holdout opened", self._settings(options), Neighbours.REPLACE)
-        self._record.open(Loss.zero(self.account.terms.currency), opened)
+        known = None if hidden else digest(rows)
+        self._record = Record(self.account, self.name, self._bound(options, known), self._mode.kinds, hidden)
+        seal = None if known is None else self._record.seal("labels", known)
+        opening = Opening(self.name, self.account.name, self.rows, mode, seal, separate)
+        opened = Event(OPENED, {**self._settings(options), **opening.parameters()}, Neighbours.REPLACE)
+        self._record.open(Loss.zero(self.account.terms.currency), opened, opening.refuse_second_budget)
         self._tag, self._seal = self._record.secret("predictions"), self._record.secret("questions")
         self._lock = threading.RLock()
         _entered.add(self)
@@ -188,13 +197,12 @@ class Holdout:
             **{f"option {key}": str(value) for key, value in options.items() if key != "source"},
         }
 
-    def _bound(self, options: dict[str, Any]) -> bytes:
-        frame = self.frame
-        settings = [self.mode, str(self.metric), frame.rows, str(frame.tolerance), str(frame.confidence)]
-        return (
-            canonical([*settings, sorted((key, _spelled(value)) for key, value in options.items())])
-            + self._judge.identity()
-        )
+    def _bound(self, options: dict[str, Any], known: bytes | None) -> bytes:
+        """What the record is bound to: every setting, and the labels unless they are hidden."""
+        frame, function = self.frame, getattr(self.metric, "known_by", str)()
+        settings = [self.mode, str(self.metric), function, frame.rows, str(frame.tolerance), str(frame.confidence)]
+        spelled = sorted((key, _spelled(value)) for key, value in options.items() if key != "source")
+        return canonical([*settings, spelled]) + (known or b"")
 
     def _question(self, predictions: Any, guess: Number | None) -> Question:
         read = self._judge.read(predictions)

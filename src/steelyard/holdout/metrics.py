@@ -3,11 +3,12 @@
 Only such scores can be certified: the interval of a mean holds for bounded independent rows, and one label moves the
 score by at most one row's share. AUC, F1 or R2 are no such means, and an unclipped loss has no bound at all: one
 log-loss value with five decimals gives away a dozen labels. Law: each row is judged by one total function of its own
-label and prediction; errors depend on the predictions and on public facts, never on a label.
+label and prediction, whatever the other rows hold; errors depend on the predictions and on public facts, never on a label.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -19,7 +20,9 @@ from numpy.typing import NDArray
 from steelyard.errors import InvalidTask
 from steelyard.holdout.classes import (
     ClassLabels,
+    Read,
     declared,
+    need_classes,
     numbers,
     one_per_row,
     probabilities,
@@ -29,6 +32,7 @@ from steelyard.holdout.classes import (
 )
 from steelyard.holdout.compiled import bound_to
 from steelyard.holdout.packed import Packed, differing
+from steelyard.holdout.rows import one_by_one
 from steelyard.privacy import Number, positive
 
 SCALE = 2**30
@@ -39,9 +43,6 @@ class Judge(Protocol):
     """Labels made ready for one metric."""
 
     rows: int
-
-    def identity(self) -> bytes:
-        """The labels as bytes; only a keyed digest of them is ever kept."""
 
     def read(self, predictions: Any) -> Any:
         """Predictions in one canonical form, or an error that depends on them and on public facts alone."""
@@ -79,8 +80,8 @@ class Metric(Protocol):
 class Accuracy:
     """The share of rows whose class is predicted (``error=True``: is not predicted).
 
-    ``classes`` declares the classes: a prediction outside them is refused. Without them such a prediction counts as
-    wrong, because an error would tell which classes occur among the labels.
+    ``classes`` declares the classes: a prediction outside them is refused, and with two of them predictions may be packed.
+    Without them such a prediction counts as wrong, because an error would tell which classes occur among the labels.
     """
 
     classes: tuple[Any, ...] | None = None
@@ -106,20 +107,17 @@ class _Matches:
         self._labels, self._error = labels, error
         self.rows = labels.rows
 
-    def identity(self) -> bytes:
-        return self._labels.identity()
-
-    def read(self, predictions: Any) -> Packed | NDArray[np.int32]:
+    def read(self, predictions: Any) -> Read:
         return self._labels.read(predictions)
 
-    def content(self, read: Packed | NDArray[np.int32]) -> NDArray[Any]:
-        return read.words if isinstance(read, Packed) else read
+    def content(self, read: Read) -> NDArray[Any]:
+        return read.content
 
-    def total(self, read: Packed | NDArray[np.int32]) -> int:
-        if isinstance(read, Packed) and self._labels.packed is not None:
-            wrong = differing(read, self._labels.packed)
+    def total(self, read: Read) -> int:
+        if isinstance(read.compared, Packed) and self._labels.packed is not None:
+            wrong = differing(read.compared, self._labels.packed)
         else:
-            wrong = self.rows - int(np.count_nonzero(read == self._labels.codes))
+            wrong = self.rows - int(np.count_nonzero(read.compared == self._labels.codes))
         return wrong if self._error else self.rows - wrong
 
 
@@ -150,7 +148,7 @@ class Cost:
         """Make labels ready."""
         scaled = [[round(cell / self.upper * self.scale) for cell in row] for row in self._exact()]
         held = ClassLabels(labels, self.classes, sort=False)
-        return _Rows(held.identity(), held.rows, held.read_codes, lambda read: np.array(scaled)[held.codes, read])
+        return _Rows(held.rows, held.read_codes, lambda read: np.array(scaled)[held.codes, read])
 
     def __str__(self) -> str:
         return f"cost {self.matrix}{declared(self.classes)}"
@@ -159,13 +157,8 @@ class Cost:
 class _Rows:
     """Labels whose rows are judged by a function of the canonical predictions."""
 
-    def __init__(
-        self, identity: bytes, rows: int, read: Callable[[Any], NDArray[Any]], losses: Callable[[Any], NDArray[Any]]
-    ) -> None:
-        self._identity, self.rows, self.read, self._losses = identity, rows, read, losses
-
-    def identity(self) -> bytes:
-        return self._identity
+    def __init__(self, rows: int, read: Callable[[Any], NDArray[Any]], losses: Callable[[Any], NDArray[Any]]) -> None:
+        self.rows, self.read, self._losses = rows, read, losses
 
     def content(self, read: NDArray[Any]) -> NDArray[Any]:
         return read
@@ -182,7 +175,7 @@ def _whole(shares: NDArray[np.float64]) -> Integers:
 
 @dataclass(frozen=True)
 class Brier:
-    """The mean squared difference between the probability of the second class and what happened."""
+    """The mean squared difference between the probability of the second class, in sorted order, and what happened."""
 
     classes: tuple[Any, ...] | None = None
     scale: int = SCALE
@@ -193,7 +186,7 @@ class Brier:
         """Make labels ready."""
         held = two_classes(labels, self.classes, "brier")
         truth = held.codes.astype(np.float64)
-        return _Rows(held.identity(), held.rows, probabilities(held.rows, None), lambda p: _whole((p - truth) ** 2))
+        return _Rows(held.rows, probabilities(held.rows, None), lambda p: _whole((p - truth) ** 2))
 
     def __str__(self) -> str:
         return f"brier{declared(self.classes)}"
@@ -203,7 +196,8 @@ class Brier:
 class LogLoss:
     """The mean of -ln of the probability given to the right class, each row cut at ``upper``.
 
-    Two classes: the probability of the second. More: a matrix with one column per class, in sorted order.
+    ``classes`` must be declared, here or to the holdout. Two: the probability of the second. More: a matrix with one
+    column per class, in sorted order.
     """
 
     upper: Fraction
@@ -212,13 +206,11 @@ class LogLoss:
     higher_is_better: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "upper", positive(self.upper, "upper"))
+        object.__setattr__(self, "upper", _cut(self.upper))
 
     def judge(self, labels: Any) -> Judge:
         """Make labels ready."""
-        held = ClassLabels(labels, self.classes)
-        if len(held.classes) < 2:
-            raise InvalidTask("log loss needs two classes or more; declare them with classes=.")
+        held = ClassLabels(labels, need_classes(self.classes, "log loss"))
         columns = None if len(held.classes) == 2 else len(held.classes)
         places, upper = np.arange(held.rows), float(self.upper)
 
@@ -227,7 +219,7 @@ class LogLoss:
             with np.errstate(divide="ignore"):
                 return _whole(-np.log(right) / upper)
 
-        return _Rows(held.identity(), held.rows, probabilities(held.rows, columns), losses)
+        return _Rows(held.rows, probabilities(held.rows, columns), losses)
 
     def __str__(self) -> str:
         return f"log loss cut at {self.upper}{declared(self.classes)}"
@@ -243,7 +235,7 @@ class AbsoluteError:
     power = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "upper", positive(self.upper, "upper"))
+        object.__setattr__(self, "upper", _cut(self.upper))
 
     def judge(self, labels: Any) -> Judge:
         """Make labels ready."""
@@ -254,7 +246,7 @@ class AbsoluteError:
             with np.errstate(over="ignore"):
                 return _whole(np.abs(predicted - truth) ** power / upper)
 
-        return _Rows(truth.tobytes(), len(truth), read, losses)
+        return _Rows(len(truth), read, losses)
 
     def __str__(self) -> str:
         return f"{type(self).__name__} cut at {self.upper}"
@@ -271,8 +263,9 @@ class SquaredError(AbsoluteError):
 class PerExample:
     """The mean of your own ``function(label, prediction)``, called for each row by itself and cut to [0, ``upper``].
 
-    A holdout is bound to the function's ``version``, if you give one, else to its compiled code, which another Python
-    compiles differently; neither sees what the function reads from elsewhere.
+    It gets each label as the list or column holds it, and an item of the array where labels are an array; it must be a
+    function of the two, remembering nothing. A holdout is bound to the function's ``version``, if you give one, else to
+    its compiled code, which another Python compiles differently; neither sees what the function reads from elsewhere.
     *Accuracy:* a row for which the function fails or gives no number counts ``upper``: an error could tell a label.
     """
 
@@ -283,20 +276,24 @@ class PerExample:
     version: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "upper", positive(self.upper, "upper"))
+        object.__setattr__(self, "upper", _cut(self.upper))
+
+    def known_by(self) -> str:
+        """What a holdout is bound to beside the metric's text."""
+        return bound_to(self.function, self.version)
 
     def judge(self, labels: Any) -> Judge:
         """Make labels ready."""
-        held, upper = np.asarray(labels), float(self.upper)
+        held, upper = one_by_one(labels), float(self.upper)
         if held.ndim < 1 or len(held) == 0:
             raise InvalidTask("the holdout has no labels.")
 
         def losses(read: NDArray[Any]) -> Integers:
-            return _whole(np.array([_one(self.function, a, b) for a, b in zip(held, read, strict=True)]) / upper)
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")  # a warning could tell a label, as an error could
+                return _whole(np.array([_one(self.function, a, b) for a, b in zip(held, read, strict=True)]) / upper)
 
-        kept = repr(held.tolist()).encode() if held.dtype.hasobject else held.tobytes()
-        bound = f"{held.dtype.str} {held.shape} {bound_to(self.function, self.version)} ".encode() + kept
-        return _Rows(bound, len(held), one_per_row(len(held), exactly=False), losses)
+        return _Rows(len(held), one_per_row(len(held), exactly=False), losses)
 
     def __str__(self) -> str:
         return f"{self.function.__qualname__} cut at {self.upper}"
@@ -307,6 +304,14 @@ def _one(function: Callable[[Any, Any], float], label: Any, prediction: Any) -> 
         return float(function(label, prediction))
     except Exception:  # law 4: an error of code that sees a label must not tell anything of it
         return float("nan")
+
+
+def _cut(upper: Number) -> Fraction:
+    """Where a loss is cut: a positive number that a float can be divided by."""
+    cut = positive(upper, "upper")
+    if not 1e-300 <= cut <= 10**300:
+        raise InvalidTask(f"upper must lie between 1e-300 and 1e300; got {upper!r}.")
+    return cut
 
 
 NAMED: dict[str, Metric] = {"accuracy": Accuracy(), "error": Accuracy(error=True), "brier": Brier()}
@@ -346,14 +351,21 @@ def _declare(metric: Any, classes: tuple[Any, ...]) -> Metric:
 
 def settled(labels: Any, metric: Any, mode: str) -> Any:
     """Labels for a mode that hides them: one that does not fit becomes a fixed public value, where others see an error."""
-    if hasattr(metric, "classes"):
+    if isinstance(metric, Accuracy | Cost | Brier | LogLoss):
         if metric.classes is None:
             raise InvalidTask(
                 f"mode {mode!r} hides labels, and which of them occur would show in what it refuses: declare what they "
                 "may be, such as classes=[0, 1] (--classes 0,1)."
             )
         return settled_classes(labels, metric.classes)
-    return settled_numbers(labels) if isinstance(metric, AbsoluteError) else labels
+    if isinstance(metric, AbsoluteError):
+        return settled_numbers(labels)
+    if isinstance(metric, PerExample):
+        return labels  # judged row by row, and a row that fits nothing counts upper
+    raise InvalidTask(
+        f"mode {mode!r} hides labels, and nobody has shown that {metric} judges each of them by itself: say it as "
+        "PerExample(function, upper=...)."
+    )
 
 
 def _named(metric: str) -> Metric:

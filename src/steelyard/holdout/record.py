@@ -13,12 +13,12 @@ import hashlib
 import hmac
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from steelyard.errors import KeyConflict, LedgerError, UnitMismatch
-from steelyard.ledger import Account, Charge, place
+from steelyard.ledger import Account, Charge, Ledger, place
 from steelyard.ledger.guard import FileAnchor
 from steelyard.ledger.store import Store, reach
 from steelyard.ledger.turns import Turns
@@ -42,8 +42,9 @@ class Entry:
 class Record:
     """The entries of one holdout, as far as this process knows them."""
 
-    def __init__(self, account: Account, name: str, bound: bytes, kinds: tuple[str, ...]) -> None:
+    def __init__(self, account: Account, name: str, bound: bytes, kinds: tuple[str, ...], hidden: bool = False) -> None:
         self.account = account
+        self._other = "another" if hidden else "other labels, another"
         self.name = name
         self.entries: list[Entry] = []
         self._store: Store = reach(account.location, check=False)
@@ -58,12 +59,24 @@ class Record:
         """A key that only holders of the ledger's own key can derive."""
         return hmac.digest(self._store.identity.key, f"holdout/{self.name}/{purpose}".encode(), hashlib.sha256)
 
-    def open(self, loss: Loss, event: Event) -> None:
-        """Bind the account to these labels and settings by entry 0, or find them bound already."""
+    def open(self, loss: Loss, event: Event, first: Callable[[Ledger], None] = lambda ledger: None) -> None:
+        """Bind the account by entry 0, or find it bound already.
+
+        ``first`` may refuse what is new; no other holdout is opened on the ledger meanwhile.
+        """
         self.refresh()
         if not self.entries:
-            self.add(_OPEN, loss, event)
+            with self._store.turns("holdouts opened"):
+                self.refresh()
+                if not self.entries:
+                    first(Ledger(self.account.location))
+                    self.add(_OPEN, loss, event)
             self.refresh()
+
+    def seal(self, purpose: str, data: bytes) -> str:
+        """A keyed digest that equal data have under every name and account of this ledger."""
+        key = hmac.digest(self._store.identity.key, f"holdouts/{purpose}".encode(), hashlib.sha256)
+        return hmac.digest(key, data, hashlib.sha256).hex()
 
     def turns(self) -> Turns:
         """One asker of this holdout at a time, in whichever process, and whether the last one came to an end."""
@@ -131,8 +144,8 @@ class Record:
                 continue
             return None if charge is None else _entry(number, kind, charge)
         raise UnitMismatch(
-            f"account {self.account.name!r} already keeps a holdout named {self.name!r} with other labels, another metric, "
-            "tolerance, confidence or mode. A holdout has one budget for good: open it as it was, or use another name."
+            f"account {self.account.name!r} already keeps a holdout named {self.name!r} with {self._other} metric, "
+            "number of rows, tolerance, confidence, mode or option. A holdout has one budget for good: open it as it was."
         )
 
     def reread(self, entry: Entry) -> None:

@@ -140,7 +140,7 @@ def open_account(
     if different:
         raise LedgerError(
             f"the account {name!r} exists on {store.place.shown} with other terms: {'; '.join(different)}. Terms never "
-            "change: open it with its own terms, or choose another name."
+            "change: open it with its own."
         )
     account = Account(store.place.text, name)
     account.__dict__["_store"] = store

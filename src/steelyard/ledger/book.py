@@ -18,6 +18,7 @@ from steelyard.ledger.store import Store, reach
 from steelyard.ledger.verify import Report
 
 _ALL = f"SELECT {', '.join(COLUMNS)} FROM entries ORDER BY sequence"
+_LIKE = f"SELECT {', '.join(COLUMNS)} FROM entries WHERE kind = 'charge' AND name LIKE ? ORDER BY sequence"
 
 
 class Ledger:
@@ -57,6 +58,11 @@ class Ledger:
         with self._store.reading() as link:
             for row in link.rows(_ALL):
                 yield Entry.read(row)
+
+    def charges(self, keys: str) -> list[Entry]:
+        """The charges whose keys are like a pattern, in which % stands for anything."""
+        with self._store.reading() as link:
+            return [Entry.read(row) for row in link.rows(_LIKE, (keys,))]
 
     def export(self) -> Iterator[str]:
         """Every entry as a line of JSON; answers appear as digests only."""

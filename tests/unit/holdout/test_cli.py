@@ -170,7 +170,7 @@ def test_a_holdout_opened_from_python_is_asked_from_the_command_line(files: tupl
     Holdout(held, ledger=ledger, name="spring", between=(0.5, 1.0), questions=50, classes=list(np.array([0, 1])))
     given = ["--column", "y", "--ledger", ledger, "--name", "spring"]
     assert run("check", labels, array, *given, "--guess", "0.8").data["kind"] == "free"
-    Holdout(held.astype(float), ledger=ledger, name="loss", metric=AbsoluteError(Fraction(1)))
+    Holdout(1.0 - held, ledger=ledger, name="loss", metric=AbsoluteError(Fraction(1)))
     with pytest.raises(InvalidTask, match="Ask it from Python"):
         run("show", labels, *given[:-1], "loss")
 
@@ -209,7 +209,9 @@ def test_private_answers_are_paid_by_their_own_account_or_by_one_that_is_named(f
     assert first.data["low"] < 0.8 < first.data["high"]
     assert run("check", labels, array, *given, "--name", "own").data == first.data
     open_account(ledger, "team", unit=rows(neighbours="replace", n=N), epsilon="0.1", delta="1e-6")
-    run("open", labels, *given, "--name", "theirs", "--account", "team", *settings)
+    with pytest.raises(UnitMismatch, match=r"keeps the holdout 'own' .* say so with separate=True \(--separate\)"):
+        run("open", labels, *given, "--name", "theirs", "--account", "team", *settings)
+    run("open", labels, *given, "--name", "theirs", "--account", "team", "--separate", *settings)
     assert run("show", labels, *given, "--name", "theirs").data["account"] == "team"
     assert run("check", labels, array, *given, "--name", "theirs").data["kind"] == "paid"
     assert Ledger(ledger).account("team").spent.amount > 0
@@ -242,3 +244,25 @@ def test_plan_and_attack_say_what_is_certified(files: tuple[Path, ...]) -> None:
     attacked = run("attack", "--rows", 2000, "--questions", 20, "--tolerance", "0.1")
     assert attacked.data["attacks"]
     assert all(attack["missed"] == 0 for attack in attacked.data["attacks"])
+
+
+@pytest.mark.parametrize(
+    ("zero", "one", "classes"), [("0", "1", "0,1"), ("0.0", "1.0", "0,1"), ("false", "true", "0,1")]
+)
+def test_one_odd_label_of_a_file_changes_nothing_that_is_told(
+    tmp_path: Path, zero: str, one: str, classes: str
+) -> None:
+    """The type of a whole CSV column hangs on one row; settings and answers must not."""
+    np.save(tmp_path / "p.npy", np.arange(N) % 5 > 0)
+    lines = [one if number % 5 else zero for number in range(N)]
+    told = []
+    for odd in (zero, "x", "", "7"):
+        (tmp_path / "labels.csv").write_text("y\n" + "\n".join([odd, *lines[1:]]) + "\n")
+        given = ["--ledger", tmp_path / f"{odd}.db", "--name", "spring"]
+        settings = ["--mode", "private", "--classes", classes, "--tolerance", "0.1", "--questions", "3"]
+        opened = run("open", tmp_path / "labels.csv", *given, *settings)
+        answer = run("check", tmp_path / "labels.csv", tmp_path / "p.npy", *given)
+        assert answer.data["low"] < 0.999 <= answer.data["high"]
+        facts = json.loads(Ledger(tmp_path / f"{odd}.db").charges("holdout/%/0")[0].detail)
+        told.append((opened.text, opened.data, facts))
+    assert all(each == told[0] for each in told)

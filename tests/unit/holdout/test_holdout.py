@@ -110,7 +110,7 @@ def test_one_budget_whoever_asks(tmp_path: Path, labels: Any) -> None:
 
 
 def test_a_budget_for_each_user_is_caught(tmp_path: Path, labels: Any) -> None:
-    users = [Holdout(labels, ledger=tmp_path / "budget.db", name=f"spring of {user}") for user in range(3)]
+    users = [Holdout(labels, ledger=tmp_path / f"{user}.db", name=f"spring of {user}") for user in range(3)]
     promised = users[0].forecast()
     assert surprises(users) > promised
 

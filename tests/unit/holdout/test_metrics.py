@@ -111,8 +111,8 @@ def test_bits_codes_and_text_count_the_same_matches(data: st.DataObject, n: int)
 def test_losses_are_what_they_are_called() -> None:
     labels, probable = [0, 1, 1], [0.2, 0.9, 0.4]
     for metric, expected in (
-        (Brier(), (0.04 + 0.01 + 0.36) / 3),
-        (LogLoss(Fraction(3)), -np.log([0.8, 0.9, 0.4]).mean() / 3),
+        (Brier((0, 1)), (0.04 + 0.01 + 0.36) / 3),
+        (LogLoss(Fraction(3), (0, 1)), -np.log([0.8, 0.9, 0.4]).mean() / 3),
         (AbsoluteError(Fraction(1, 2)), (0.2 + 0.1 + 0.5) / 3 / 0.5),
     ):
         judge = metric.judge(labels)
@@ -120,12 +120,12 @@ def test_losses_are_what_they_are_called() -> None:
 
 
 def test_a_log_loss_is_cut_where_a_probability_is_zero() -> None:
-    judge = LogLoss(Fraction(4)).judge([1, 0])
+    judge = LogLoss(Fraction(4), (0, 1)).judge([1, 0])
     assert judge.total(judge.read([0.0, 0.0])) == LogLoss(Fraction(4)).scale
 
 
 def test_many_classes_take_a_matrix_of_probabilities() -> None:
-    judge = LogLoss(Fraction(4)).judge(["a", "b", "c"])
+    judge = LogLoss(Fraction(4), ("a", "b", "c")).judge(["a", "b", "c"])
     assert judge.total(judge.read(np.eye(3))) == 0
     with pytest.raises(InvalidTask, match="shape"):
         judge.read([0.1, 0.2, 0.3])
@@ -161,8 +161,8 @@ def test_losses_without_a_bound_are_refused_until_a_cut_is_given() -> None:
         (Accuracy((0, 1)), [0, 1], [0, 7], "none of the declared classes"),
         (Accuracy(), ["a", "b"], ["a", None], "none missing"),
         (Accuracy(), [0, 1], [[0], [1]], "one class per row"),
-        (Brier(), [0, 1], [0.5, 1.5], "between 0 and 1"),
-        (Brier(), [0, 1], [0.5, float("nan")], "between 0 and 1"),
+        (Brier((0, 1)), [0, 1], [0.5, 1.5], "between 0 and 1"),
+        (Brier((0, 1)), [0, 1], [0.5, float("nan")], "between 0 and 1"),
         (AbsoluteError(Fraction(1)), [0.0, 1.0], [0.0, float("inf")], "infinite"),
         (Accuracy(), [0, 1], Packed(np.zeros(1, dtype=np.uint64), 3), "3 predictions for 2 rows"),
     ],
@@ -186,7 +186,7 @@ def test_an_empty_holdout_and_foreign_labels_are_refused() -> None:
     with pytest.raises(InvalidTask, match="none of the declared"):
         Accuracy((0, 1)).judge([0, 2])
     with pytest.raises(InvalidTask, match="two classes"):
-        Brier().judge([0, 1, 2])
+        Brier((0, 1, 2)).judge([0, 1, 2])
 
 
 @pytest.mark.parametrize("kind", [np.bool_, np.int8, np.uint8, np.int64, np.float64, object])
@@ -202,3 +202,51 @@ def test_whole_numbers_are_compared_exactly_and_huge_ones_are_refused() -> None:
     assert judge.total(judge.read(np.array([2**53, 2**53], dtype=object))) == 1
     with pytest.raises(InvalidTask, match="at most 64 bits"):
         judge.read([2**53, 10**400])
+
+
+@pytest.mark.parametrize("metric", [Brier(), LogLoss(Fraction(3)), find_metric("brier")])
+def test_losses_of_probabilities_need_declared_classes(metric: Metric) -> None:
+    """The shape of what is accepted would tell how many classes occur."""
+    for labels in ([0, 1], [0, 1, 2], [0, 0]):
+        with pytest.raises(InvalidTask, match=r"Declare them, such as classes=\[0, 1\]"):
+            metric.judge(labels)
+
+
+def heard(metric: Metric, labels: Any, predictions: Any) -> str:
+    judge = metric.judge(labels)
+    try:
+        content = judge.content(judge.read(predictions))
+    except InvalidTask as error:
+        return str(error)
+    return f"{content.dtype.str} {content.shape} {content.tolist()}"
+
+
+FORMS: list[Any] = [
+    pack([True, False, True]), pack([True, False]), [0, 1, 2], [0, 1, 1], [0.0, 1.0, 7.0], [0.5, 1, 2], ["a", "b", "c"],
+    [1, 2], np.array([1, 0, 1]), np.array([True, False, True]), np.array([2**64 - 1, 0, 1], dtype=np.uint64), [7, 8, 9],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("metric", [Accuracy(), Accuracy((0, 1, 2)), LogLoss(Fraction(3), (0, 1, 2))], ids=str)
+def test_what_is_read_of_predictions_is_the_same_whichever_classes_occur(metric: Metric) -> None:
+    """Else a refusal, or a repeated answer that costs nothing, tells of labels (the twin names questions by their codes)."""
+    for form in FORMS:
+        assert len({heard(metric, labels, form) for labels in ([0, 1, 1], [0, 1, 2], [1, 1, 1], [2, 2, 0])}) == 1
+
+
+def test_the_same_check_catches_questions_named_by_the_classes_that_occur() -> None:
+    def named(labels: list[int], predictions: list[int]) -> list[int]:
+        known = sorted(set(labels))
+        return [known.index(each) if each in known else -1 for each in predictions]
+
+    assert named([0, 1, 1], [7, 8, 9]) == named([0, 1, 1], [8, 7, 9])
+    assert named([0, 7, 1], [7, 8, 9]) != named([0, 7, 1], [8, 7, 9])
+    assert heard(Accuracy(), [0, 1, 1], [7, 8, 9]) != heard(Accuracy(), [0, 1, 1], [8, 7, 9])
+
+
+def test_packed_predictions_need_two_declared_classes_or_truth_values() -> None:
+    for metric, labels in ((Accuracy((0, 1)), [0, 1, 1]), (Accuracy(), np.array([False, True, True]))):
+        judge = metric.judge(labels)
+        assert judge.total(judge.read(pack([False, True, False]))) == 2
+    with pytest.raises(InvalidTask, match=r"two declared classes, such as classes=\[0, 1\]"):
+        Accuracy().judge([0, 1, 1]).read(pack([False, True, False]))

@@ -332,7 +332,7 @@ def test_no_error_depends_on_a_hidden_label_whatever_it_is(odd: Any, metric: Any
         ours = [heard(labels, predictions, metric=metric, **declared) for labels in (usual, strange)]
         assert ours[0] == ours[1]
     if odd != -1 and odd != 7:
-        twin = [heard(labels, [1] * 1000, mode="certified", metric=metric) for labels in (usual, strange)]
+        twin = [heard(labels, [1] * 1000, mode="certified", metric=metric, **declared) for labels in (usual, strange)]
         assert twin[0] != twin[1]
 
 
