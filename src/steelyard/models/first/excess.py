@@ -3,23 +3,26 @@
 Replacing a row moves the excess risk itself by at most 2 c sqrt(excess), because a model that is nearly the best has
 nearly the best one's loss on every row; so the root moves by about c, and by less the better the model is. The best
 model is sought inside a public ball, which makes the privacy hold whatever the data.
-Law: the number that is noised is an integer within a proved distance of the true root (docs/proofs/sqrt_excess.md).
+Law: the number that is noised is an integer within a proved distance of the true root, whatever the rows
+(docs/proofs/sqrt_excess.md).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.errors import OurBug
 from steelyard.models.first.certificate import Array, Ridge
 from steelyard.models.first.losses import LOSS_BITS
 from steelyard.models.first.measured import Exact
 from steelyard.models.first.models import MODEL_BITS, Statistics
+from steelyard.models.first.secular import in_decimals
 
 STEPS = 2**16
 """Grid steps in one sensitivity: rounding adds one step in 65,536."""
@@ -81,16 +84,27 @@ class RootExcess:
 def excess_above(check: RootExcess, exact: Exact, gap: Fraction) -> Fraction:
     """The excess risk over the best model in the ball: at or above it, by no more than ``gap``.
 
-    A float solver proposes a point and a multiplier; duality bounds the best risk from below in exact arithmetic. The
-    system is well conditioned by its own penalty, so the proposal is always good enough; were it not, nothing is told.
+    A solver proposes a point and a multiplier; duality bounds the best risk from below in exact arithmetic. Doubles nearly
+    always propose well enough; where they do not, decimals do, of as many digits as it takes: no rows make this fail.
     """
     whole = _Objective.of(exact, check.ridge)
-    for point, multiplier in _proposals(whole, float(check.ball)):
+    asked = whole.value(Point(check.model, MODEL_BITS))
+    if not check.ball:
+        return max(asked, Fraction(0)) / (2 * exact.n)  # the ball is one point, and it loses nothing
+    for point, multiplier in _proposals(whole, check.ball):  # pragma: no branch - it ends inside
         lower = whole.dual(point, multiplier, check.ball)
         upper = whole.value(_held(point, check.ball))
         if (upper - lower) / (2 * exact.n) <= gap:
-            return max(whole.value(check.model) - lower, Fraction(0)) / (2 * exact.n)
-    raise OurBug("the excess risk could not be found as exactly as its sensitivity needs.")
+            break
+    return max(asked - lower, Fraction(0)) / (2 * exact.n)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point in whole steps of 2^-bits."""
+
+    steps: tuple[int, ...]
+    bits: int
 
 
 @dataclass(frozen=True)
@@ -106,16 +120,14 @@ class _Objective:
     def of(cls, exact: Exact, ridge: Ridge) -> _Objective:
         return cls(exact.gram, exact.moment, exact.unit**2, Fraction(ridge.penalty) * exact.n)
 
-    def value(self, point: tuple[int, ...]) -> Fraction:
-        w = np.array(point, dtype=object)
-        bits = 2**MODEL_BITS
+    def value(self, point: Point) -> Fraction:
+        w, bits = np.array(point.steps, dtype=object), 1 << point.bits
         data = Fraction(int(w @ self.gram @ w) - 2 * bits * int(self.moment @ w), self.scale * bits**2)
         return data + self.penalty * Fraction(int(w @ w), bits**2)
 
-    def dual(self, point: tuple[int, ...], multiplier: Fraction, ball: Fraction) -> Fraction:
+    def dual(self, point: Point, multiplier: Fraction, ball: Fraction) -> Fraction:
         """A lower bound on the value anywhere in the ball, good when the gradient at the point is small."""
-        w = np.array(point, dtype=object)
-        bits = 2**MODEL_BITS
+        w, bits = np.array(point.steps, dtype=object), 1 << point.bits
         weight = self.penalty + multiplier
         # the gradient over two, times scale * bits * denominator, entry by entry in whole numbers
         numerator, denominator = weight.numerator, weight.denominator
@@ -125,17 +137,29 @@ class _Objective:
         return self.value(point) + multiplier * (length - ball**2) - square / weight
 
 
-def _held(point: tuple[int, ...], ball: Fraction) -> tuple[int, ...]:
-    square = sum(k * k for k in point)
-    most = ball * 2**MODEL_BITS
+def _held(point: Point, ball: Fraction) -> Point:
+    square = sum(k * k for k in point.steps)
+    most = ball * (1 << point.bits)
     if square <= most**2:
         return point
     ratio = Fraction(math.isqrt(math.floor(most**2)), math.isqrt(square) + 1)
-    return tuple(int(k * ratio) for k in point)
+    return Point(tuple(int(k * ratio) for k in point.steps), point.bits)
 
 
-def _proposals(whole: _Objective, ball: float) -> list[tuple[tuple[int, ...], Fraction]]:
-    """The best point in the ball and its multiplier, from doubles, with and without a step of refinement."""
+def _proposals(whole: _Objective, ball: Fraction) -> Iterator[tuple[Point, Fraction]]:
+    """Points near the best in the ball and their multipliers: from doubles, then from more and more digits, without end."""
+    with suppress(np.linalg.LinAlgError, ArithmeticError, ValueError):  # doubles that gave up are no proposal
+        yield from _in_doubles(whole, float(ball))
+    digits = 40
+    while True:
+        point, multiplier = in_decimals(whole.gram, whole.moment, whole.scale, whole.penalty, ball, digits)
+        bits = 3 * digits
+        yield Point(tuple(round(each * (1 << bits)) for each in point), bits), multiplier
+        digits *= 2
+
+
+def _in_doubles(whole: _Objective, ball: float) -> Iterator[tuple[Point, Fraction]]:
+    """With and without a few steps of refinement."""
     gram = whole.gram.astype(np.float64) / whole.scale
     values, basis = np.linalg.eigh(gram)
     seen = basis.T @ (whole.moment.astype(np.float64) / whole.scale)
@@ -143,11 +167,11 @@ def _proposals(whole: _Objective, ball: float) -> list[tuple[tuple[int, ...], Fr
     multiplier = _multiplier(values, seen, ball)
     point = basis @ (seen / (values + multiplier))
     weight = Fraction(multiplier)
-    first = _steps(point)
-    again = first
+    steps = _steps(point)
+    yield Point(steps, MODEL_BITS), weight
     for _ in range(3):
-        again = _refined(whole, again, weight, basis, values + multiplier)
-    return [(first, weight), (again, weight)]
+        steps = _refined(whole, steps, weight, basis, values + multiplier)
+    yield Point(steps, MODEL_BITS), weight
 
 
 def _refined(
