@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import random
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -13,10 +16,12 @@ from typing import Any
 
 import pytest
 
+from faults import twins
 from steelyard.errors import LedgerError, LedgerTampered
-from steelyard.ledger import Account, Ledger, open_account, verify
+from steelyard.ledger import Account, Ledger, guard, open_account, store, verify
 from steelyard.ledger.chain import COLUMNS, tie
 from steelyard.ledger.store import reach
+from steelyard.ledger.witness import Witness
 from steelyard.privacy import Event, Loss, rows, users
 
 TABLES = ("meta", "head", "accounts", "balances", "entries", "answers")
@@ -37,6 +42,7 @@ class Sample:
         (folder / "t.db").write_bytes(self.new if image is None else image)
         (folder / "t.db.key").write_bytes(self.key)
         (folder / "t.db.anchor").write_bytes(self.anchor)
+        store._witnesses.clear()  # as for a process that is started now and has seen nothing
         return folder / "t.db"
 
 
@@ -221,24 +227,159 @@ def test_an_older_copy_is_found_by_the_anchor_and_by_nothing_else(sample: Sample
     with pytest.raises(LedgerTampered, match="an older copy was put back"):
         _ = Account(path, "spend").spent
     assert "an older copy" in Ledger(path).verify().findings[0]
-    store = reach(path, check=False)
-    with store.reading() as link:
-        assert verify.examine(link, store.identity, []).ok, "the chain alone cannot know"
+    opened = reach(path, check=False)
+    with opened.reading() as link:
+        assert verify.examine(link, opened.identity, []).ok, "the chain alone cannot know"
 
 
-def test_an_older_copy_put_under_a_running_process_is_not_written_to(sample: Sample, folder: Path) -> None:
-    path = sample.place(folder)
-    account = Account(path, "spend")
-    account.charge(Loss.pure("0.1"), key="one more", request=b"")
-    reach(path).writer.pause()
-    for name in ("t.db-wal", "t.db-shm"):
-        (folder / name).unlink(missing_ok=True)
-    with path.open("r+b") as file:  # the same file, so that nothing but its content is new
-        file.write(sample.old)
-        file.truncate()
-    reach(path, check=False).writer.resume()
+class Rollback:
+    """A ledger of cap 1 under a running process: 0.25 spent and copied, 0.75 more spent, and the copy written back."""
+
+    def __init__(self, folder: Path, *, in_place: bool = True) -> None:
+        self.path = folder / "budget.db"
+        self.anchor = Path(f"{self.path}.anchor")
+        self.account = open_account(self.path, "a", unit=rows(), epsilon="1")
+        self.spend("0.25", "first")
+        self.old, self.old_anchor = self._image(), self.anchor.read_bytes()
+        self.spend("0.75", "second")
+        self._put_back(in_place)
+
+    def spend(self, epsilon: str, key: str) -> None:
+        self.account.charge(Loss.pure(epsilon), key=key, request=key.encode()).store(b"delivered")
+
+    def _image(self) -> bytes:
+        return _flat(self.path)
+
+    def _put_back(self, in_place: bool) -> None:
+        opened = reach(self.path)
+        opened.writer.pause()
+        for name in ("-wal", "-shm"):
+            Path(f"{self.path}{name}").unlink(missing_ok=True)
+        if in_place:
+            with self.path.open("r+b") as file:  # nothing but the content is new
+                file.write(self.old)
+                file.truncate()
+        else:
+            copy = self.path.with_suffix(".copy")
+            copy.write_bytes(self.old)
+            copy.replace(self.path)
+        opened.writer.resume()
+
+
+def keep(attack: Rollback) -> None:
+    """Leave the newest anchor where it is."""
+
+
+def remove(attack: Rollback) -> None:
+    attack.anchor.unlink()
+
+
+def scribble(attack: Rollback) -> None:
+    attack.anchor.write_bytes(b"garbage\n")
+
+
+def empty(attack: Rollback) -> None:
+    attack.anchor.write_bytes(b"")
+
+
+def roll_back(attack: Rollback) -> None:
+    attack.anchor.write_bytes(attack.old_anchor)
+
+
+def roll_back_to_birth(attack: Rollback) -> None:
+    key = bytes.fromhex(Path(f"{attack.path}.key").read_text())
+    attack.anchor.write_bytes(guard._line(guard.Mark(0, guard.GENESIS, ""), key))
+
+
+def of_another_ledger(attack: Rollback) -> None:
+    key = bytes.fromhex(Path(f"{attack.path}.key").read_text())
+    attack.anchor.write_bytes(guard._line(guard.Mark(2, "a" * 64, "another"), key))
+
+
+ANCHORS = (keep, remove, scribble, empty, roll_back, roll_back_to_birth, of_another_ledger)
+
+
+@pytest.mark.parametrize("and_the_anchor", ANCHORS)
+def test_a_rollback_under_a_running_process_buys_nothing(
+    tmp_path: Path, and_the_anchor: Callable[[Rollback], None]
+) -> None:
+    attack = Rollback(tmp_path)
+    and_the_anchor(attack)
+    left = attack.anchor.read_bytes() if attack.anchor.exists() else None
+    with pytest.raises(LedgerTampered, match="Nothing was charged"):
+        attack.spend("0.75", "third")  # would be 1.75 delivered of 1
+    with pytest.raises(LedgerTampered):
+        Account(attack.path, "a").charge(Loss.pure("0.75"), key="third", request=b"")  # nor through a new handle
+    assert (attack.anchor.read_bytes() if attack.anchor.exists() else None) == left, "evidence is left as it is"
+    assert not Ledger(attack.path).verify().ok
+
+
+@pytest.mark.parametrize("and_the_anchor", [remove, scribble, roll_back])
+def test_the_twin_that_only_glances_at_the_anchor_delivers_more_than_the_cap(
+    tmp_path: Path, and_the_anchor: Callable[[Rollback], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Witness, "check", twins.glance_at_the_anchor)
+    monkeypatch.setattr(guard.FileAnchor, "read", guard.FileAnchor.peek)
+    monkeypatch.setattr(guard.FileAnchor, "write", twins.write_whatever_is_there)
+    attack = Rollback(tmp_path)
+    and_the_anchor(attack)
+    attack.spend("0.75", "third")
+    store._witnesses.clear()
+    assert Ledger(attack.path).verify().ok, "1.75 of 1 were delivered and nothing shows"
+
+
+def test_a_ledger_put_in_anothers_place_with_its_older_anchor_is_refused_by_a_process_that_saw_more(
+    tmp_path: Path,
+) -> None:
+    attack = Rollback(tmp_path, in_place=False)
+    roll_back(attack)
+    with pytest.raises(LedgerTampered, match="removed or replaced"):
+        attack.spend("0.75", "third")
     with pytest.raises(LedgerTampered, match="an older copy was put back"):
-        account.charge(Loss.pure("0.1"), key="another", request=b"")
+        _ = Account(attack.path, "a").spent
+    assert not Ledger(attack.path).verify().ok
+    assert Ledger(attack.path).accept().ok, "a person may decide that it is the ledger"
+    assert str(Account(attack.path, "a").spent) == "epsilon 0.25"
+
+
+def test_another_history_that_has_grown_longer_is_refused_by_a_process_that_saw_the_first(tmp_path: Path) -> None:
+    attack = Rollback(tmp_path)
+    roll_back(attack)
+    longer = "from steelyard.ledger import Account; from steelyard.privacy import Loss; import sys\n" + (
+        "for i in range(9): Account(sys.argv[1], 'a').charge(Loss.pure('0.01'), key=f'{i}', request=b'')"
+    )
+    subprocess.run([sys.executable, "-c", longer, str(attack.path)], check=True)
+    with pytest.raises(LedgerTampered, match="another history"):
+        attack.spend("0.5", "third")
+
+
+def test_what_others_add_meanwhile_is_no_tampering(tmp_path: Path) -> None:
+    path = tmp_path / "budget.db"
+    account = open_account(path, "a", unit=rows(), epsilon="1")
+    work = "from steelyard.ledger import Account; from steelyard.privacy import Loss; import sys\n" + (
+        "for i in range(20): Account(sys.argv[1], 'a').charge(Loss.pure('0.01'), key=f'{sys.argv[2]}-{i}', request=b'')"
+    )
+    others = [subprocess.Popen([sys.executable, "-c", work, str(path), str(n)]) for n in range(2)]
+    for number in range(30):
+        account.charge(Loss.pure("0.01"), key=f"own {number}", request=b"")
+        assert Ledger(path).verify().ok
+        if number == 15:
+            assert Ledger(path).accept().ok, "accepting a sound ledger stops nobody"
+    assert [other.wait() for other in others] == [0, 0]
+    account.charge(Loss.pure("0.01"), key="last", request=b"")
+    assert str(account.spent) == "epsilon 0.71"
+
+
+def test_an_anchor_that_could_not_be_moved_lags_and_stops_nobody(tmp_path: Path) -> None:
+    account = open_account(tmp_path / "budget.db", "a", unit=rows(), epsilon="1")
+    anchor = Path(f"{account.location}.anchor")
+    with anchor.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        before = anchor.read_bytes()
+        account.charge(Loss.pure("0.1"), key="k", request=b"")
+        assert anchor.read_bytes() == before
+    account.charge(Loss.pure("0.1"), key="l", request=b"")
+    assert Ledger(account.location).verify().ok
 
 
 def test_an_older_copy_with_its_older_anchor_is_found_by_a_receipt(sample: Sample, folder: Path) -> None:
@@ -297,6 +438,26 @@ def test_a_ledger_that_was_taken_away_cannot_begin_anew(sample: Sample, folder: 
         open_account(path, "spend", unit=users("id"), epsilon="3")
 
 
+@pytest.mark.parametrize("left", [("key",), ("key", "anchor"), ("anchor",)])
+def test_what_is_left_of_a_ledger_is_not_taken_for_nothing(tmp_path: Path, left: tuple[str, ...]) -> None:
+    path = tmp_path / "budget.db"
+    open_account(path, "a", unit=rows(), epsilon="1").charge(Loss.pure("0.5"), key="k", request=b"")
+    for file in tmp_path.iterdir():
+        if file.suffix.removeprefix(".") not in left:
+            file.unlink()
+    with pytest.raises(LedgerTampered):
+        open_account(path, "a", unit=rows(), epsilon="1")
+    assert not path.exists()
+
+
+def test_a_ledger_begins_anew_where_nothing_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "budget.db"
+    open_account(path, "a", unit=rows(), epsilon="1").charge(Loss.pure("0.5"), key="k", request=b"")
+    for file in tmp_path.iterdir():
+        file.unlink()
+    assert str(open_account(path, "a", unit=rows(), epsilon="1").remaining) == "epsilon 1"
+
+
 def test_a_missing_or_damaged_anchor_is_found(sample: Sample, folder: Path) -> None:
     path = sample.place(folder)
     anchor = Path(f"{path}.anchor")
@@ -320,7 +481,7 @@ def test_mending_the_chain_takes_the_key(sample: Sample, folder: Path, knows_the
             before = tie(key, before, row[:-1])
             link.execute("UPDATE entries SET mac = ? WHERE sequence = ?", (before, row[0]))
         link.execute("UPDATE head SET mac = ?", (before,))
-    store = reach(path, check=False)
-    with store.reading() as looked:
-        assert verify.examine(looked, store.identity, []).ok is knows_the_key
+    opened = reach(path, check=False)
+    with opened.reading() as looked:
+        assert verify.examine(looked, opened.identity, []).ok is knows_the_key
     assert not Ledger(path).verify().ok, "the anchor still remembers the true head"

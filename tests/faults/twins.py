@@ -1,4 +1,4 @@
-"""Broken twins: a ledger that checks and then acts, and a worker that delivers before it stores."""
+"""Broken twins: a ledger that checks and then acts, a worker that delivers before it stores, one that forgets the anchor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from contextlib import closing
 from pathlib import Path
 
 from faults.histories import History, read_deliveries
-from steelyard.errors import BudgetExceeded
+from steelyard.errors import BudgetExceeded, LedgerTampered
+from steelyard.ledger import guard
+from steelyard.ledger.guard import FileAnchor, Mark
+from steelyard.ledger.transaction import Transaction
+from steelyard.ledger.witness import Witness
 from steelyard.privacy import Currency, Loss
 
 
@@ -78,3 +82,15 @@ def _connect(path: str) -> sqlite3.Connection:
     link = sqlite3.connect(path, timeout=30, isolation_level=None)
     link.execute("PRAGMA synchronous = OFF")
     return link
+
+
+def glance_at_the_anchor(witness: Witness, transaction: Transaction, anchor: Mark | None) -> None:
+    """Takes a missing or unsound anchor for no reason to refuse, and remembers nothing."""
+    if anchor is not None and transaction.sequence < anchor.sequence:
+        raise LedgerTampered("an older copy was put back")
+
+
+def write_whatever_is_there(anchor: FileAnchor, mark: Mark) -> Mark:
+    """Makes a fresh anchor where there is none, and overwrites an unsound one."""
+    anchor.path.write_bytes(guard._line(mark, anchor._key))
+    return mark

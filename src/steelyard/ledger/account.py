@@ -10,10 +10,10 @@ import hashlib
 import hmac
 import json
 import os
-from functools import cached_property
 from typing import Any
 
 from steelyard.errors import CurrencyMismatch, InvalidTask, LedgerError
+from steelyard.lazy import lazy
 from steelyard.ledger import moves, place
 from steelyard.ledger.charge import Charge
 from steelyard.ledger.store import Store, reach
@@ -35,11 +35,11 @@ class Account:
         self.location = place.find(location).text
         self.name = check_name(name, "an account's name")
 
-    @cached_property
+    @lazy
     def _store(self) -> Store:
         return reach(self.location)
 
-    @cached_property
+    @lazy
     def terms(self) -> Terms:
         """What the account promises; fixed when it was opened."""
         return _terms_on_ledger(self._store, self.name)

@@ -1,7 +1,7 @@
 """How a ledger begins, and how one is recognized.
 
 The key and an anchor at zero are made before the ledger, so that an anchor that remembers entries beside an empty
-database can mean one thing only: the ledger was taken away.
+database, or a key without an anchor, can mean one thing only: the ledger was taken away.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 
 from steelyard.errors import LedgerError, LedgerForeign, LedgerTampered, LedgerTooNew
 from steelyard.ledger import guard, schema
-from steelyard.ledger.guard import GENESIS, Anchor, FileAnchor
+from steelyard.ledger.guard import GENESIS, Anchor, FileAnchor, MemoryAnchor
 from steelyard.ledger.link import Link
 from steelyard.ledger.place import Place
-from steelyard.ledger.transaction import Transaction
+from steelyard.ledger.transaction import Identity, Transaction
 from steelyard.privacy import canonical
 
 
@@ -54,18 +54,39 @@ def _check_version(text: str, shown: str) -> None:
         )
 
 
-def prepare(where: Place, anchor: Anchor) -> None:
-    """Make the anchor at zero, or refuse when an anchor remembers a ledger that is gone."""
-    mark = anchor.read()
-    if mark is not None and mark.sequence > 0:
-        raise LedgerTampered(
-            f"{where.shown} is empty, but its anchor {where.anchor} remembers {mark.sequence} entries: the ledger was "
-            "removed or replaced. Bring it back. Only if its budgets really are meant to begin anew, move the anchor "
-            "and the key away.",
-            findings=[f"the ledger is gone: its anchor remembers {mark.sequence} entries"],
-        )
-    if mark is None and isinstance(anchor, FileAnchor):
-        anchor.begin()
+def guards(where: Place, *, create: bool) -> tuple[Identity, Anchor]:
+    """The key and the anchor of a ledger."""
+    identity = Identity(guard.find_key(where.key, create=create, shown=where.shown))
+    return identity, MemoryAnchor() if where.anchor is None else FileAnchor(where.anchor, identity.key)
+
+
+def prepare(where: Place, exists: Callable[[], bool]) -> tuple[Identity, Anchor]:
+    """Make the key and an anchor at zero, or refuse when either of them remembers a ledger that is gone."""
+    assert where.key is not None
+    with guard.folder_lock(where.key.parent):
+        had_key = where.key.exists()
+        identity, anchor = guards(where, create=True)
+        mark = anchor.read()
+        if mark is None and had_key and not os.environ.get("STEELYARD_LEDGER_KEY"):
+            raise _gone(where, f"its key {where.key} is there")
+        if mark is not None and mark.sequence > 0 and not exists():  # unless another process just made it
+            raise _gone(where, f"its anchor {where.anchor} remembers {mark.sequence} entries")
+        if mark is None and isinstance(anchor, FileAnchor):
+            try:
+                anchor.begin()
+            except OSError:  # a key alone would be taken for the rest of a ledger
+                if not had_key:
+                    where.key.unlink(missing_ok=True)
+                raise
+    return identity, anchor
+
+
+def _gone(where: Place, but: str) -> LedgerTampered:
+    return LedgerTampered(
+        f"{where.shown} is empty, but {but}: the ledger was removed or replaced. Bring it back. Only if its budgets really "
+        "are meant to begin anew, move the anchor and the key away.",
+        findings=[f"the ledger is gone: {but}"],
+    )
 
 
 def create(transaction: Transaction) -> None:

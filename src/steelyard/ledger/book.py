@@ -16,6 +16,7 @@ from steelyard.ledger.guard import FileAnchor, Mark
 from steelyard.ledger.receipt import Receipt
 from steelyard.ledger.store import Store, reach
 from steelyard.ledger.verify import Report
+from steelyard.ledger.witness import older
 
 _ALL = f"SELECT {', '.join(COLUMNS)} FROM entries ORDER BY sequence"
 _LIKE = f"SELECT {', '.join(COLUMNS)} FROM entries WHERE kind = 'charge' AND name LIKE ? ORDER BY sequence"
@@ -76,26 +77,41 @@ class Ledger:
         """
         key, store = self._store.identity.key, self._store
         here = store.anchor if anchor is None else FileAnchor(Path(anchor), key)
+        seen, known = store.witness.chain, store.witness.anchor if anchor is None else None
         try:
             mark = here.read()  # before the snapshot is taken, so that the anchor cannot be ahead of it
         except LedgerTampered as error:
             return Report(False, error.findings, 0, "")
         with store.reading() as link:
-            report = verify.examine(link, store.identity, [mark, *map(_mark, receipts)], prices=True)
+            marks = [mark, *([] if seen is None else [seen]), *map(_mark, receipts)]
+            report = verify.examine(link, store.identity, marks, prices=True)
             wrong = [text for receipt in receipts for text in verify.compare_receipt(link, receipt)]
+        wrong += [] if mark is None else older(known, mark)
         return dataclasses.replace(report, ok=report.ok and not wrong, findings=(*report.findings, *wrong))
 
     def accept(self) -> Report:
         """Anchor the ledger as it is, after a move or a restore that you can explain; its chain must be whole.
 
+        Other processes that saw a longer ledger go on refusing this one until they are started anew.
         *Privacy:* what was spent after the copy was made is forgotten. Accept only what no one was told.
         """
         store = self._store
         with store.reading() as link:
             report = verify.examine(link, store.identity, [])
         if report.ok:
-            store.anchor.reset(Mark(report.entries, report.head, self.id))
+            store.witness.forget()
+            mark = Mark(report.entries, report.head, self.id)
+            (store.anchor.write if self._forward(mark) else store.anchor.reset)(mark)
         return report
+
+    def _forward(self, mark: Mark) -> bool:
+        """Whether the present anchor is one that this ledger passed through, or that others moved on meanwhile."""
+        present = self._store.anchor.peek()
+        if present is None or present.ledger != mark.ledger:
+            return False
+        with self._store.reading() as link:
+            row = link.one("SELECT mac FROM entries WHERE sequence = ?", (present.sequence,))
+        return row == (present.head,)
 
     def __repr__(self) -> str:
         return f"Ledger({place.find(self.location).shown!r})"

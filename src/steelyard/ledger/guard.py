@@ -2,18 +2,21 @@
 
 The anchor is one short line, (sequence, head), sealed with the key and rewritten after every committed batch. It may
 lag behind the ledger and never leads it, because it is written only after the commit is on disk; so a ledger that is
-behind its anchor has lost entries: somebody restored an older copy.
+behind its anchor has lost entries: somebody restored an older copy. Whoever moves it holds a lock on its file, so under
+running processes it only ever goes forward; one that is missing, unsound or older than it was is evidence and is left alone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import hmac
 import json
 import os
 import secrets
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +26,7 @@ from steelyard.privacy import canonical
 GENESIS = "0" * 64
 _WIDTH = 320  # one line within one disk sector, so an overwrite is old or new and never half of each
 _READS = 5
+_LOCKS = 100
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,10 @@ class MemoryAnchor:
         """The last mark."""
         return self._mark
 
-    def write(self, mark: Mark) -> None:
+    def write(self, mark: Mark) -> Mark:
         """Remember a mark."""
         self._mark = mark
+        return mark
 
     peek = read
     reset = write
@@ -76,33 +81,51 @@ class FileAnchor:
                 return mark
             time.sleep(0.001 * attempt)  # another process may be in the middle of writing it
         raise LedgerTampered(
-            f"the anchor {self.path} is damaged or was sealed with another key.",
+            f"the anchor {self.path} is damaged or was sealed with another key. Nothing was charged. Bring it back; if you "
+            "can explain the difference and accept the ledger as it is, Ledger(location).accept() anchors it again.",
             findings=[f"anchor {self.path}: its seal does not match"],
         )
 
     def peek(self) -> Mark | None:
-        """The mark if there is a sound one; a glance before each group, which only ever adds a reason to refuse."""
+        """The mark if there is a sound one."""
         try:
             return self._unseal(self.path.read_bytes())
         except OSError:
             return None
 
-    def write(self, mark: Mark) -> None:
-        """Move the anchor forward to ``mark``; an older mark than the present one is ignored."""
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
+    def write(self, mark: Mark) -> Mark | None:
+        """Move the anchor forward to ``mark`` and say where it stands; None where it is not a sound one of this ledger."""
+        with self._held() as handle:
             present = self._unseal(os.pread(handle, _WIDTH, 0))
-            if present is None or present.ledger != mark.ledger or present.sequence < mark.sequence:
-                line = _line(mark, self._key)
-                os.pwrite(handle, line, 0)
-                self._known = (line, mark)
+            if present is None or (present.sequence and present.ledger != mark.ledger):
+                return None
+            if present.sequence < mark.sequence:
+                self._put(handle, mark)
+                return mark
+            return present
+
+    def reset(self, mark: Mark) -> None:
+        """Put the anchor to ``mark``, be it behind the present one or in place of none."""
+        write_once(self.path, _line(mark, self._key))
+        with self._held() as handle:
+            os.truncate(handle, _WIDTH)
+            self._put(handle, mark)
+            os.fsync(handle)
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[int]:
+        """The anchor's file, locked; one that is missing is not made here."""
+        handle = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            _lock(handle)
+            yield handle
         finally:
             os.close(handle)
 
-    def reset(self, mark: Mark) -> None:
-        """Put the anchor to ``mark``, be it behind the present one."""
-        self.path.unlink(missing_ok=True)
-        write_once(self.path, _line(mark, self._key))
+    def _put(self, handle: int, mark: Mark) -> None:
+        line = _line(mark, self._key)
+        os.pwrite(handle, line, 0)
+        self._known = (line, mark)
 
     def begin(self) -> None:
         """Make the anchor of a ledger about to be created, durably; one that exists is left alone."""
@@ -120,6 +143,15 @@ class FileAnchor:
 
 
 Anchor = MemoryAnchor | FileAnchor
+
+
+def _lock(handle: int) -> None:
+    """Wait a little for a file's lock; whoever holds it for long makes the anchor lag and nobody wait."""
+    for _ in range(_LOCKS - 1):
+        with contextlib.suppress(BlockingIOError):
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        time.sleep(0.001)
+    return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _line(mark: Mark, key: bytes) -> bytes:
@@ -144,7 +176,6 @@ def find_key(path: Path | None, *, create: bool, shown: str) -> bytes:
     if given:
         return _read_key(given, "STEELYARD_LEDGER_KEY")
     if create and not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_once(path, secrets.token_hex(32).encode() + b"\n")
     try:
         return _read_key(path.read_text(), str(path))
@@ -185,6 +216,18 @@ def write_once(path: Path, content: bytes) -> None:
         os.link(draft, path)
     os.unlink(draft)
     sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Hold a folder against other processes that begin a ledger in it."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def sync_folder(folder: Path) -> None:

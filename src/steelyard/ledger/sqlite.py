@@ -9,6 +9,7 @@ Never keep the file on a network file system: its locks lie.
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import sqlite3
 import time
@@ -40,9 +41,13 @@ class SqliteLink:
         mode = "memory" if path == ":memory:" else "rwc" if create else "rw"
         name = "file::memory:" if path == ":memory:" else Path(path).as_uri()
         try:
+            if mode == "rwc":  # for its owner alone, and so are the log and the index beside it, which take its mode
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             self._connection = sqlite3.connect(
                 f"{name}?mode={mode}", uri=True, timeout=0, isolation_level=None, check_same_thread=False
             )
+        except OSError as error:
+            raise LedgerError(f"{shown} cannot be made: {error.strerror}.") from None
         except sqlite3.Error as error:
             raise self._translate(error) from None
         try:

@@ -17,16 +17,18 @@ from pathlib import Path
 from typing import TypeVar
 
 from steelyard.errors import EngineMissing, LedgerError, LedgerTampered
-from steelyard.ledger import birth, guard, place, verify
-from steelyard.ledger.guard import Anchor, FileAnchor, MemoryAnchor
+from steelyard.ledger import birth, place, verify
+from steelyard.ledger.guard import Anchor
 from steelyard.ledger.link import Link
 from steelyard.ledger.place import Place
 from steelyard.ledger.sqlite import SqliteLink
-from steelyard.ledger.transaction import Identity, Transaction
+from steelyard.ledger.transaction import Transaction
 from steelyard.ledger.turns import FileTurns, LinkTurns, Turns
+from steelyard.ledger.witness import Witness, older
 from steelyard.ledger.writer import Writer
 
 T = TypeVar("T")
+_witnesses: dict[str, Witness] = {}  # what this process saw at each place, which outlives every handle
 
 
 class Store:
@@ -44,11 +46,15 @@ class Store:
             raise LedgerError(
                 f"there is no ledger at {where.shown}; open_account(...), or on the command line steelyard account open, makes one."
             )
-        self.identity = Identity(guard.find_key(where.key, create=not exists, shown=where.shown))
-        self.anchor: Anchor = MemoryAnchor() if where.anchor is None else FileAnchor(where.anchor, self.identity.key)
-        self.writer = Writer(self.connect, self.identity, self.anchor)
+        self.witness = Witness() if where.kind == "memory" else _witnesses.setdefault(where.text, Witness())
+        self.anchor: Anchor
+        if exists or where.kind == "memory":
+            self.identity, self.anchor = birth.guards(where, create=not exists)
+        else:
+            self.identity, self.anchor = birth.prepare(where, lambda: birth.exists(where, self.connect))
+            self.witness.forget()
+        self.writer = Writer(self.connect, self.identity, self.anchor, self.witness)
         if not exists:
-            birth.prepare(where, self.anchor)
             self._newborn = True
             self._perform(birth.create)
             self._newborn = False
@@ -131,10 +137,17 @@ class Store:
 
     def check(self) -> None:
         """Look at the ledger before a handle relies on it: closely the first time, then at its head and anchor."""
+        seen, known = self.witness.chain, self.witness.anchor
         mark = self.anchor.read()  # before the snapshot is taken, so that the anchor cannot be ahead of it
         with self.reading() as link:
             self.identity.name = birth.recognize(link, self.place, self.identity.key)
+            if not self._looked and seen is not None and seen.ledger != self.identity.name:
+                self.witness.forget()  # another ledger lives here now, and was opened as such
+                seen = known = None
             findings = verify.glance(link, self.identity, mark, closely=not self._looked)
+            if seen is not None:
+                findings += verify.glance(link, self.identity, seen, closely=False)
+        findings += [] if mark is None else older(known, mark)
         if findings:
             raise LedgerTampered(
                 f"{self.place.shown} does not match its chain or its anchor: {findings[0]}. Nothing was charged. If an "

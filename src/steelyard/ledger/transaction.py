@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import Any
 
+from steelyard.lazy import lazy
 from steelyard.ledger.chain import COLUMNS, tie
 from steelyard.ledger.guard import GENESIS, Mark
 from steelyard.ledger.link import Link
@@ -46,7 +46,7 @@ class Transaction:
         """Run a statement and say how many rows it changed."""
         return self.link.execute(statement, values)
 
-    @cached_property
+    @lazy
     def now(self) -> str:
         """The time for openings and charges, to the second."""
         return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -14,10 +14,11 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from steelyard.errors import LedgerError, LedgerTampered, OurBug, SteelyardError
-from steelyard.ledger.guard import Anchor, Mark
+from steelyard.errors import LedgerError, OurBug, SteelyardError
+from steelyard.ledger.guard import Anchor
 from steelyard.ledger.link import Link, LinkLost
 from steelyard.ledger.transaction import Identity, Transaction
+from steelyard.ledger.witness import Witness
 
 T = TypeVar("T")
 IDLE = 3.0
@@ -51,10 +52,11 @@ class _Move:
 class Writer:
     """Serializes the moves of one process on one ledger."""
 
-    def __init__(self, connect: Callable[[], Link], identity: Identity, anchor: Anchor) -> None:
+    def __init__(self, connect: Callable[[], Link], identity: Identity, anchor: Anchor, witness: Witness) -> None:
         self._connect = connect
         self._identity = identity
         self._anchor = anchor
+        self._witness = witness
         self._link: Link | None = None
         self._fresh()
 
@@ -168,10 +170,10 @@ class Writer:
 
     def _together(self, group: list[_Move]) -> None:
         assert self._link is not None
-        seen = self._anchor.peek()  # before the lock is taken, so that the ledger must have come at least that far
+        anchor = self._anchor.read()  # before the lock is taken, so that the ledger must have come at least that far
         try:
             transaction = Transaction(self._link, self._identity)
-            _check_not_behind(transaction, seen)
+            self._witness.check(transaction, anchor)
             for move in group:
                 _perform(move, transaction)
             mark = transaction.commit()
@@ -183,7 +185,8 @@ class Writer:
             raise
         if mark is not None:
             with contextlib.suppress(OSError):  # the group is durable already; a full disk only makes the anchor lag
-                self._anchor.write(mark)
+                anchor = self._anchor.write(mark)
+            self._witness.saw(mark, anchor)
 
     def _fail(self, group: list[_Move], error: BaseException) -> None:
         for move in group:
@@ -211,11 +214,3 @@ def _perform(move: _Move, transaction: Transaction) -> None:
         move.error = error
     except Exception as error:  # a bug in one move must fail that caller and no other: nobody hangs (law 1)
         raise _Unforeseen(OurBug(f"a ledger move broke: {error!r}")) from error
-
-
-def _check_not_behind(transaction: Transaction, seen: Mark | None) -> None:
-    """Refuse to write on an older copy that was put under a running process."""
-    here = (transaction.sequence, transaction.head)
-    if seen and (here[0] < seen.sequence or (here[0] == seen.sequence and here[1] != seen.head)):
-        finding = f"the ledger ends at entry {here[0]}, but entry {seen.sequence} was seen: an older copy was put back"
-        raise LedgerTampered(f"{finding}. Nothing was charged. Bring the newest copy back.", findings=[finding])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ import pytest
 
 from steelyard.errors import BudgetExceeded, LedgerError, LedgerLocked, LedgerTampered, OurBug
 from steelyard.ledger import Account, Ledger, link, open_account, writer
+from steelyard.ledger import account as account_module
 from steelyard.ledger.sqlite import SqliteLink
 from steelyard.ledger.store import reach
 from steelyard.ledger.transaction import Transaction
@@ -64,6 +66,46 @@ def test_a_fork_in_the_middle_of_other_threads_charges_loses_nothing(account: Ac
     assert codes == [0, 0, 0]
     assert account.spent == Loss.pure("0.43")
     assert Ledger(account.location).verify().ok
+
+
+def test_a_fork_while_another_thread_first_touches_an_account_does_not_hang_the_child(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside, forked = threading.Event(), threading.Event()
+    shared = Account(account.location, "a")
+
+    def slow(store: Any, name: str) -> Any:
+        inside.set()
+        forked.wait(10)
+        return terms_on_ledger(store, name)
+
+    terms_on_ledger = account_module._terms_on_ledger
+    monkeypatch.setattr(account_module, "_terms_on_ledger", slow)
+    thread = threading.Thread(target=lambda: shared.terms)
+    thread.start()
+    assert inside.wait(10)
+    child = os.fork()
+    if child == 0:
+        forked.set()
+        signal.alarm(10)
+        os._exit(0 if shared.terms == Account(account.location, "a").terms else 1)
+    forked.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_only_the_owner_may_read_the_files_of_a_ledger(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        account = open_account(tmp_path / "budget.db", "a", unit=rows(), epsilon="1")
+        with reach(account.location).turns("name") as turns:
+            turns.mark(1)
+        charge(account, "k")
+        modes = {file.name.replace("budget", ""): oct(file.stat().st_mode & 0o777) for file in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    assert {".db", ".db-wal", ".db-shm", ".db.key", ".db.anchor"} < set(modes)
+    assert set(modes.values()) == {"0o600"}
 
 
 def test_no_connection_and_no_thread_crosses_a_fork(account: Account) -> None:

@@ -1,0 +1,36 @@
+"""A property that is worked out once and kept, without a lock.
+
+``functools.cached_property`` holds, in Python 3.11, one lock for all instances of a class while it works. A fork in that
+moment leaves it held in the child for ever, and whoever touches the property there waits for ever. Here two threads that come
+at the same time may both work; every value kept this way is a function of its object alone, so either may stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+T = TypeVar("T")
+
+
+class lazy(Generic[T]):  # noqa: N801 - used like property
+    """A method that becomes an attribute when it is first asked for."""
+
+    def __init__(self, work: Callable[[Any], T]) -> None:
+        self._work = work
+        self.__doc__ = work.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> lazy[T]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+
+    def __get__(self, instance: object | None, owner: type) -> lazy[T] | T:
+        if instance is None:
+            return self
+        kept: dict[str, T] = instance.__dict__
+        return kept.setdefault(self._name, self._work(instance))
