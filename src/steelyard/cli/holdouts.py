@@ -30,6 +30,7 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     _add_holdout(verbs, shared, "show", _show, "what is promised, spent and left")
     plan = _add_question(verbs, shared, "plan", _plan, "which way of answering fits, and how many questions")
     plan.add_argument("--guess-error", help="how far your guesses are from the holdout's scores, at most")
+    plan.add_argument("--delta", default="1e-6", help="mode private: the delta of its account (default 1e-6)")
     _add_question(verbs, shared, "attack", _attack, "attack coin-flip labels behind a holdout of your settings")
 
 
@@ -155,11 +156,11 @@ def _plan(args: argparse.Namespace) -> Answer:
     _check_chart(args)
     found = plan(
         args.rows, args.questions, _number(args.tolerance, "--tolerance"),
-        _number(args.confidence, "--confidence"), guess_error,
+        _number(args.confidence, "--confidence"), guess_error, args.delta,
     )  # fmt: skip
     if args.chart:
         found.chart().save(args.chart)
-    best = {"best": found.best.name, "mode": found.best.best_at, "possible": found.possible}
+    best = {"best": found.best.name, "mode": found.best.best_at, "possible": found.possible, "options": found.options}
     return Answer(str(found), {**best, "half_width": found.half_width, "methods": [asdict(row) for row in found.rows]})
 
 

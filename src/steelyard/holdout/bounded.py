@@ -13,7 +13,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
 
-from steelyard.holdout.transfer import Transfer, curve_distance, distance_at, gaussian_distance
+from steelyard.holdout.transfer import Transfer, curve_distance, gaussian_distance, positional_distance_at
 from steelyard.mechanisms.bounded import BoundedNoise
 
 _POWERS = (2, 3, 4, 6, 8, 12, 16, 24)
@@ -30,28 +30,33 @@ class Design:
     half_width: float
 
 
-@lru_cache(maxsize=1024)
-def design(n: int, questions: int, beta: float, transfer: Transfer = distance_at) -> Design | None:
-    """The best bounded noise for 0/1 losses on n rows; None when even that certifies nothing.
+@lru_cache(maxsize=16)
+def design(
+    n: int, questions: int, beta: float, failure: float, transfer: Transfer = positional_distance_at
+) -> Design | None:
+    """The best bounded noise for 0/1 losses on n rows that gives a row away with less than ``failure``; None if none does.
 
     *Cost:* milliseconds up to a hundred thousand questions; remembered.
     """
     found = [
         Design(noise, half_width(noise, beta, transfer))
         for power in _powers(questions, beta)
-        if (noise := _noise(n, questions, beta, power, transfer)) is not None
+        if (noise := _noise(n, questions, beta, power, transfer)) is not None and noise.has_price(failure)
     ]
     return min(found, key=lambda one: one.half_width, default=None)
 
 
-def half_width(noise: BoundedNoise, beta: float, transfer: Transfer = distance_at) -> float:
+def half_width(noise: BoundedNoise, beta: float, transfer: Transfer = positional_distance_at) -> float:
     """What every answer is within of the population, all at once, with probability 1 - beta."""
     return min(1.0, float(noise.half_width) * (1 + 1e-15) + curve_distance(noise.curve, beta, transfer))
 
 
-def bounded_width(n: int, questions: int, beta: float, transfer: Transfer = distance_at) -> float:
-    """The half-width of the best bounded noise; 1 when it certifies nothing."""
-    found = design(n, questions, beta, transfer)
+@lru_cache(maxsize=4096)
+def bounded_width(
+    n: int, questions: int, beta: float, failure: float, transfer: Transfer = positional_distance_at
+) -> float:
+    """The half-width of the best bounded noise; 1 when it certifies nothing, or has no price at this failure."""
+    found = design(n, questions, beta, failure, transfer)
     return 1.0 if found is None else found.half_width
 
 
@@ -72,17 +77,17 @@ def _noise(n: int, questions: int, beta: float, power: int, transfer: Transfer) 
     return BoundedNoise(power, radius, n, questions)
 
 
-def planned_width(n: int, questions: int, beta: float) -> float:
+def planned_width(n: int, questions: int, beta: float, failure: float) -> float:
     """The half-width on at most as many rows as a plan has time for; more rows are left unused, which only widens it.
 
     On fewer than a hundred rows whole radii are too coarse to keep the widths in order, so nothing is promised there.
     """
     if questions > _MOST_PLANNED or n < _FEWEST_PLANNED:
         return 1.0
-    return bounded_width(down(min(n, _rows_planned(questions, beta))), questions, beta)
+    return bounded_width(down(min(n, _rows_planned(questions, beta))), questions, beta, failure)
 
 
-def planned_capacity(n: int, tolerance: float, beta: float, near: int = 1) -> int:
+def planned_capacity(n: int, tolerance: float, beta: float, failure: float, near: int = 1) -> int:
     """How many questions, in three significant digits, bounded noise answers within the tolerance; 0 when none.
 
     The half-width grows like the fourth root of the questions, and like the square root where rows are left unused, so
@@ -94,7 +99,7 @@ def planned_capacity(n: int, tolerance: float, beta: float, near: int = 1) -> in
     low, high = 0, (_MOST_PLANNED + 1 if n >= _FEWEST_PLANNED else 1)
     while up(low + 1) < high:
         questions = _inside(guess, low, high)
-        width = planned_width(n, questions, beta)
+        width = planned_width(n, questions, beta, failure)
         low, high = (questions, high) if width <= tolerance else (low, questions)
         guess = questions * (tolerance / width) ** (4 if n <= _rows_planned(questions, beta) else 2)
     return low

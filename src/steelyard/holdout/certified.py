@@ -48,15 +48,8 @@ class Certified(Counted):
         self._windows: dict[Fraction, tuple[Window, Answer]] = {}
 
     def price(self, asked: int, paid: int) -> float:
-        """The nats of question number ``asked`` after ``paid`` surprises; never falling in either.
-
-        ln C(asked - 1, paid) falls once nearly all answers are surprises; the number is raised until it does not.
-        """
-        number = max(asked, paid + 1 + paid // (self.steps + 1), 1)
-        nats = certified_nats(number, paid, paid * self._grid, self._frame.beta)
-        if self.questions is None:
-            return nats
-        return nats - math.log(number) - math.log(number + 1) + math.log(self.questions) + _FLOAT
+        """The nats of question number ``asked`` after ``paid`` surprises; never falling in either."""
+        return question_nats(asked, paid, self.steps, self._grid, self._frame.beta, self.questions)
 
     def _remembered(self, question: Question, counter: Counter) -> Answer | None:
         held = counter.answers.get(question.name)
@@ -100,10 +93,29 @@ class Certified(Counted):
         ]
 
 
+def question_nats(
+    asked: int, paid: int, steps: int, grid: float, beta: Fraction | float, questions: int | None
+) -> float:
+    """The nats of question number ``asked`` after ``paid`` surprises, each of which took ``grid`` nats.
+
+    ln C(asked - 1, paid) falls once nearly all answers are surprises; the number is raised until it does not.
+    """
+    number = max(asked, paid + 1 + paid // (steps + 1), 1)
+    nats = certified_nats(number, paid, paid * grid, beta)
+    if questions is None:
+        return nats
+    return nats - math.log(number) - math.log(number + 1) + math.log(questions) + _FLOAT
+
+
+def usual_steps(rows: int, tolerance: Fraction | float) -> int:
+    """Ten grid steps to a tolerance; no more than there are rows."""
+    return max(1, min(rows, math.ceil(10 / tolerance)))
+
+
 def read_steps(steps: int | None, frame: Frame) -> int:
     """The grid: 1/g as a whole number, fixed before any score is seen."""
     if steps is None:
-        return max(1, min(frame.rows, math.ceil(10 / frame.tolerance)))
+        return usual_steps(frame.rows, frame.tolerance)
     if Fraction(1, 2 * read_whole(steps, "steps")) >= frame.tolerance:
         raise InvalidTask(
             f"a grid of {steps} steps rounds by more than the tolerance: use {math.ceil(10 / frame.tolerance)} or so."

@@ -1,9 +1,10 @@
 """Which holdout fits: how many questions n rows can answer within a tolerance, by every method, and the best of them.
 
 Nothing here reads data: a plan is arithmetic on n, the number of questions, the tolerance (tau) and the confidence
-(1 - beta). The best method is the one with the smallest certified half-width among those valid for what is known
-about the questions: any analyst at all, or one whose guesses are good.
-Law: a plan never promises more for fewer rows, more questions, a smaller tolerance or a higher confidence.
+(1 - beta). The best method is the one with the smallest certified half-width among the modes of a holdout that are valid
+for what is known about the questions: any analyst at all, or one whose guesses are good. Published bounds stand beside.
+Law: a plan never promises more for fewer rows, more questions, a smaller tolerance or a higher confidence; what it
+recommends opens, with the options it names, and answers so many questions of 0/1 loss.
 """
 
 from __future__ import annotations
@@ -12,18 +13,22 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import InvalidTask
 from steelyard.holdout import bounds
 from steelyard.holdout.bounded import down, planned_capacity, planned_width, up
-from steelyard.holdout.transfer import gaussian_width
-from steelyard.privacy import exact
+from steelyard.holdout.certified import question_nats, usual_steps
+from steelyard.holdout.widths import normal_design
+from steelyard.privacy import Number, decimal_text, exact, positive, probability
 
 if TYPE_CHECKING:
     from steelyard.charts import Chart
 
 MOST = 10**9
+DELTA = Fraction(1, 10**6)
+_FINEST = 7000  # no tolerance below 1e-7 is looked at
+_ROUNDED = 1.003  # prices are whole micros, and the nats of a tolerance are searched to a thousandth
 ADVERSARIAL, GUESSES, LEADERBOARD, ROUNDS = "any questions", "good guesses", "a leaderboard", "rounds of candidates"
 
 
@@ -57,11 +62,22 @@ class Plan:
     confidence: float
     guess_error: float | None
     rows: tuple[Row, ...]
+    delta: Fraction = DELTA
 
     @property
     def best(self) -> Row:
-        """The method with the smallest certified half-width that is valid for these questions."""
+        """The mode with the smallest certified half-width that is valid for these questions."""
         return min(self._candidates, key=lambda row: row.half_width)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the best mode is opened with: ``Holdout(labels, tolerance=..., confidence=..., **plan.options)``.
+
+        Where labels are hidden, declare ``classes=`` as well.
+        """
+        told = {"mode": self.best.best_at, "questions": self.questions}
+        noise = _NOISES.get(self.best.name)
+        return told if noise is None else {**told, "noise": noise, "delta": decimal_text(self.delta, 30)}
 
     @property
     def half_width(self) -> float:
@@ -75,7 +91,7 @@ class Plan:
 
     @property
     def allowed(self) -> int:
-        """The largest number of questions any valid method certifies within the tolerance (at most a thousand million)."""
+        """The largest number of questions any valid mode certifies within the tolerance (at most a thousand million)."""
         return max(row.questions for row in self._candidates)
 
     @cached_property
@@ -86,13 +102,17 @@ class Plan:
     @property
     def _candidates(self) -> list[Row]:
         wanted = (ADVERSARIAL,) if self.guess_error is None else (ADVERSARIAL, GUESSES)
-        return [row for row in self.rows if row.valid_for in wanted]
+        return [row for row in self.rows if row.valid_for in wanted and row.best_at]
 
     def __str__(self) -> str:
         best = self.best
         ask = f"{self.questions:,} questions on {self.n:,} rows, {self.confidence:.12g} confident"
         if self.possible:
-            head = f"{ask}: every answer within ±{best.half_width:.4f} by {best.name} (asked: ±{self.tolerance:g})."
+            options = "".join(f", {key}={value!r}" for key, value in self.options.items())
+            head = (
+                f"{ask}: every answer within ±{best.half_width:.4f} by {best.name} (asked: ±{self.tolerance:g}).\n"
+                f"Open it with tolerance={self.tolerance:g}, confidence={self.confidence:.12g}{options}."
+            )
         else:
             head = (
                 f"{ask}: ±{self.tolerance:g} cannot be certified. ±{best.half_width:.4f} can, by {best.name}; "
@@ -120,12 +140,19 @@ class Plan:
         )
 
 
-def plan(n: int, questions: int, tolerance: float, confidence: float = 0.95, guess_error: float | None = None) -> Plan:
+def plan(
+    n: int,
+    questions: int,
+    tolerance: float,
+    confidence: float = 0.95,
+    guess_error: float | None = None,
+    delta: Number = DELTA,
+) -> Plan:
     """The best way to answer so many questions on a holdout of n rows, and what every way would allow.
 
     ``tolerance`` is how far an answer may be from the population, ``confidence`` the chance that all answers are that
     close. ``guess_error``: how far the guesses that come with the questions are from the holdout's scores, at most; left
-    out, certified checks are shown for exact guesses and not chosen.
+    out, certified checks are shown for exact guesses and not chosen. ``delta``: that of the mode "private".
     *Privacy:* no row is read. *Cost:* about 50 milliseconds.
 
     >>> print(plan(100_000, 200, 0.05).best.name)
@@ -135,12 +162,15 @@ def plan(n: int, questions: int, tolerance: float, confidence: float = 0.95, gue
     """
     _check(n, questions, tolerance, confidence, guess_error)
     beta = _beta(confidence)
-    rows = [_row(name, width, n, questions, tolerance, beta, origin) for name, width, origin in _METHODS]
-    rows.append(_bounded(n, questions, tolerance, beta))
+    chance = positive(probability(delta, "delta"), "delta")
+    rows = [_row(name, width, n, questions, tolerance, beta, "published") for name, width in _PUBLISHED]
+    rows.append(_row("normal noise", _steady(_normal(float(chance))), n, questions, tolerance, beta, "ours"))
+    rows.append(_bounded(n, questions, tolerance, beta, float(chance / 2)))
+    rows.append(_row("certified checks, all paid", _steady(_paid), n, questions, tolerance, beta, "ours"))
     rows.append(_guesses(n, questions, tolerance, beta, guess_error or 0.0))
     rows.append(_leaderboard(n, questions, tolerance, beta))
     rows.append(_winners(n, questions, tolerance, beta))
-    return Plan(n, questions, tolerance, confidence, guess_error, tuple(rows))
+    return Plan(n, questions, tolerance, confidence, guess_error, tuple(rows), chance)
 
 
 def _steady(width: bounds.Width) -> bounds.Width:
@@ -157,16 +187,40 @@ def _row(name: str, width: bounds.Width, n: int, questions: int, tolerance: floa
     return Row(name, allowed, width(n, questions, beta), ADVERSARIAL, origin)
 
 
-def _bounded(n: int, questions: int, tolerance: float, beta: float) -> Row:
-    width = planned_width(down(n), up(questions), beta)
-    allowed = planned_capacity(down(n), tolerance, beta, up(questions))
+def _normal(delta: float) -> bounds.Width:
+    def width(n: int, questions: int, beta: float) -> float:
+        return normal_design(n, questions, beta, delta)[1] * _ROUNDED
+
+    return width
+
+
+def _bounded(n: int, questions: int, tolerance: float, beta: float, failure: float) -> Row:
+    width = planned_width(down(n), up(questions), beta, failure)
+    allowed = planned_capacity(down(n), tolerance, beta, failure, up(questions))
     return Row("bounded noise", allowed, width, ADVERSARIAL, "ours")
+
+
+def _paid(n: int, questions: int, beta: float) -> float:
+    """Certified checks whose every guess is wrong: the least tolerance, of a thousand to a factor ten, that has the nats."""
+    low, high = 0, _FINEST
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _pays(n, questions, beta, 10 ** (-middle / 1000)) else (low, middle)
+    return 10 ** (-low / 1000)
+
+
+def _pays(n: int, questions: int, beta: float, tolerance: float) -> bool:
+    """Whether the last of so many paid answers, rounded, is still within the tolerance by Hoeffding's bound."""
+    steps = usual_steps(n, tolerance)
+    nats = question_nats(questions, questions - 1, steps, bounds.grid_nats(steps), beta, questions)
+    return 0.5 / steps + math.sqrt((nats * _ROUNDED + math.log(2)) / (2 * n)) <= tolerance
 
 
 def _guesses(n: int, questions: int, tolerance: float, beta: float, guess_error: float) -> Row:
     def width(n: int, questions: int, beta: float) -> float:
         nats = bounds.certified_nats(questions, 0, 0, beta, horizon=questions)
-        return min(1.0, guess_error + math.sqrt((nats + math.log(2)) / (2 * n)))
+        half = math.sqrt((nats * _ROUNDED + math.log(2)) / (2 * n))
+        return min(1.0, max(guess_error + half, half / 0.95))  # a twentieth of the tolerance is for rounded answers
 
     allowed = bounds.capacity(width, n, tolerance, beta, most=MOST)
     return Row("certified checks", allowed, width(n, questions, beta), GUESSES, "ours")
@@ -223,18 +277,19 @@ def _width(half: float) -> str:
     return f"±{half:.4f}" if half < 1 else "none"
 
 
-_METHODS: tuple[tuple[str, bounds.Width, str], ...] = (
-    ("rows of its own for each question", _steady(bounds.splitting), "published"),
-    ("rounded answers", _steady(bounds.rounding), "published"),
-    ("Bassily et al. 2016, normal", _steady(bounds.bassily), "published"),
-    ("Rogers et al. 2020, normal", _steady(bounds.rogers), "published"),
-    ("Jung et al. 2020, normal", _steady(bounds.jung), "published"),
-    ("normal noise", _steady(gaussian_width), "ours"),
+_PUBLISHED: tuple[tuple[str, bounds.Width], ...] = (
+    ("rows of its own for each question", _steady(bounds.splitting)),
+    ("rounded answers", _steady(bounds.rounding)),
+    ("Bassily et al. 2016, normal", _steady(bounds.bassily)),
+    ("Rogers et al. 2020, normal", _steady(bounds.rogers)),
+    ("Jung et al. 2020, normal", _steady(bounds.jung)),
 )
 _MODES = {
     "bounded noise": "private",
     "normal noise": "private",
+    "certified checks, all paid": "certified",
     "certified checks": "certified",
     "ladder, ten records": "ladder",
     "rounds of a hundred": "rounds",
 }
+_NOISES = {"bounded noise": "bounded", "normal noise": "gaussian"}

@@ -25,8 +25,7 @@ from steelyard.holdout.answer import NO_MORE, PAID, Answer
 from steelyard.holdout.bounded import design, half_width
 from steelyard.holdout.modes import Frame, Question
 from steelyard.holdout.record import Record
-from steelyard.holdout.transfer import gaussian_distance
-from steelyard.holdout.widths import account_distance, check_rows, normal_width
+from steelyard.holdout.widths import account_distance, check_rows, normal_design, normal_width
 from steelyard.mechanisms import Gaussian
 from steelyard.mechanisms.bounded import BoundedNoise
 from steelyard.noise import ExactNoise, Noise
@@ -103,13 +102,7 @@ class Normal:
     @classmethod
     def narrowest(cls, frame: Frame, questions: int, delta: Fraction, most: Fraction | None = None) -> Normal:
         """The epsilon (of at most ``most``) with the narrowest intervals: with less noise one overfits sooner."""
-        beta = float(frame.beta)
-
-        def width(mu: float) -> float:
-            sigma = math.sqrt(questions) / (mu * frame.rows)
-            return normal_width(sigma, questions, beta, lambda rest: gaussian_distance(mu, rest))
-
-        best = min((10 ** (-4 + step / 16) for step in range(65)), key=width)
+        best, _ = normal_design(frame.rows, questions, float(frame.beta), float(delta))
         epsilon = Fraction(max(1, math.ceil(epsilon_of(best, float(delta)) * 10**6)), 10**6)
         return cls(frame, questions, epsilon if most is None else min(epsilon, most), delta)
 
@@ -153,11 +146,9 @@ class Bounded:
     @classmethod
     def narrowest(cls, frame: Frame, questions: int, delta: Fraction) -> Bounded:
         """The radius and power with the narrowest intervals."""
-        found = design(frame.rows, questions, float(frame.beta))
+        found = design(frame.rows, questions, float(frame.beta), float(delta / 2))
         if found is not None:
-            law = replace(found.noise, failure=delta / 2)
-            if law.curve.infinite < float(law.failure):
-                return cls(frame, law, delta)
+            return cls(frame, replace(found.noise, failure=delta / 2), delta)
         raise InvalidTask(
             f"bounded noise for {questions} questions on {frame.rows} rows gives a row away with more than delta "
             f"{float(delta):g}; allow a larger delta, or use noise='gaussian'."

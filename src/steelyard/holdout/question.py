@@ -20,6 +20,7 @@ from steelyard.bounding.grouping import check_list
 from steelyard.bounding.spread import check_range, keep_exact
 from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
 from steelyard.holdout.answer import PAID, Answer
+from steelyard.holdout.transfer import shared_distance_at
 from steelyard.holdout.widths import account_distance, laplace_width, normal_width
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
@@ -118,7 +119,7 @@ class Question:
         rounding = 0.0 if self._steps == 1 else 2 / self._steps
 
         def distance(rest: float) -> float:
-            return account_distance(terms, rest)
+            return account_distance(terms, rest, shared_distance_at)  # one function for all rows
 
         if isinstance(mechanism, Gaussian):
             width = normal_width(float(mechanism.sigma) / whole, self.questions, beta, distance) + 0.5 / whole

@@ -1,10 +1,12 @@
 """From privacy to validity: how far any question's answer may be from the population, given a loss curve.
 
-If the answers are (epsilon, delta(epsilon))-private when a row is replaced, the average posterior marginal of a row is
-close to the population in total variation, for every question at once, also those asked afterwards:
-P[distance >= g] <= delta(epsilon) / (g - (e^epsilon - 1)(1 - g)^2 / 4), so tanh(epsilon/4) where delta is 0. It comes from
-comparing pairs of rows and sharpens the posterior argument of Jung et al. (2020); proved in docs/proofs/transfer.md.
-Law: rows are independent draws from one population; every value of a question lies in [0, 1].
+If the answers are (epsilon, delta(epsilon))-private when a row is replaced, every row's law given the answers is close to
+what it was before, on average over the rows: P[distance >= tanh(epsilon/4) + d] <= 2 delta / ((1 + e^(epsilon/2)) d), for
+every question at once, also those asked afterwards. A question that is one function for all rows may use a little more:
+P[distance >= g] <= delta / (g - (e^epsilon - 1)(1 - g)^2 / 4). Both come from comparing pairs of values of a row and
+sharpen the posterior argument of Jung et al. (2020); proved in docs/proofs/transfer.md.
+Law: rows are independent, every value of a question lies in [0, 1]; predictions, one for each row, are a function of the
+row's place, so whatever takes them uses the first bound.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -32,12 +33,21 @@ _LOOKS, _FAR = 4096, 300.0
 Transfer = Callable[[float, float, float], float]
 
 
-def distance_at(epsilon: float, delta: float, beta: float) -> float:
+def positional_distance_at(epsilon: float, delta: float, beta: float) -> float:
     """The distance that is exceeded with probability at most beta, from one point of the loss curve, rounded up.
 
-    >>> distance_at(0.1, 0.0, 0.05) / math.tanh(0.1 / 4) < 1 + 1e-12
+    For questions that may treat each row by its place, as predictions do; rows need not be drawn from one law.
+
+    >>> positional_distance_at(0.1, 0.0, 0.05) / math.tanh(0.1 / 4) < 1 + 1e-12
     True
     """
+    _check(epsilon, delta, beta)
+    rest = 2 * delta / ((1 + math.exp(min(epsilon, 600.0) / 2)) * beta)
+    return min(1.0, (math.tanh(epsilon / 4) + rest) * (1 + 1e-14))
+
+
+def shared_distance_at(epsilon: float, delta: float, beta: float) -> float:
+    """The same for questions that are one function for all rows, drawn from one law; never larger."""
     _check(epsilon, delta, beta)
     share = delta / beta
     if share >= 1:
@@ -55,7 +65,7 @@ def single_distance_at(epsilon: float, delta: float, beta: float) -> float:
     return min(1.0, (math.tanh(epsilon / 2) + rest) * (1 + 1e-14))
 
 
-def curve_distance(curve: Curve, beta: float, transfer: Transfer = distance_at) -> float:
+def curve_distance(curve: Curve, beta: float, transfer: Transfer = positional_distance_at) -> float:
     """The least distance any point of a loss curve gives; every epsilon is valid, so the search may be coarse."""
     import numpy as np
 
@@ -79,13 +89,11 @@ def _above(curve: Curve, place: int) -> Curve:
 
 
 def _objective(epsilon: Floats, delta: Floats, beta: float, transfer: Transfer) -> Floats:
-    """The transfer bound at many points at once, without rounding: it only chooses one of them."""
+    """About the transfer bound at many points at once, without rounding: it only chooses one of them."""
     import numpy as np
 
-    if transfer is single_distance_at:
-        return np.asarray(np.tanh(epsilon / 2) + 2 * delta / ((1 + np.exp(epsilon)) * beta))
-    share = np.minimum(delta / beta, 1.0)
-    return np.asarray(1 - 2 * (1 - share) / (1 + np.sqrt(1 + np.expm1(epsilon) * (1 - share))))
+    half = epsilon if transfer is single_distance_at else epsilon / 2
+    return np.asarray(np.tanh(half / 2) + 2 * delta / ((1 + np.exp(half)) * beta))
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
@@ -95,7 +103,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     return min(1.0, max(0.0, first - second) + 1e-14)
 
 
-def gaussian_distance(mu: float, beta: float, transfer: Transfer = distance_at) -> float:
+def gaussian_distance(mu: float, beta: float, transfer: Transfer = positional_distance_at) -> float:
     """The distance after answers that are mu-GDP together.
 
     >>> round(gaussian_distance(0.01, 0.05) / 0.01, 3)
@@ -103,12 +111,18 @@ def gaussian_distance(mu: float, beta: float, transfer: Transfer = distance_at) 
     """
     if not mu < 100:
         return 1.0
-    # The best epsilon is where the normal tail is beta (1 + g)^2 / 4 (beta/2 for single rows), near mu for small mu.
-    tail, found = (beta / 2 if transfer is single_distance_at else beta / 4), 1.0
-    for _ in range(3):
+    tail, found = beta / 4, 1.0
+    for _ in range(5):
+        if transfer is single_distance_at:
+            tail = beta / 2
         epsilon = mu * max(0.0, mu / 2 - _NORMAL.inv_cdf(tail))
-        found = min(found, transfer(epsilon, gaussian_delta(epsilon, mu), beta))
-        tail = tail if transfer is single_distance_at else beta * (1 + found) ** 2 / 4
+        delta = gaussian_delta(epsilon, mu)
+        found = min(found, transfer(epsilon, delta, beta))
+        # Where the bound is least the normal tail is this.
+        if transfer is shared_distance_at:
+            tail = beta * (1 + found) ** 2 / 4
+        else:
+            tail = min(0.5, delta + max(0.0, beta - delta) * (1 + math.tanh(epsilon / 4)) / 4)
     return found
 
 
@@ -121,22 +135,6 @@ def largest_noise(questions: int, beta: float) -> float:
     tail = math.erfc(s / math.sqrt(2)) / 2
     excess = max(0.0, _NORMAL.pdf(s) - s * tail) + _SMALL * _NORMAL.pdf(s)
     return (s + 2 * questions * excess / beta) * (1 + 1e-12)
-
-
-@lru_cache(maxsize=4096)
-def gaussian_width(n: int, questions: int, beta: float, transfer: Transfer = distance_at) -> float:
-    """The half-width of rounded normal answers to so many questions; noise and split of beta chosen for the least."""
-    best = 1.0
-    for share in (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15):
-        noise = largest_noise(questions, share * beta)
-        mu = 0.02
-        # With c the distance per mu, noise sigma + c sqrt(k) / (n sigma) is least at sigma = sqrt(c sqrt(k) / (noise n)).
-        for _ in range(3):
-            rate = gaussian_distance(mu, (1 - share) * beta, transfer) / mu
-            sigma = math.sqrt(rate * math.sqrt(questions) / (noise * n))
-            mu = math.sqrt(questions) / (n * sigma)
-        best = min(best, noise * sigma + 0.5 / n + gaussian_distance(mu, (1 - share) * beta, transfer))
-    return best
 
 
 def _check(epsilon: float, delta: float, beta: float) -> None:

@@ -12,11 +12,19 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
+from statistics import NormalDist
 
 from steelyard.errors import UnitMismatch
-from steelyard.holdout.transfer import distance_at, gaussian_delta, gaussian_distance, largest_noise
+from steelyard.holdout.transfer import (
+    Transfer,
+    gaussian_delta,
+    gaussian_distance,
+    largest_noise,
+    positional_distance_at,
+)
 from steelyard.privacy import Currency, Neighbours, Terms
 
+_NORMAL = NormalDist()
 _SHARES = (0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3)
 
 
@@ -30,19 +38,38 @@ def check_rows(terms: Terms, n: int) -> None:
         )
 
 
-def account_distance(terms: Terms, beta: float) -> float:
+def account_distance(terms: Terms, beta: float, transfer: Transfer = positional_distance_at) -> float:
     """The distance of any question from the population that all an account may ever release leaves possible."""
     if terms.currency is Currency.PURE:
         return min(1.0, math.tanh(float(terms.cap.value) / 4) * (1 + 1e-12))
     mu, failure = math.sqrt(float(terms.cap.value)) * (1 + 1e-12), float(terms.cap.additive_delta)
-    return gaussian_distance(mu, beta) if failure == 0 else _with_failure(mu, failure, beta)
+    return gaussian_distance(mu, beta, transfer) if failure == 0 else _with_failure(mu, failure, beta, transfer)
 
 
 @lru_cache(maxsize=256)
-def _with_failure(mu: float, failure: float, beta: float) -> float:
+def _with_failure(mu: float, failure: float, beta: float, transfer: Transfer) -> float:
     """The least distance over points of a Gaussian loss curve raised by a chance of failure."""
     points = (mu * 1.1**step for step in range(-24, 31))
-    return min(distance_at(epsilon, min(1.0, gaussian_delta(epsilon, mu) + failure), beta) for epsilon in points)
+    return min(transfer(epsilon, min(1.0, gaussian_delta(epsilon, mu) + failure), beta) for epsilon in points)
+
+
+@lru_cache(maxsize=4096)
+def normal_design(n: int, questions: int, beta: float, delta: float) -> tuple[float, float]:
+    """The mu of all answers together with the narrowest intervals for normal noise on n rows, and their half-width.
+
+    A mu is never so small that whole micro-epsilons at delta, or whole shares for each question, would be too coarse.
+    """
+    least = max(3e-4, 3e-5 * math.sqrt(questions), 1.002 * 2 * _NORMAL.inv_cdf((1 + delta) / 2))
+    best = 1.0, 1.0
+    for share in _SHARES:
+        noise, mu = largest_noise(questions, share * beta), 0.02
+        # With c the distance per mu, noise sqrt(k)/(n mu) + c mu is least at mu = sqrt(noise sqrt(k) / (c n)).
+        for _ in range(3):
+            rate = gaussian_distance(mu, (1 - share) * beta) / mu
+            mu = min(1.0, max(least, math.sqrt(noise * math.sqrt(questions) / (rate * n))))
+        width = (noise * math.sqrt(questions) / mu + 0.5) / n + gaussian_distance(mu, (1 - share) * beta)
+        best = min(best, (width, mu))
+    return best[1], best[0]
 
 
 def normal_width(sigma: float, questions: int, beta: float, distance: Callable[[float], float]) -> float:

@@ -105,6 +105,10 @@ class BoundedNoise:
         """An epsilon that is surely enough at this delta for the whole conversation; infinite when none is."""
         return self.curve.epsilon(delta)
 
+    def has_price(self, failure: float) -> bool:
+        """Whether some epsilon is enough at this failure: outcomes that give a row away are rarer together."""
+        return self.delta(math.inf) <= failure * (1 - 1e-9)
+
     @cached_property
     def event(self) -> Event:
         """What the whole conversation is charged for, before its first answer."""

@@ -8,20 +8,32 @@ import numpy as np
 import pytest
 
 from steelyard.holdout.bounded import bounded_width, design, down, half_width, planned_capacity, up
-from steelyard.holdout.transfer import single_distance_at
+from steelyard.holdout.transfer import shared_distance_at, single_distance_at
 from steelyard.noise import ExactNoise
 
+FAILURE = 5e-7  # half of a holdout's usual delta
 
-@pytest.mark.parametrize(("n", "weaker", "ours"), [(100_000, 272, 888), (1_000_000, 28_500, 93_000)])
+
+@pytest.mark.parametrize(("n", "weaker", "ours"), [(100_000, 272, 884), (1_000_000, 28_500, 92_600)])
 def test_the_promised_questions_fit(n: int, weaker: int, ours: int) -> None:
-    assert bounded_width(n, ours, 0.05) <= 0.05
-    assert bounded_width(n, round(ours * 1.05), 0.05) > 0.05
-    assert bounded_width(n, weaker, 0.05, single_distance_at) <= 0.05
-    assert bounded_width(n, round(weaker * 1.05), 0.05, single_distance_at) > 0.05
+    assert bounded_width(n, ours, 0.05, FAILURE) <= 0.05
+    assert bounded_width(n, round(ours * 1.05), 0.05, FAILURE) > 0.05
+    assert bounded_width(n, weaker, 0.05, FAILURE, single_distance_at) <= 0.05
+    assert bounded_width(n, round(weaker * 1.05), 0.05, FAILURE, single_distance_at) > 0.05
+
+
+def test_the_sharper_transfer_would_promise_more_than_is_proved_for_predictions() -> None:
+    assert bounded_width(1_000_000, 93_100, 0.05, FAILURE, shared_distance_at) <= 0.05
+    assert bounded_width(1_000_000, 93_100, 0.05, FAILURE) > 0.05
+
+
+def test_noise_that_gives_a_row_away_too_often_certifies_nothing() -> None:
+    assert bounded_width(10_000, 100, 0.05, 1e-3) < 0.15
+    assert bounded_width(10_000, 100, 0.05, FAILURE) == 1.0
 
 
 def test_the_chosen_radius_is_close_to_the_best() -> None:
-    found = design(30_000, 20, 0.05)
+    found = design(30_000, 20, 0.05, FAILURE)
     assert found is not None
     for radius in (found.noise.radius * 8 // 10, found.noise.radius * 12 // 10):
         other = type(found.noise)(found.noise.power, radius, 30_000, 20)
@@ -31,7 +43,7 @@ def test_the_chosen_radius_is_close_to_the_best() -> None:
 def test_an_attacker_who_adds_up_noisy_answers_stays_within_the_certificate() -> None:
     """Random questions, then the one that goes with every answer's sign: the boosting attack on coin flips."""
     n, questions = 20_000, 60
-    found = design(n, questions, 0.05)
+    found = design(n, questions, 0.05, 1e-4)
     assert found is not None
     generator, noise = np.random.default_rng(3), ExactNoise()
     labels = generator.integers(0, 2, n)
@@ -52,12 +64,12 @@ def test_numbers_of_three_digits_lie_on_the_safe_side() -> None:
 
 
 def test_a_tolerance_nothing_reaches_allows_nothing() -> None:
-    assert planned_capacity(500, 0.01, 0.05) == 0
-    assert design(3, 1, 0.05) is None or math.isfinite(bounded_width(3, 1, 0.05))
+    assert planned_capacity(500, 0.01, 0.05, 0.5) == 0
+    assert design(3, 1, 0.05, 0.5) is None or math.isfinite(bounded_width(3, 1, 0.05, 0.5))
 
 
 @pytest.mark.parametrize(("n", "tolerance"), [(20_000, 0.04), (150_000, 0.03)])
 def test_the_capacity_does_not_depend_on_where_the_search_starts(n: int, tolerance: float) -> None:
-    alone = planned_capacity(n, tolerance, 0.05)
+    alone = planned_capacity(n, tolerance, 0.05, 1e-4)
     assert alone > 0
-    assert {planned_capacity(n, tolerance, 0.05, up(alone * part // 4)) for part in (1, 3, 4, 5, 16)} == {alone}
+    assert {planned_capacity(n, tolerance, 0.05, 1e-4, up(alone * part // 4)) for part in (1, 3, 4, 5, 16)} == {alone}
