@@ -9,11 +9,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Sequence
 
 from steelyard.cli import accounts, auditing, demo, fitting, holdouts, labelling, ledgers, plans, releases
 from steelyard.cli.answer import Answer
+from steelyard.cli.files import show
 from steelyard.errors import SteelyardError
 
 _BUG = "steelyard failed in a way it should not. Set STEELYARD_TRACEBACK=1 to see where, and please report it."
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get("STEELYARD_TRACEBACK"):
             raise
         return _fail("OurBug", _BUG, 1, as_json=args.json)
-    print(json.dumps(answer.data, sort_keys=True) if args.json else answer.text)
+    show(json.dumps(answer.data, sort_keys=True) if args.json else answer.text)
     return answer.exit_code
 
 
@@ -69,5 +69,5 @@ def _fail(kind: str, message: str, code: int, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps({"error": {"kind": kind, "message": message, "exit_code": code}}, sort_keys=True))
     else:
-        print(f"{kind}: {message}", file=sys.stderr)
+        show(f"{kind}: {message}", error=True)
     return code

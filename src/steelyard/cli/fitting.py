@@ -8,6 +8,7 @@ from typing import Any
 
 from steelyard.cli import fit_options, predicting, reaching
 from steelyard.cli.answer import Answer, columns, waiting
+from steelyard.cli.files import Outputs, add_overwrite, add_types, key_of, open_table, told
 from steelyard.errors import InvalidTask
 
 _ALONE = "charged to an account of this command alone: nothing adds up several fits; --ledger would"
@@ -44,51 +45,66 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
         "--chart", metavar="FILE", help="draw the coefficients, or with an accuracy the path to it: .svg, .png or .html"
     )
     fit.add_argument("--out", required=True, help="save the model here, as JSON (not where an accuracy was missed)")
+    add_types(fit)
+    add_overwrite(fit)
     reaching.add_arguments(fit)
     fit.set_defaults(run=_fit)
     predicting.add_commands(commands, shared)
 
 
 def _fit(args: argparse.Namespace) -> Answer:
-    from steelyard.models.saved import write
-    from steelyard.session import Session
-    from steelyard.tables import read
-
     fit_options.settle(args)
-    predicting.check_folder(args.out)
     if args.chart:
         from steelyard.charts import check_target
 
         check_target(args.chart)
     account, note = _account(args)
+    features = [_feature(text) for text in args.features]
     with waiting("opening the table"):
-        table = read(args.data)
-        session = Session(table, account)
-    task = _task(args, table)
+        table = open_table(args, _numbers(args, features))
+    task = _task(args, table, features)
     if args.chart and len(getattr(task, "classes", ())) > 2:
         raise InvalidTask("a chart shows one model, and one of several classes has as many; leave --chart out.")
-    if fit_options.asked(args):
-        return reaching.reach(args, table, account, task, note)
+    with Outputs(args, args.out, args.chart, inputs=(args.data, args.ledger)) as files:
+        if fit_options.asked(args):
+            return reaching.reach(args, table, account, task, note, files)
+        return _released(args, table, account, task, note, files)
+
+
+def _released(args: argparse.Namespace, table: Any, account: Any, task: Any, note: str, files: Outputs) -> Answer:
+    """Pay, then write what was asked for; whatever the files do, the model is told."""
+    from steelyard.models.saved import write
+    from steelyard.session import Session
+
+    session, key = Session(table, account), key_of(args)
     if args.plan:
         return _plan(session, task)
     with waiting("charging, reading and noising"):
-        release = session.release(task, key=args.key)
-    write(release.value.to_json(), args.out)
+        release = session.release(task, key=key)
+    files.write(args.out, lambda part: write(release.value.to_json(), part))
     if args.chart:
-        _draw(release, args.label).save(args.chart)
+        files.write(args.chart, _draw(release, args.label).save)
     receipt = release.receipt
+    saved = f"saved to {args.out}; predict with: steelyard predict {args.out} DATA --out FILE"
     lines = [
         _coefficients(release.value),
         *_accuracy(release),
         str(release.guarantee),
         note or f"receipt: entry {receipt.sequence} of account {receipt.account}, head {receipt.head[:16]}…",
-        f"saved to {args.out}; predict with: steelyard predict {args.out} DATA --out FILE",
+        *(told(files.problems, key) or [saved]),
     ]
-    return Answer("\n".join(lines), json.loads(release.to_json()))
+    return Answer("\n".join(lines), json.loads(release.to_json()), exit_code=2 if files.problems else 0)
 
 
-def _task(args: argparse.Namespace, table: Any) -> Any:
-    features = [_feature(text) for text in args.features]
+def _numbers(args: argparse.Namespace, features: list[Any]) -> list[str]:
+    """The columns that are numbers, whatever a file says of them."""
+    from steelyard.models import Categorical
+
+    numbers = [feature.column for feature in features if not isinstance(feature, Categorical)]
+    return [*numbers, args.label] if args.model == "linear" else numbers
+
+
+def _task(args: argparse.Namespace, table: Any, features: list[Any]) -> Any:
     common = {"epsilon": args.epsilon, "x_bound": args.x_bound, "public_rows": args.public_rows}
     if args.model == "logistic":
         from steelyard.models import FitLogistic

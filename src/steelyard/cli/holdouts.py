@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.cli.answer import Answer, waiting
+from steelyard.cli.files import Outputs, add_overwrite
 from steelyard.cli.holdout_settings import add_settings, arguments, remembered, typed
 from steelyard.errors import InvalidTask
 
@@ -53,6 +54,7 @@ def _add_question(verbs: Any, shared: Any, name: str, run: Any, told: str) -> ar
     verb.add_argument("--tolerance", default="0.05", help="how far an answer may be off (default 0.05)")
     verb.add_argument("--confidence", default="0.95", help="for all answers together (default 0.95)")
     verb.add_argument("--chart", metavar="FILE", help="draw it: .svg, .png or .html")
+    add_overwrite(verb)
     verb.set_defaults(run=run)
     return verb
 
@@ -158,8 +160,7 @@ def _plan(args: argparse.Namespace) -> Answer:
         args.rows, args.questions, _number(args.tolerance, "--tolerance"),
         _number(args.confidence, "--confidence"), guess_error, args.delta,
     )  # fmt: skip
-    if args.chart:
-        found.chart().save(args.chart)
+    _save_chart(args, found)
     best = {"best": found.best.name, "mode": found.best.best_at, "possible": found.possible, "options": found.options}
     return Answer(str(found), {**best, "half_width": found.half_width, "methods": [asdict(row) for row in found.rows]})
 
@@ -188,8 +189,7 @@ def _attack(args: argparse.Namespace) -> Answer:
             None, labels=labels, questions=args.questions,
             renew=lambda: Holdout(labels, args.tolerance, args.confidence),
         )  # fmt: skip
-    if args.chart:
-        report.chart().save(args.chart)
+    _save_chart(args, report)
     return Answer(report.table(), {"attacks": report.data})
 
 
@@ -198,6 +198,12 @@ def _check_chart(args: argparse.Namespace) -> None:
         from steelyard.charts import check_target
 
         check_target(args.chart)
+
+
+def _save_chart(args: argparse.Namespace, drawn: Any) -> None:
+    if args.chart and not args.plan:
+        with Outputs(args, args.chart) as files:
+            files.write_now(args.chart, drawn.chart().save)
 
 
 def read_column(path: str, column: str | None, *, text: bool = False) -> Any:

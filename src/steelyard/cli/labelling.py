@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.cli.answer import Answer, columns, waiting
+from steelyard.cli.files import Outputs, add_overwrite
 from steelyard.errors import InvalidTask, UnitMismatch
 
 
@@ -41,6 +42,7 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     chart.add_argument("out", help=".svg, .png or .html")
     chart.add_argument("--group", help="which group's mechanism to draw, where there are groups")
     chart.add_argument("--errors", action="store_true", help="bias and deviation by label instead of probabilities")
+    add_overwrite(chart)
     chart.set_defaults(run=_chart)
 
 
@@ -101,13 +103,16 @@ def _fit(args: argparse.Namespace) -> Answer:
     told = [("prior", str(planned["prior"])), ("labels", f"{planned['labels']}, when they are randomized")]
     if args.plan:
         return Answer("would spend\n" + columns(told), {"plan": spends})
-    if Path(args.out).exists():
-        raise InvalidTask(f"{args.out} exists; choose another name for the randomizer.")
-    with waiting("making the mechanism"):
-        nodes, missing_value = made.grid()
-        made.fit_counts(lambda: file.counts(nodes, missing_value, known), file.rows, key=args.key, groups=known)
-    made.save(args.out)
-    return _described(made, told, {"spends": spends, "saved": args.out})
+    with Outputs(args, args.out, inputs=(args.data, args.ledger, args.prior)) as files:
+        with waiting("making the mechanism"):
+            nodes, missing_value = made.grid()
+            made.fit_counts(lambda: file.counts(nodes, missing_value, known), file.rows, key=args.key, groups=known)
+        files.write(args.out, made.save)
+    answer = _described(made, told, {"spends": spends, "saved": args.out})
+    if not files.problems:
+        return answer
+    again = "what the prior cost stays charged; with --key it can be asked for again for nothing"
+    return Answer("\n".join([answer.text, f"warning: {files.problems[0]}; {again}"]), answer.data, exit_code=2)
 
 
 def _prior(text: str) -> Any:
@@ -215,6 +220,7 @@ def _chart(args: argparse.Namespace) -> Answer:
     if not isinstance(mechanism, FiniteMechanism):
         raise InvalidTask(f"method {method!r} has no table to draw: its noise has no end.")
     drawn = (draw_errors if args.errors else draw_mechanism)(mechanism, method)
-    if not args.plan:
-        drawn.save(args.out)
+    with Outputs(args, args.out, inputs=(args.randomizer,)) as files:
+        if not args.plan:
+            files.write_now(args.out, drawn.save)
     return Answer(f"{'would draw' if args.plan else 'drawn'}: {args.out}", {"out": args.out})

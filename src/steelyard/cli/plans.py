@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from steelyard.cli.answer import Answer, columns
+from steelyard.cli.files import Outputs, add_overwrite
 from steelyard.release import figure
 
 
@@ -17,16 +18,21 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     plan.add_argument("--delta", help="with it the release is Gaussian")
     plan.add_argument("--mu", help="the same as mu")
     plan.add_argument("--chart", metavar="FILE", help="draw the trade-off: .svg, .png or .html")
+    add_overwrite(plan)
     plan.set_defaults(run=_plan)
 
 
 def _plan(args: argparse.Namespace) -> Answer:
     from steelyard.bounding import ContributionProfile
+    from steelyard.charts import check_target
 
     curve = ContributionProfile.load(args.profile).plan(args.epsilon, mu=args.mu, delta=args.delta)
     best = curve.best
     if args.chart:
-        curve.chart(f"Predicted from {args.profile}").save(args.chart)
+        check_target(args.chart)
+        with Outputs(args, args.chart, inputs=[args.profile]) as files:
+            if not args.plan:
+                files.write_now(args.chart, curve.chart(f"Predicted from {args.profile}").save)
     lines = [
         ("best cap", figure(best.cap)),
         ("expected noise", figure(best.noise)),

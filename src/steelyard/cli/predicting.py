@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.cli.answer import Answer, waiting
-from steelyard.errors import ColumnMissing, InvalidTask, TableError
+from steelyard.cli.files import Outputs, add_overwrite
+from steelyard.errors import ColumnMissing, TableError
 
 _BATCH = 65_536
 
@@ -23,31 +24,27 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     tell.add_argument("model", help="a model saved by steelyard fit")
     tell.add_argument("data", help="a Parquet or CSV file with the model's columns, or a glob of them (taken by name)")
     tell.add_argument("--out", required=True, help="write the predictions here, as Parquet, in the order of the rows")
+    add_overwrite(tell)
     tell.set_defaults(run=_predict)
-
-
-def check_folder(path: str) -> None:
-    """Refuse to write where there is no folder."""
-    folder = Path(path).absolute().parent
-    if not folder.is_dir():
-        raise InvalidTask(f"there is no folder {folder} to write to.")
 
 
 def _predict(args: argparse.Namespace) -> Answer:
     from steelyard.models.saved import read_models
 
     models = read_models(args.model)
-    check_folder(args.out)
     wanted = models[0].features.source
-    if args.plan:
-        return Answer(f"would read {', '.join(wanted)}; spends nothing", {"columns": wanted})
-    with waiting("predicting"):
-        count = _write(models, args.data, args.out)
+    with Outputs(args, args.out, inputs=(args.model, args.data)) as files:
+        if args.plan:
+            return Answer(f"would read {', '.join(wanted)}; spends nothing", {"columns": wanted})
+        told: list[int] = []
+        with waiting("predicting"):
+            files.write_now(args.out, lambda part: told.append(_write(models, args.data, part)))
+    count = told[0]
     return Answer(f"{count:,} predictions of {models[0].label!r} in {args.out}", {"rows": count, "out": args.out})
 
 
 def _write(models: Sequence[Any], data: str, out: str) -> int:
-    """Stream predictions in the order of the rows; the result appears whole or not at all."""
+    """Stream predictions in the order of the rows, and count them."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -56,17 +53,15 @@ def _write(models: Sequence[Any], data: str, out: str) -> int:
     for name in wanted:
         if name not in source.schema.names:
             raise ColumnMissing(name, source.schema.names)
-    part, count = f"{out}.part", 0
+    count = 0
     scanner = source.scanner(columns=wanted, batch_size=_BATCH, batch_readahead=1, fragment_readahead=1)
     try:
-        with pq.ParquetWriter(part, _told(models, _empty(scanner.projected_schema)).schema) as writer:
+        with pq.ParquetWriter(out, _told(models, _empty(scanner.projected_schema)).schema) as writer:
             for batch in scanner.to_batches():
                 writer.write_batch(_told(models, batch))
                 count += batch.num_rows
     except (OSError, pa.ArrowInvalid):
-        Path(part).unlink(missing_ok=True)
         raise TableError(f"{data!r} could not be read to its end; nothing was written.") from None
-    os.replace(part, out)
     return count
 
 

@@ -6,11 +6,13 @@ Losses are in the label's own units throughout. A model that nothing is certifie
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from steelyard.cli.answer import Answer, columns
+from steelyard.cli.files import Outputs
 from steelyard.privacy import Loss, Terms, decimal_text
 
 if TYPE_CHECKING:
@@ -70,15 +72,17 @@ def _paid(account: Account, key: str | None) -> int:
     return sum(levels.values())
 
 
-def answer(args: argparse.Namespace, terms: Terms, found: Reached, target: float, note: str, scale: float) -> Answer:
+def answer(
+    args: argparse.Namespace, terms: Terms, found: Reached, target: float, note: str, scale: float, files: Outputs
+) -> Answer:
     """Save the model where it was reached, draw the path, and tell both."""
     met = found.reason in _MET and found.model is not None
     if met and found.model is not None:
-        found.model.save(args.out)
+        files.write(args.out, found.model.save)
     if args.chart:
         from steelyard.models.first.charts import path_chart
 
-        path_chart(found.path, target, scale=scale).save(args.chart)
+        files.write(args.chart, path_chart(found.path, target, scale=scale).save)
     data = {
         "reason": found.reason,
         "certificate": str(found.certificate),
@@ -88,7 +92,12 @@ def answer(args: argparse.Namespace, terms: Terms, found: Reached, target: float
         "path": [_step(stop, scale) for stop in found.path],
         "model": args.out if met else None,
     }
-    return Answer(columns(_lines(args, terms, found, note, met=met)), data, exit_code=0 if met else _MISSED)
+    text = columns(_lines(args, terms, found, note, met=met and not files.problems))
+    if not files.problems:
+        return Answer(text, data, exit_code=0 if met else _MISSED)
+    model = "" if found.model is None else json.dumps(found.model.to_json())
+    told = [text, *(f"warning: {problem}" for problem in files.problems), f"what was paid for: {model}"]
+    return Answer("\n".join(told), {**data, "model": found.model and found.model.to_json()}, exit_code=2)
 
 
 def _lines(args: argparse.Namespace, terms: Terms, found: Reached, note: str, *, met: bool) -> list[tuple[str, str]]:

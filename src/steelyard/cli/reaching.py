@@ -12,6 +12,7 @@ from typing import Any
 
 from steelyard.cli import reached
 from steelyard.cli.answer import Answer, waiting
+from steelyard.cli.files import Outputs
 from steelyard.cli.fit_options import delta_of
 from steelyard.errors import InvalidTask, KeyConflict
 from steelyard.models.first.wanted import CHECKS
@@ -73,7 +74,7 @@ def _unit(args: argparse.Namespace) -> Any:
     return users(args.user, neighbours="replace", n=args.users)
 
 
-def reach(args: argparse.Namespace, table: Any, account: Any, task: Any, note: str) -> Answer:
+def reach(args: argparse.Namespace, table: Any, account: Any, task: Any, note: str, files: Outputs) -> Answer:
     """Walk the path until the task's model is accurate enough, or the budget is gone."""
     from steelyard.models.first.wanted import Wanted
 
@@ -86,7 +87,7 @@ def reach(args: argparse.Namespace, table: Any, account: Any, task: Any, note: s
             found = _walk(args, table, account, task, wanted, reached.teller(args, account, scale))
     except KeyConflict as conflict:
         raise _named_conflict(args, conflict) from None
-    return reached.answer(args, account.terms, found, wanted.amount, note, scale)
+    return reached.answer(args, account.terms, found, wanted.amount, note, scale, files)
 
 
 def _walk(args: argparse.Namespace, table: Any, account: Any, task: Any, wanted: Any, progress: Any) -> Any:

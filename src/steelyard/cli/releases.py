@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 from steelyard.cli.answer import Answer, columns, waiting
+from steelyard.cli.files import Outputs, add_overwrite, add_types, key_of, open_table, told
 from steelyard.errors import InvalidTask
 
 
@@ -56,6 +56,8 @@ def _command(commands: Any, shared: Any, name: str, told: str, run: Any, column:
     command.add_argument("--mu", help="the same on a Gaussian account, as mu")
     command.add_argument("--key", help="a name for this request, so that a retry is free")
     command.add_argument("--chart", metavar="FILE", help="draw the answer: .svg, .png or .html")
+    add_types(command)
+    add_overwrite(command)
     command.set_defaults(run=run)
     return command
 
@@ -114,13 +116,8 @@ def _histogram(args: argparse.Namespace) -> Answer:
 def _profile(args: argparse.Namespace) -> Answer:
     from steelyard.bounding import Profile
 
-    if args.out and not Path(args.out).absolute().parent.is_dir():
-        raise InvalidTask(f"there is no folder {Path(args.out).absolute().parent} to save the profile in.")
     facts = {"upper": args.upper, "resolution": args.resolution, "rows": args.rows}
-    answer = _release(args, lambda table: Profile(args.column, **_price(args), **facts))
-    if args.out and not args.plan:
-        Path(args.out).write_text(json.dumps(answer.data["value"], indent=1) + "\n")
-    return answer
+    return _release(args, lambda table: Profile(args.column, **_price(args), **facts))
 
 
 def _price(args: argparse.Namespace) -> dict[str, Any]:
@@ -160,24 +157,32 @@ def _key(text: str, by: str | None, table: Any) -> Any:
 def _release(args: argparse.Namespace, make: Any) -> Answer:
     from steelyard.ledger import Ledger
     from steelyard.session import Session
-    from steelyard.tables import read
 
     if args.chart:
         from steelyard.charts import check_target
 
         check_target(args.chart)
     account = Ledger(args.ledger).account(args.account)
+    column, out = getattr(args, "column", None), getattr(args, "out", None)
     with waiting("opening the table"):
-        table = read(args.data)
+        table = open_table(args, [column] if column else [])
         session = Session(table, account)
     task = make(table)
-    if args.plan:
-        return _plan(session, task)
+    with Outputs(args, out, args.chart, inputs=(args.data, args.ledger, str(getattr(args, "cap", "")))) as files:
+        return _plan(session, task) if args.plan else _released(args, session, task, files)
+
+
+def _released(args: argparse.Namespace, session: Any, task: Any, files: Outputs) -> Answer:
+    """Pay, then write what was asked for; whatever the files do, the answer is told."""
+    key, out = key_of(args), getattr(args, "out", None)
     with waiting("charging, reading and noising"):
-        release = session.release(task, key=args.key)
+        release = session.release(task, key=key)
+    if out:
+        files.write(out, release.value.save)
     if args.chart:
-        _draw(release).save(args.chart)
-    return Answer(_text(release), json.loads(release.to_json()))
+        files.write(args.chart, _draw(release).save)
+    text = "\n".join([_text(release), *told(files.problems, key)])
+    return Answer(text, json.loads(release.to_json()), exit_code=2 if files.problems else 0)
 
 
 def _plan(session: Any, task: Any) -> Answer:

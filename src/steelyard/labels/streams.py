@@ -8,6 +8,7 @@ only when it is whole. The law: after the first row was read, no error depends o
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -137,19 +138,29 @@ def randomize_parquet(
         raise InvalidTask("a file may hold missing labels: fit the randomizer with missing= (a public value).")
     if ids is None and key is not None:
         raise InvalidTask("a key names a collection of records, which needs ids.")
-    if Path(target).exists():
+    if os.path.lexists(target):
         raise InvalidTask(f"{os.fspath(target)} exists; noisy labels are not written over anything.")
     file.check_ids()
-    paid = randomizer._open_pass(key, records=ids is not None, size=file.rows)
-    part = Path(f"{os.fspath(target)}.part")
+    part = _reserved(target)
     try:
+        paid = randomizer._open_pass(key, records=ids is not None, size=file.rows)
         with suppress(Exception):  # law 4: what goes wrong from here on may depend on a label
             _copy(file, paid, part, known)
-            os.replace(part, target)
+            os.link(part, target)  # unlike a move, never over a file that came meanwhile
             return file.rows
     finally:
         part.unlink(missing_ok=True)
     raise TableError(FAILED)
+
+
+def _reserved(target: str | os.PathLike[str]) -> Path:
+    """A new file beside the target, with a name nobody could plant a link under, made before anything is paid for."""
+    try:
+        held, name = tempfile.mkstemp(prefix=".steelyard-", suffix=".parquet", dir=Path(target).absolute().parent)
+    except OSError as problem:
+        raise InvalidTask(f"{os.fspath(target)} cannot be written ({problem.strerror}); nothing was charged.") from None
+    os.close(held)
+    return Path(name)
 
 
 def _copy(file: LabelFile, paid: Any, part: Path, known: tuple[str, ...]) -> None:

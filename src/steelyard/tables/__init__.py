@@ -7,6 +7,7 @@ one machine is too small. This is the only room that knows the engines, and it l
 
 from __future__ import annotations
 
+from steelyard.tables.files import is_csv
 from steelyard.tables.keyed import Capped
 from steelyard.tables.quantity import LIMIT, Quantity
 from steelyard.tables.sampling import Limits
@@ -15,4 +16,4 @@ from steelyard.tables.table import Table
 from steelyard.tables.totals import Bounded
 from steelyard.tables.vectors import Bins
 
-__all__ = ["LIMIT", "Bins", "Bounded", "Capped", "Limits", "Quantity", "Table", "read"]
+__all__ = ["LIMIT", "Bins", "Bounded", "Capped", "Limits", "Quantity", "Table", "is_csv", "read"]

@@ -1,14 +1,16 @@
 """Parquet and CSV files, read where they lie.
 
-Parquet is streamed with only the columns a question needs. CSV is read as text and each column converted by a cast
-that gives null where it cannot, so no cell can be an error. Column types are the schema, hence public: give ``types``
-where the first rows may mislead, or where there are none.
+Parquet is streamed with only the columns a question needs. CSV is read as text, and a column whose type is stated is
+converted by a cast that gives null where it cannot, so no cell can be an error. Names come from the header line alone:
+no type is guessed, because a guess looks at rows and one person's cell would change the schema for everybody.
 """
 
 from __future__ import annotations
 
+import csv
 import glob
 import os
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +21,12 @@ from steelyard.tables.engine import SOURCE, Bind
 
 _FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"}
 _CSV_TYPES = {"integer": "BIGINT", "float": "DOUBLE", "boolean": "BOOLEAN", "string": "VARCHAR"}
-_CSV_SNIFF = "auto_type_candidates = ['BOOLEAN', 'BIGINT', 'DOUBLE', 'VARCHAR']"
+_HEADER = 1 << 20  # no header line is longer
+
+
+def is_csv(source: object) -> bool:
+    """Whether a path or a glob names CSV files, by its name."""
+    return isinstance(source, str | os.PathLike) and _FORMATS.get(Path(_plain_name(os.fspath(source))).suffix) == "csv"
 
 
 def bind_files(paths: Sequence[str | os.PathLike[str]], options: Mapping[str, Any]) -> Bind:
@@ -31,7 +38,7 @@ def bind_files(paths: Sequence[str | os.PathLike[str]], options: Mapping[str, An
     chosen = options.get("format") or _format(found)
     types = options.get("types") or {}
     if chosen == "csv":
-        body = _csv(found, types, options.get("delimiter") or ("\t" if ".tsv" in found[0] else ","))
+        body = _csv(found, types, options.get("delimiter") or ("\t" if _plain_name(found[0]).endswith(".tsv") else ","))
     elif chosen == "parquet" and not (types or "delimiter" in options):
         body = f"SELECT * FROM read_parquet({_list(found)}, union_by_name = {str(len(found) > 1).lower()})"
     elif chosen == "parquet":
@@ -65,45 +72,55 @@ def _expand(path: str) -> list[str]:
 
 
 def _format(paths: Sequence[str]) -> str:
-    formats = {_FORMATS.get(Path(path.removesuffix(".gz").removesuffix(".zst")).suffix.lower()) for path in paths}
+    formats = {_FORMATS.get(Path(_plain_name(path)).suffix) for path in paths}
     if len(formats) != 1 or None in formats:
         raise TableError("cannot tell the format from the file names; say format='parquet' or format='csv'.")
     return str(formats.pop())
 
 
+def _plain_name(path: str) -> str:
+    return path.lower().removesuffix(".gz").removesuffix(".zst")
+
+
 def _csv(paths: Sequence[str], types: Mapping[str, str], delimiter: str) -> str:
-    sniffed = _sniff(paths, delimiter)
+    names = _header(paths[0], delimiter)
+    if any(_header(path, delimiter) != names for path in paths[1:]):
+        raise TableError("the CSV files do not have one header line; read those of one kind at a time.")
     for name, kind in types.items():
-        if name not in sniffed:
-            raise ColumnMissing(name, list(sniffed))
+        if name not in names:
+            raise ColumnMissing(name, names)
         if kind not in _CSV_TYPES:
             raise TableError(f"the type of column {name!r} must be one of {', '.join(_CSV_TYPES)}; got {kind!r}.")
-        sniffed[name] = _CSV_TYPES[kind]
-    casts = ", ".join(f"TRY_CAST({_quoted(name)} AS {kind}) AS {_quoted(name)}" for name, kind in sniffed.items())
-    texts = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in sniffed)
-    how = f"auto_detect = false, columns = {{{texts}}}"
-    return f"SELECT {casts} FROM {_reader(paths, delimiter, how)}"
+    columns = ", ".join(_cell(name, types.get(name, "string")) for name in names)
+    texts = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
+    dialect = f"""header = true, delim = {_text(delimiter)}, quote = '"', escape = '"', null_padding = false"""
+    # no row is an error: one that does not fit the header is skipped
+    how = f"ignore_errors = true, strict_mode = false, auto_detect = false, columns = {{{texts}}}"
+    return f"SELECT {columns} FROM read_csv({_list(paths)}, {dialect}, {how})"
 
 
-def _reader(paths: Sequence[str], delimiter: str, how: str) -> str:
-    """One fixed dialect, and no row that is an error: rows that do not fit the header are skipped."""
-    dialect = f"""header = true, delim = {_text(delimiter)}, quote = '"', escape = '"'"""
-    return (
-        f"read_csv({_list(paths)}, {dialect}, null_padding = false, ignore_errors = true, strict_mode = false, {how})"
-    )
+def _cell(name: str, kind: str) -> str:
+    """A column as its stated type. The trim keeps the cast out of DuckDB's reader, which drops rows that do not fit."""
+    quoted = _quoted(name)
+    return quoted if kind == "string" else f"TRY_CAST(trim({quoted}) AS {_CSV_TYPES[kind]}) AS {quoted}"
 
 
-def _sniff(paths: Sequence[str], delimiter: str) -> dict[str, str]:
-    """Names from the header, types from the first rows."""
-    import duckdb
+def _header(path: str, delimiter: str) -> list[str]:
+    """The names in a file's first line; no other line is looked at."""
+    import pyarrow
 
-    described: list[tuple[Any, ...]] = []
-    if any(os.path.getsize(path) for path in paths):
-        with duckdb.connect(":memory:") as connection, suppress(duckdb.Error):
-            described = connection.execute(f"DESCRIBE FROM {_reader(paths, delimiter, _CSV_SNIFF)}").fetchall()
-    if not described:
-        raise TableError("the CSV file has no columns. It needs a header line, even when it has no rows.")
-    return {row[0]: row[1] for row in described}
+    names: list[str] = []
+    with suppress(OSError, UnicodeDecodeError, csv.Error, StopIteration, pyarrow.ArrowInvalid):
+        with pyarrow.input_stream(path, compression="detect") as stream:
+            start = stream.read(_HEADER)
+        line = start.replace(b"\r", b"\n").partition(b"\n")[0]
+        if len(line) < _HEADER:
+            names = next(csv.reader([line.decode("utf-8-sig")], delimiter=delimiter, strict=True))
+    if not names or not all(names):
+        raise TableError(
+            "the CSV file has no columns. It needs a header line that names each, even when it has no rows."
+        )
+    return names
 
 
 def _text(value: str) -> str:
@@ -111,7 +128,8 @@ def _text(value: str) -> str:
 
 
 def _list(paths: Sequence[str]) -> str:
-    return "[" + ", ".join(map(_text, paths)) + "]"
+    """The files as DuckDB takes them; it would look for patterns in their names once more."""
+    return "[" + ", ".join(_text(re.sub(r"[*?\[]", r"[\g<0>]", path)) for path in paths) + "]"
 
 
 def _quoted(name: str) -> str:

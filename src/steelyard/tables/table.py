@@ -72,7 +72,8 @@ class Table:
         if kind not in NUMERIC:
             raise TableError(
                 f"column {column!r} holds {kind} values and cannot be added up. "
-                f"Convert it to a number before it is read; numeric kinds are {', '.join(NUMERIC)}."
+                f"Convert it to a number before it is read (a CSV file states no types: read(..., types={{{column!r}: "
+                f"'float'}})); numeric kinds are {', '.join(NUMERIC)}."
             )
 
     def require_unit(self, unit: Unit) -> None:

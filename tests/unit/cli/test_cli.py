@@ -124,7 +124,7 @@ def test_a_profile_is_paid_once_and_plans_are_free(capsys: pytest.CaptureFixture
 def test_every_release_costs_what_it_says_and_draws_itself(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str]
 ) -> None:
-    code, release, _ = run(capsys, *words, "--epsilon", "0.7", *PAY, "--chart", "out.svg")
+    code, release, _ = run(capsys, *words, "--epsilon", "0.7", *PAY, "--chart", "out.svg", "--overwrite")
     assert code == 0
     assert release["receipt"]["cost"]["amount"] == 700_000
     assert (tmp_path / "out.svg").exists()

@@ -54,7 +54,20 @@ def test_a_logistic_model_tells_chances(spend: Path, tmp_path: Path) -> None:
 def test_an_account_pays_and_a_plan_does_not(spend: Path, tmp_path: Path) -> None:
     ledger, out = tmp_path / "l.db", tmp_path / "m.json"
     account = open_account(str(ledger), "models", unit=rows(), epsilon=1, delta="1e-6")
-    paid = ("fit", spend, *FEATURES, "--epsilon", 1, "--ledger", ledger, "--account", "models", "--out", out)
+    paid = (
+        "fit",
+        spend,
+        *FEATURES,
+        "--epsilon",
+        1,
+        "--ledger",
+        ledger,
+        "--account",
+        "models",
+        "--out",
+        out,
+        "--overwrite",
+    )
     plan = command(*paid, "--plan")
     assert plan.data["enough"] is True
     assert not out.exists()
@@ -100,7 +113,7 @@ def test_an_accuracy_can_be_named_instead_of_a_price(
     spend: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, rows = tmp_path / "m.json", pq.ParquetFile(spend).metadata.num_rows
-    named = ("fit", spend, *FEATURES, "--epsilon", 20, "--rows", rows, "--out", out)
+    named = ("fit", spend, *FEATURES, "--epsilon", 20, "--rows", rows, "--out", out, "--overwrite")
     with pytest.raises(InvalidTask, match="--rows"):
         command("fit", spend, *FEATURES, "--epsilon", 20, "--target-loss", 4000, "--out", out)
     with pytest.raises(InvalidTask, match="exactly one"):
@@ -120,7 +133,18 @@ def test_an_accuracy_can_be_named_instead_of_a_price(
 
 def test_an_accuracy_can_be_named_where_users_are_hidden(spend: Path, tmp_path: Path) -> None:
     people = len(set(pq.read_table(spend, columns=["who"]).column(0).to_pylist()))
-    named = ("fit", spend, *FEATURES, "--epsilon", 20, "--target-loss", 12000, "--out", tmp_path / "m.json")
+    named = (
+        "fit",
+        spend,
+        *FEATURES,
+        "--epsilon",
+        20,
+        "--target-loss",
+        12000,
+        "--out",
+        tmp_path / "m.json",
+        "--overwrite",
+    )
     for wrong in (("--users", people), ("--user", "who"), ("--user", "who", "--users", people, "--rows", 9)):
         with pytest.raises(InvalidTask, match=r"--users|--rows"):
             command(*named, *wrong)
@@ -133,7 +157,18 @@ def test_an_accuracy_can_be_named_where_users_are_hidden(spend: Path, tmp_path: 
 def test_an_accuracy_can_be_promised_on_rows_apart(
     spend: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    named = ("fit", spend, *FEATURES, "--epsilon", 20, "--out", tmp_path / "m.json", "--check", "disjoint")
+    named = (
+        "fit",
+        spend,
+        *FEATURES,
+        "--epsilon",
+        20,
+        "--overwrite",
+        "--out",
+        tmp_path / "m.json",
+        "--check",
+        "disjoint",
+    )
     with pytest.raises(InvalidTask, match="stay secret"):
         command(*named, "--target-loss", 12000, "--rows", 9)
     with pytest.raises(InvalidTask, match="--ids"):

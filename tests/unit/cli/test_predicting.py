@@ -38,7 +38,7 @@ def test_a_cap_and_a_declared_row_count_reach_the_fit_and_its_warning_is_said(sp
     frame = pd.read_parquet(spend).assign(rich=lambda f: f["spend"] > 160, one=0)
     frame.to_parquet(tmp_path / "rich.parquet")
     logistic = ("fit", tmp_path / "rich.parquet", "--features", "age:0:100", "--label", "rich", "--model", "logistic",
-                "--classes", "false,true", "--epsilon", 2, "--out", tmp_path / "m.json")  # fmt: skip
+                "--classes", "false,true", "--epsilon", 2, "--overwrite", "--out", tmp_path / "m.json")  # fmt: skip
     pure = command(*logistic, "--user", "who", "--delta", 0, "--cap", 2)
     assert "intercept" in pure.text
     with pytest.raises(UnitMismatch, match="bound users"):
@@ -46,7 +46,7 @@ def test_a_cap_and_a_declared_row_count_reach_the_fit_and_its_warning_is_said(sp
     with pytest.raises(InvalidTask, match="--cap"):
         command("fit", spend, *FEATURES, "--epsilon", 4, "--user", "who", "--cap", 2, "--out", tmp_path / "m.json")
     few = command("fit", tmp_path / "rich.parquet", *FEATURES, "--epsilon", 1, "--user", "one", "--public-rows", 20_000,
-                  "--out", tmp_path / "m.json")  # fmt: skip
+                  "--overwrite", "--out", tmp_path / "m.json")  # fmt: skip
     assert "warning: " in few.text
 
 

@@ -45,12 +45,12 @@ def account(tmp_path: Path) -> Account:
 
 
 def linear(people: Path, out: Path, *more: Any) -> tuple[Any, ...]:
-    return ("fit", people, *ABOUT, "--epsilon", 20, "--out", out, *more)
+    return ("fit", people, *ABOUT, "--epsilon", 20, "--out", out, "--overwrite", *more)
 
 
 def logistic(people: Path, out: Path, *more: Any) -> tuple[Any, ...]:
     words = ("--features", "age:0:100", "--label", "rich", "--model", "logistic", "--classes", "false,true")
-    return ("fit", people, *words, "--epsilon", 20, "--out", out, *more)
+    return ("fit", people, *words, "--epsilon", 20, "--out", out, "--overwrite", *more)
 
 
 def pays(account: Account) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -84,7 +85,7 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
 @pytest.mark.filterwarnings("ignore::steelyard.errors.UncheckedQuery")
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_source_is_the_same_table_and_can_be_asked_twice(name: str, tmp_path: Path) -> None:
-    table = read(SOURCES[name](tmp_path))
+    table = read(SOURCES[name](tmp_path), **({"types": {"x": "float"}} if name == "csv" else {}))
     assert list(table.columns) == ["u", "x", "s"]
     for _ in range(2):
         assert table.count_units(users("u")) == 2
@@ -138,9 +139,58 @@ def test_no_cell_and_no_row_of_a_csv_file_is_an_error(tmp_path: Path) -> None:
     lines = ["u,x", *[f"{i},{i}.5" for i in range(30_000)]]
     messy = [*lines, "1,two", "3", "4,5,6,7", '"un,9', "8,8", '"a"b,7']
     (tmp_path / "t.csv").write_text("\n".join(messy))
-    table = read(tmp_path / "t.csv")
+    table = read(tmp_path / "t.csv", types={"u": "integer", "x": "float"})
     assert table.columns == {"u": "integer", "x": "float"}
     assert table.capped_sum(rows(), Quantity("x"), 0, 10**6) >= sum(i + 1 for i in range(30_000))
+
+
+@pytest.mark.parametrize("cell", ["n/a", "1", "", '"open', "x" * 3_000_000, "\ud800", "a\0b", "1,2,3"])
+def test_no_row_of_a_csv_file_changes_its_schema(cell: str, tmp_path: Path) -> None:
+    for types in ({}, {"v": "float"}):
+        seen = []
+        for lines in (["u,v", "1,2", "2,3"], ["u,v", f"1,{cell}", "1,2", "2,3"]):
+            (tmp_path / "t.csv").write_bytes("\n".join(lines).encode(errors="surrogatepass"))
+            seen.append(dict(read(tmp_path / "t.csv", types=types).columns))
+        assert seen[0] == seen[1] == {"u": "string", "v": types.get("v", "string")}
+
+
+def test_a_cell_that_does_not_fit_is_null_and_its_row_stays(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("u,v\n1,n/a\n2,3\n")
+    table = read(tmp_path / "t.csv", types={"v": "float"})
+    assert table.count_units(users("u")) == 2
+    assert table.sums_by_key(rows(), [Capped(Quantity("v"), 9), Capped(Quantity(), 1)], "u", ["1", "2"]) == [
+        [0, 3],
+        [1, 1],
+    ]
+
+
+def test_a_text_column_of_a_csv_file_is_refused_with_how_to_state_its_type(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("u,v\n1,2\n")
+    with pytest.raises(TableError, match=r"types={'v': 'float'}"):
+        read(tmp_path / "t.csv").require_numeric("v")
+
+
+def test_csv_files_of_two_kinds_are_not_one_table(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("u,v\n1,2\n")
+    (tmp_path / "b.csv").write_text("v,u\n1,2\n")
+    with pytest.raises(TableError, match="one header line"):
+        read(tmp_path / "*.csv")
+
+
+def test_compressed_csv_files_have_their_header_read(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "t.tsv.gz", "wt") as file:
+        file.write("u\tv\n1\t2\n")
+    assert list(read(tmp_path / "t.tsv.gz").columns) == ["u", "v"]
+
+
+def test_a_name_with_the_marks_of_a_pattern_is_that_file(tmp_path: Path) -> None:
+    for name, count in {"data[1].parquet": 3, "data1.parquet": 10, "*.parquet": 5, "a?.parquet": 7}.items():
+        pyarrow.parquet.write_table(pa.table({"a": [1] * count}), tmp_path / name)
+    assert read(tmp_path / "data[1].parquet").count_units(rows()) == 3
+    assert read(tmp_path / "*.parquet").count_units(rows()) == 5
+    assert read(tmp_path / "a?.parquet").count_units(rows()) == 7
+    assert read(tmp_path).count_units(rows()) == 25
+    assert read(f"{tmp_path}/d*.parquet").count_units(rows()) == 13
 
 
 def test_csv_types_can_be_stated_even_without_rows(tmp_path: Path) -> None:

@@ -1,0 +1,110 @@
+"""What a command writes: reserved before a charge, never over what matters, and never at the price of the answer."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from steelyard.cli import main
+from steelyard.cli.files import printable
+from steelyard.ledger import Ledger
+
+PAY = ["--ledger", "budget.db", "--account", "shop"]
+PROFILE = ["profile", "d.parquet", "v", "--upper", "100", "--epsilon", "0.5", *PAY]
+FIT = ["fit", "d.parquet", "--label", "v", "--lower", "0", "--upper", "9", "--features", "a:0:9", "--epsilon", "0.5"]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table({"u": list(range(50)), "v": [1.0] * 50, "a": [2.0] * 50}), "d.parquet")
+    Path("d.csv").write_text("u,v\n" + "".join(f"{i},n/a\n{i},2\n" for i in range(50)))
+    assert main(["account", "open", "budget.db", "shop", "--unit", "users:u", "--epsilon", "9"]) == 0
+    capsys.readouterr()
+    yield tmp_path
+    assert not list(tmp_path.glob(".steelyard-*"))
+
+
+def spent() -> Any:
+    return Ledger("budget.db").account("shop").spent.amount
+
+
+@pytest.mark.parametrize("out", ["budget.db", "budget.db.key", "budget.db.anchor", "d.parquet", "new.key"])
+@pytest.mark.parametrize("more", [[], ["--overwrite"]])
+def test_a_ledger_its_files_and_the_data_are_never_written_over(out: str, more: list[str]) -> None:
+    before = {path: path.read_bytes() for path in Path().iterdir()}
+    assert main([*PROFILE, "--out", out, *more]) == 2
+    assert main([*FIT, "--user", "u", "--out", out, *more]) == 2
+    assert {path: path.read_bytes() for path in Path().iterdir()} == before
+
+
+def test_a_file_that_is_there_is_replaced_only_when_told(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("p.json").write_text("mine")
+    assert main([*PROFILE, "--out", "p.json"]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert Path("p.json").read_text() == "mine"
+    assert spent() == 0
+    assert main([*PROFILE, "--out", "p.json", "--overwrite"]) == 0
+    assert json.loads(Path("p.json").read_text())["column"] == "v"
+
+
+@pytest.mark.parametrize("link", ["out.json", "out.json.part"])
+def test_a_planted_link_is_not_followed(link: str) -> None:
+    Path("victim").write_text("mine")
+    os.symlink("victim", link)
+    main([*FIT, "--user", "u", "--out", "out.json", "--overwrite"])
+    main(["predict", "out.json", "d.parquet", "--out", link, "--overwrite"])
+    assert Path("victim").read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_the_charge(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*PROFILE, "--out", "nowhere/p.json"]) == 2
+    assert main([*PROFILE, "--chart", "/proc/p.svg"]) == 2
+    assert "nothing was charged" in capsys.readouterr().err
+    assert spent() == 0
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+def test_a_file_that_fails_after_the_payment_still_tells_answer_and_key(
+    as_json: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    link = os.link
+    monkeypatch.setattr(os, "link", full)
+    words = ["sum", "d.parquet", "v", "--cap", "3", "--epsilon", "0.5", *PAY, "--chart", "c.svg", *as_json]
+    assert main(words) == 2
+    said = capsys.readouterr().out
+    if as_json:
+        assert json.loads(said)["receipt"]["account"] == "shop"
+        return
+    assert "noise ±" in said
+    assert "No space left on device" in said
+    key = said.rpartition("--key ")[2].split()[0]
+    monkeypatch.setattr(os, "link", link)
+    before = spent()
+    assert main(["sum", "d.parquet", "v", "--cap", "3", "--epsilon", "0.5", *PAY, "--key", key]) == 0
+    assert spent() == before
+
+
+def test_a_csv_column_that_is_added_up_is_a_number_and_types_can_be_stated(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["sum", "d.csv", "v", "--cap", "3", "--epsilon", "2", *PAY, "--json"]
+    assert main(words) == 0
+    assert 60 < json.loads(capsys.readouterr().out)["value"] < 140
+    assert main([*words, "--types", "v:string"]) == 2
+    assert main([*words, "--types", "w:float"]) == 2
+    assert main([*words, "--types", "nonsense"]) == 2
+
+
+def test_a_terminal_is_not_steered_by_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printable("a\x1b]0;title\x07b\u202e\x9b1m\tc\n") == "a\\x1b]0;title\\x07b\\u202e\\x9b1m\tc\n"
+    assert main(["sum", "no\x1b[31m.parquet", "v", "--cap", "3", "--epsilon", "1", *PAY]) == 2
+    assert "\x1b" not in capsys.readouterr().err
