@@ -14,6 +14,9 @@ import numpy as np
 from steelyard.errors import InvalidTask
 from steelyard.models.rows import Floats
 from steelyard.models.values import matched
+from steelyard.tables import Table
+
+_NUMBERS = ("integer", "float", "decimal")
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,18 @@ class Classes:
             raise InvalidTask("classes are the label's public values, at least two, each once.")
         if not all(isinstance(value, str | int) for value in self.values):
             raise InvalidTask("classes are texts, whole numbers or booleans.")
+
+    def check(self, table: Table) -> None:
+        """Refuse, from the schema alone, a column that is not there, and classes that cannot occur in one of its kind."""
+        table.require(self.column)
+        kind = table.columns[self.column]
+        for value in self.values:
+            text, truth = isinstance(value, str), kind == "boolean" and value in (0, 1)
+            if kind != "string" if text else not (truth or kind in _NUMBERS):
+                raise InvalidTask(
+                    f"column {self.column!r} holds {kind} values, and the class {value!r} is none: no row could ever be of that "
+                    "class. Declare the classes as the column holds them; nothing was charged."
+                )
 
     def whole(self, array: Any) -> Floats:
         """The place of each entry's class; what is no declared class is 0."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from steelyard.errors import EngineMissing, InvalidTask, UnitMismatch
 from steelyard.ledger import Account, open_account
+from steelyard.models.arrays import entries, kind_of, loose, numbers
 from steelyard.models.columns import Features, Plain
 from steelyard.noise import Noise
 from steelyard.privacy import Number, exact, rows
@@ -39,26 +40,60 @@ Floats = NDArray[np.float64]
 
 
 def features_of(estimator: Any, X: Any, *, reset: bool) -> Floats:
-    """X as numbers: its shape and type are checked, its values and its number of rows are not."""
-    found = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0)
+    """X as numbers: its shape and its columns' types are checked, its values and its number of rows are not."""
+    found = validate_data(
+        estimator, _typed(X), reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0
+    )
     return np.asarray(found, dtype=np.float64)
 
 
+def _typed(X: Any) -> Any:
+    """X with every entry that is no number as NaN, where a type does not say that all are numbers."""
+    if hasattr(X, "columns") and hasattr(X, "iloc"):
+        return _typed_frame(X)
+    if isinstance(X, list | tuple) and X and all(isinstance(row, list | tuple) for row in X):
+        if len({len(row) for row in X}) != 1:
+            raise ValueError("the rows of X are not of one length.")
+        return np.array([numbers(row) for row in X])
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2:
+        return np.array([numbers(row) for row in X]).reshape(X.shape)
+    return X
+
+
+def _typed_frame(X: Any) -> Any:
+    """A frame whose columns of objects are numbers; a column that is text by its type is refused."""
+    kinds = [kind_of(X.iloc[:0, place]) for place in range(X.shape[1])]
+    for name, kind in zip(X.columns, kinds, strict=True):
+        if kind in ("text", "bytes", "other values"):
+            raise InvalidTask(
+                f"column {name!r} of X holds {kind}: make numbers of it first, with an encoder whose categories are public; "
+                "nothing was charged."
+            )
+    if None not in kinds:
+        return X
+    given = {place: numbers(X.iloc[:, place]) for place, kind in enumerate(kinds) if kind is None}
+    made = X.copy()
+    for place, column in given.items():
+        made.isetitem(place, column)
+    return made
+
+
 def labels_of(estimator: Any, y: Any) -> Any:
-    """y as one column, of whatever kind."""
+    """y as one column, of whatever kind; one without a type stays as its entries are."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    if loose(y):
+        return entries(y)
     given = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, ensure_min_samples=0, input_name="y")
     return column_or_1d(given, warn=True)
 
 
 def numbers_of(estimator: Any, y: Any) -> Floats:
-    """y as one column of numbers."""
+    """y as one column of numbers; an entry that is none is NaN where the column's type does not rule that out."""
+    if kind_of(y) not in (None, "numbers", "truth values"):
+        raise InvalidTask(f"the labels y must be numbers; got a column of {kind_of(y)}.")
     found = labels_of(estimator, y)
-    try:
-        return np.asarray(found, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError("the labels y must be numbers.") from None
+    return numbers(found) if found.dtype == object else np.asarray(found, dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@ class FitLogistic:
         """Refuse what the schema or the account rule out."""
         check_unit(table, terms)
         self.features.check(table)
-        table.require(self.label)
+        self.target.check(table)
         self.event(table, terms)
 
     def event(self, table: Table, terms: Terms) -> Event:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from steelyard.errors import EngineMissing
 from steelyard.ledger import Account
+from steelyard.models.arrays import check_kinds, codes, in_order
 from steelyard.models.columns import SIZE
 from steelyard.models.estimator import Payment, features_of, honest, labels_of, warn_of
 from steelyard.models.logistic import FitLogistic
@@ -42,7 +43,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     length one, with "clip" only longer rows are shortened. *Privacy:* (epsilon, delta) for one row, or for all rows of
     one user with ``users=``; ``delta=None`` is pure. Each fit is charged anew, to ``account`` or to one in memory of
     exactly epsilon and delta (``note_`` says which; a grid search of K fits spends K times). Labels outside ``classes``
-    count for nothing; NaN and the infinities in X count as 0. *Accuracy:* ``expected_excess_`` bounds what the noise adds
+    count for nothing (classes that y's type cannot hold are refused); ``classes_`` is in order; NaN and the infinities in X count as 0. *Accuracy:* ``expected_excess_`` bounds what the noise adds
     to the expected sum of losses (divide by your number of rows), whatever the data.
 
     >>> X, y = [[-1.0], [1.0]] * 2000, [0, 1] * 2000
@@ -74,8 +75,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, users: Any = None) -> LogisticRegression:
         """Release a model of y; ``users`` says whose row each one is."""
         values = features_of(self, X, reset=True)
-        labels = labels_of(self, y)
-        classes, codes = self._coded(labels)
+        classes, places = self._coded(y)
         payment = Payment.read(self.account, self.epsilon, self.delta, users)
         features = payment.features(values.shape[1], self.x_bound, self.norm, self.fit_intercept)
         task = FitLogistic(
@@ -88,7 +88,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             cap=self.cap,
             public_rows=self.public_rows,
         )
-        release = payment.session(payment.table(values, codes, users), self.noise).release(task)
+        release = payment.session(payment.table(values, places, users), self.noise).release(task)
         self.classes_, self.account_, self.note_ = classes, payment.account, payment.note
         self.release_, self.guarantee_ = release, release.guarantee
         self.expected_excess_ = release.point.get("expected_excess_sum")
@@ -125,20 +125,22 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[places])
 
-    def _coded(self, labels: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """The classes, and each label's place among them; -1 for a label that is none of them."""
-        if self.classes is not None:
-            classes = np.asarray(self.classes)
-        else:
+    def _coded(self, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The classes in order, and each label's place among them; -1 for a label that is none of them.
+
+        In order, because scikit-learn takes the columns of ``predict_proba`` to be so, whatever ``classes_`` says.
+        """
+        if self.classes is None:
+            labels = labels_of(self, np.asarray(y) if isinstance(y, list | tuple) else y)
             check_classification_targets(labels)
             warnings.warn(OBSERVED, UserWarning, stacklevel=3)
             classes = np.unique(labels)
-        if classes.ndim != 1 or len(np.unique(classes)) != len(classes) or len(classes) < 2:
+        else:
+            labels, classes = labels_of(self, y), in_order(self.classes)
+        if len(np.unique(classes)) != len(classes) or len(classes) < 2:
             raise ValueError(f"a classifier needs at least two classes, each once; got {len(classes)} class.")
-        codes = np.full(len(labels), -1, dtype=np.int64)
-        for place, value in enumerate(classes):
-            codes[np.asarray(labels == value, dtype=bool)] = place
-        return classes, codes
+        check_kinds(y, classes.tolist())
+        return classes, codes(labels, classes.tolist())
 
     def __sklearn_tags__(self) -> Any:
         return honest(super().__sklearn_tags__())

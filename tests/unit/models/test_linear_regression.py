@@ -27,6 +27,7 @@ REDRAWN = dict.fromkeys(
     "compares two fits exactly, and two fits draw different noise",
 )
 TOTAL = {
+    "check_dtype_object": "what an entry of X is, is private, so it is not a reason to refuse",
     "check_supervised_y_no_nan": "whether a label is missing is private, so it is not a reason to refuse",
     "check_estimators_empty_data_messages": "whether there are rows is private, so it is not a reason to refuse",
 }
@@ -189,7 +190,7 @@ def test_shapes_types_and_settings_are() -> None:
     with pytest.raises(ValueError, match="inconsistent"):
         fit()(X, y, users=np.arange(7))
     with pytest.raises(ValueError, match="numbers"):
-        fit()(X, ["a"] * 20)
+        fit()(X, np.array(["a"] * 20))
     with pytest.raises(ValueError, match="1D array"):
         fit()(X[:, 0], y)
     for settings in ({"x_bound": None}, {"x_bound": -1}, {"y_bounds": 3}, {"y_bounds": (3, 3)}, {"norm": "max"},

@@ -18,7 +18,10 @@ from steelyard.noise import TestNoise
 from steelyard.privacy import rows, users
 
 REDRAWN = {"check_fit_idempotent": "compares two fits exactly, and two fits draw different noise"}
-TOTAL = {"check_estimators_empty_data_messages": "whether there are rows is private, so it is not a reason to refuse"}
+TOTAL = {
+    "check_estimators_empty_data_messages": "whether there are rows is private, so it is not a reason to refuse",
+    "check_dtype_object": "what an entry of X is, is private, so it is not a reason to refuse",
+}
 CHECKED: dict[str, Any] = {"epsilon": 50, "bounds": (-100, 100)}
 
 

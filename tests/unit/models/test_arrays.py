@@ -1,0 +1,178 @@
+"""What estimators are given: a column's type may be refused, an entry never is, and no entry changes another."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.model_selection import cross_val_score
+
+from steelyard.errors import InvalidTask
+from steelyard.ledger import open_account
+from steelyard.models.arrays import codes, entries, in_order
+from steelyard.models.columns import Plain
+from steelyard.models.estimator import features_of, labels_of, numbers_of
+from steelyard.models.linear_regression import LinearRegression
+from steelyard.models.logistic import FitLogistic
+from steelyard.models.logistic_regression import LogisticRegression
+from steelyard.noise import TestNoise
+from steelyard.privacy import rows
+from steelyard.session import Session
+from steelyard.tables import read
+
+DRAW = np.random.default_rng(7)
+X = DRAW.normal(size=(3000, 2))
+Y = (X[:, 0] + DRAW.normal(size=3000) > 0).astype(int)
+ODD = ["x", "1", b"1", None, math.nan, math.inf, True, 1.0, 1.5, 10**400, 1j, [1, 2], {}, object(), np.array([1, 2]), pd.NA, Decimal("sNaN")]  # fmt: skip
+LOOSE: dict[str, Callable[[list[Any]], Any]] = {
+    "list": list,
+    "tuple": tuple,
+    "objects": entries,
+    "series": lambda v: pd.Series(entries(v), dtype=object),
+}
+
+
+def read_codes(y: Any) -> Any:
+    return codes(labels_of(LogisticRegression(), y), [0, 1])
+
+
+def read_numbers(y: Any) -> Any:
+    return numbers_of(LinearRegression(), y)
+
+
+def moved(reader: Callable[[Any], Any], build: Callable[[list[Any]], Any], odd: Any) -> int:
+    """How many other labels are read differently because one is odd; an error moves all of them."""
+    try:
+        left, right = (reader(build([0, last, 1, 1])) for last in (1, odd))
+    except Exception:
+        return 4
+    return int(np.count_nonzero(np.delete(left, 1) != np.delete(right, 1)))
+
+
+@pytest.mark.parametrize("kind", LOOSE)
+@pytest.mark.parametrize("reader", [read_codes, read_numbers])
+def test_one_odd_label_changes_no_other_one_and_raises_nothing(kind: str, reader: Callable[[Any], Any]) -> None:
+    for odd in ODD:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert moved(reader, LOOSE[kind], odd) == 0, odd
+
+
+def test_a_reader_that_gives_all_labels_one_type_is_caught_by_the_same_check() -> None:
+    """The twin: NumPy's own conversion. One text makes texts of all labels, and none is the class 0 or 1."""
+
+    def together(y: Any) -> Any:
+        return codes(np.asarray(y), [0, 1])
+
+    assert moved(together, list, "x") == 3
+    assert moved(together, list, [1, 2]) == 4
+
+
+def test_a_model_of_two_neighbours_is_of_the_same_rows_but_one() -> None:
+    """With fixed noise, one label that is a text moves the coefficients a little, not to those of no rows at all."""
+    clean, odd = (
+        LogisticRegression(epsilon=8, classes=[0, 1], noise=TestNoise(3)).fit(X, y).coef_[0]
+        for y in (Y.tolist(), [*Y[:-1].tolist(), "x"])
+    )
+    assert np.abs(clean - odd).max() < 0.2 * np.abs(clean).max()
+
+
+@pytest.mark.parametrize("odd", [None, "x", {}, 1j, "2"])
+def test_one_odd_feature_changes_no_other_one_and_raises_nothing(odd: Any) -> None:
+    table = [[1.0, 2.0], [odd, 4.0], [5.0, 6.0]]
+    frame = pd.DataFrame({"a": entries([1.0, odd, 5.0]), "b": [2.0, 4.0, 6.0]})
+    for given in (
+        table,
+        entries(table[0]).reshape(1, 2),
+        np.array(entries([*table[0], *table[1]])).reshape(2, 2),
+        frame,
+    ):
+        found = features_of(LinearRegression(), given, reset=True)
+        assert found[0].tolist() == [1.0, 2.0]
+        assert found.dtype == np.float64
+
+
+def test_a_frame_with_a_column_of_text_is_refused_by_its_type_without_repeating_a_value() -> None:
+    frame = pd.DataFrame({"age": [1.0, 2.0], "work": pd.Series(["State-gov", "Private"], dtype="str")})
+    with pytest.raises(InvalidTask, match="'work' of X holds text") as refusal:
+        LinearRegression().fit(frame, [0, 1])
+    assert "State-gov" not in str(refusal.value)
+
+
+MISMATCHED: dict[str, tuple[Any, list[Any]]] = {
+    "text, numbers": (np.where(Y == 1, "yes", "no"), [0, 1]),
+    "numbers, text": (Y, ["0", "1"]),
+    "series of text, numbers": (pd.Series(np.where(Y == 1, "1", "0"), dtype="str"), [0, 1]),
+    "categories of text, numbers": (pd.Series(np.where(Y == 1, "1", "0"), dtype="str").astype("category"), [0, 1]),
+    "nullable numbers, text": (pd.Series(Y, dtype="Int64"), ["0", "1"]),
+    "truth, two": (Y == 1, [0, 2]),
+    "polars text, numbers": (pl.Series(np.where(Y == 1, "1", "0")), [0, 1]),
+}
+
+
+@pytest.mark.parametrize("case", MISMATCHED)
+def test_classes_that_y_cannot_hold_by_its_type_are_refused_before_the_charge(case: str) -> None:
+    y, classes = MISMATCHED[case]
+    account = open_account(":memory:", "a", unit=rows(), epsilon="3", delta="1e-6")
+    with pytest.raises(InvalidTask, match="no row could ever"):
+        LogisticRegression(epsilon=1, classes=classes, account=account).fit(X, y)
+    assert account.spent.amount == 0
+
+
+@pytest.mark.parametrize(
+    ("column", "classes"),
+    [
+        (["yes", "no"], [0, 1]),
+        ([0, 1], ["0", "1"]),
+        ([0, 1], [0, "1"]),
+        ([0.5, 1.0], ["a", "b"]),
+        ([True, False], ["True", "False"]),
+        ([True, False], [0, 2]),
+    ],
+)
+def test_classes_that_a_column_cannot_hold_by_the_schema_are_refused_before_the_charge(
+    column: list[Any], classes: list[Any]
+) -> None:
+    account = open_account(":memory:", "a", unit=rows(), epsilon="3", delta="1e-6")
+    session = Session(read({"x": [0.0, 1.0], "y": column}), account)
+    with pytest.raises(InvalidTask, match="no row could ever"):
+        session.release(FitLogistic([Plain("x")], "y", classes, epsilon="1", x_bound=1))
+    assert account.spent.amount == 0
+
+
+@pytest.mark.parametrize(
+    ("column", "classes"), [(["yes", "no"], ["yes", "no"]), ([0.0, 1.0], [0, 1]), ([True, False], [False, True])]
+)
+def test_classes_that_may_occur_are_taken_whether_they_do_or_not(column: list[Any], classes: list[Any]) -> None:
+    account = open_account(":memory:", "a", unit=rows(), epsilon="3", delta="1e-6")
+    session = Session(read({"x": [0.0, 1.0], "y": column}), account)
+    assert session.release(FitLogistic([Plain("x")], "y", classes, epsilon="1", x_bound=1)).value
+
+
+@pytest.mark.parametrize("order", [["low", "high"], ["high", "low"]])
+def test_the_order_in_which_classes_are_declared_does_not_turn_a_score_around(order: list[str]) -> None:
+    y = np.where(Y == 1, "low", "high")
+    model = LogisticRegression(epsilon=5, classes=order, x_bound=3)
+    assert model.fit(X, y).classes_.tolist() == ["high", "low"]
+    assert cross_val_score(model, X, y, scoring="roc_auc", cv=3).mean() > 0.7
+    assert cross_val_score(model, X, y, scoring="neg_log_loss", cv=3).mean() > -0.69
+
+
+def test_a_model_of_classes_as_declared_is_caught_by_the_same_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steelyard.models.logistic_regression.in_order", lambda classes: np.asarray(classes))
+    model = LogisticRegression(epsilon=5, classes=["low", "high"], x_bound=3)
+    assert cross_val_score(model, X, np.where(Y == 1, "low", "high"), scoring="roc_auc", cv=3).mean() < 0.3
+
+
+def test_classes_are_all_texts_or_all_numbers() -> None:
+    assert in_order({2, 1}).tolist() == [1, 2]
+    for wrong in ([0, "1"], "ab"):
+        with pytest.raises(InvalidTask, match="all texts or all numbers"):
+            in_order(wrong)
