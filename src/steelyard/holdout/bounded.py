@@ -96,12 +96,14 @@ def planned_capacity(n: int, tolerance: float, beta: float, failure: float, near
     rate = gaussian_distance(0.01, beta) / 0.01 * math.pi
     guess = min((tolerance / 2) ** 4 * (n / rate) ** 2, (tolerance / 2 * _PLANNED_RADIUS / rate) ** 2)
     guess = near if guess / 8 < near < 8 * guess else guess
-    low, high = 0, (_MOST_PLANNED + 1 if n >= _FEWEST_PLANNED else 1)
+    low, high, none = 0, (_MOST_PLANNED + 1 if n >= _FEWEST_PLANNED else 1), False
     while up(low + 1) < high:
         questions = _inside(guess, low, high)
         width = planned_width(n, questions, beta, failure)
-        low, high = (questions, high) if width <= tolerance else (low, questions)
+        low, high, none = (questions, high, none) if width <= tolerance else (low, questions, width >= 1)
         guess = questions * (tolerance / width) ** (4 if n <= _rows_planned(questions, beta) else 2)
+        if none:  # there is no noise for so many, and that tells nothing of how wide fewer are
+            guess = min(guess, math.sqrt(low * high)) if width < 1 else math.sqrt(max(low, 1) * high)
     return low
 
 

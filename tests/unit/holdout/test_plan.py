@@ -192,7 +192,13 @@ def test_the_name_of_the_package_leads_to_the_function() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [(123_000, 321, 0.0456, 0.93), (1_000_000, 27_900, 0.051, 0.96), (999_000, 990_000, 0.05)]
+    "asked",
+    [
+        (123_000, 321, 0.0456, 0.93),
+        (1_000_000, 27_900, 0.051, 0.96),
+        (999_000, 990_000, 0.05),
+        (68_182, 12_499, 0.2, 0.9),
+    ],
 )
 def test_a_plan_takes_a_tenth_of_a_second(asked: tuple[int, int, float]) -> None:
     started = time.process_time()
