@@ -8,6 +8,7 @@ docs/proofs/session.md; no error raised after the table was read may depend on i
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -53,6 +54,17 @@ class Desk:
         charge = self._account.find(**self._naming(step))
         stored = None if charge is None else charge.answer
         return None if charge is None or stored is None else _deliver(stored, _as_is, charge)
+
+    def answered(self) -> dict[str, tuple[bool, int]]:
+        """Each answered step under the key, by its name ("" for the key itself), whoever asked for it.
+
+        Whether it belongs to this very request, and what it has cost by now.
+        """
+        found = {name[len(self._key) + 1 :]: told for name, told in self._account.answered(self._key).items()}
+        return {step: (digest == self._digest(step), cost) for step, (digest, cost) in found.items()}
+
+    def _digest(self, step: str) -> str:
+        return hashlib.sha256(self._naming(step)["request"]).hexdigest()
 
     def seal(self, data: bytes) -> bytes:
         """A digest of these bytes under a key of this very request, which never leaves the ledger's own key."""

@@ -105,14 +105,15 @@ def _walk(args: argparse.Namespace, table: Any, account: Any, task: Any, wanted:
 def _plan(args: argparse.Namespace, table: Any, account: Any, task: Any, wanted: Any) -> Answer:
     """The same request up to its first charge, which for a classifier near the best is the only one."""
     from steelyard.cli.door import Checked, Shut
-    from steelyard.models.first.one_shot import epsilon_before
+    from steelyard.models.first.reach import epsilons
 
     try:
         found = _walk(args, table, Shut(account), task, wanted, None)
     except Checked as checked:
         if args.model == "linear" or wanted.kind != "excess" or checked.cost is None or checked.event is None:
             return reached.planned_path(account)
-        return reached.planned_release(account, checked.cost, epsilon_before(checked.event, account.terms))
+        alone, _ = epsilons(account.terms, checked.cost.amount, [checked.event])
+        return reached.planned_release(account, checked.cost, alone)
     return reached.planned_path(account) if found.reason == "cap_reached" else reached.planned_nothing(account)
 
 

@@ -80,6 +80,12 @@ class Account:
         standing = self._store.write(moves.find(self.name, key, digest, self.terms.currency))
         return None if standing is None else Charge(self._store, self.name, key, standing)
 
+    def answered(self, key: str) -> dict[str, tuple[str, int]]:
+        """Every answered charge that is named by this key or by a step of it (``key/step``): its request's digest and what it
+        has cost by now, by name; costs nothing."""
+        with self._store.reading() as link:
+            return moves.answered(link, self.name, key)
+
     def seal(self, purpose: str, data: bytes) -> bytes:
         """A keyed digest that only holders of the ledger's own key can compute or check; one key for each purpose.
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, KeyConflict, LedgerError, LedgerTampered, OurBug
 from steelyard.ledger.chain import COLUMNS, Entry
+from steelyard.ledger.link import Link
 from steelyard.ledger.transaction import Transaction
 from steelyard.privacy import Currency, Event, Loss, Terms, canonical
 
@@ -28,6 +29,11 @@ _CHARGES = f"SELECT {', '.join(COLUMNS)} FROM entries WHERE kind = 'charge' AND 
 _RAISED = "SELECT sequence, amount, mac FROM entries WHERE charge = ? AND kind = 'raise' ORDER BY sequence DESC LIMIT 1"
 _ANSWERS = "SELECT step, payload FROM answers WHERE charge = ? ORDER BY step"
 _ANSWERED = "SELECT sequence FROM entries WHERE kind = 'answer' AND charge = ? AND step = ?"
+_STEPS = (
+    "SELECT name, request, amount, (SELECT MAX(amount) FROM entries AS raises WHERE raises.kind = 'raise' AND raises.charge = "
+    "entries.sequence) FROM entries WHERE kind = 'charge' AND account = ? AND (name = ? OR substr(name, 1, {length}) = ?) "
+    "AND EXISTS (SELECT 1 FROM answers WHERE answers.charge = entries.sequence) ORDER BY sequence"
+)
 _STORE = "INSERT INTO answers (charge, step, sequence, payload) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 
 
@@ -199,6 +205,13 @@ def store(account: str, sequence: int, step: int, payload: bytes) -> Callable[[T
         return bytes(row[0])
 
     return move
+
+
+def answered(link: Link, account: str, key: str) -> dict[str, tuple[str, int]]:
+    """Each answered charge named by a key, or by a step of it, in order: its request's digest, and its cost by now."""
+    steps = f"{key}/"
+    found = link.rows(_STEPS.format(length=len(steps)), (account, key, steps))
+    return {name: (request, amount if raised is None else raised) for name, request, amount, raised in found}
 
 
 def event_text(data: object) -> str:

@@ -30,6 +30,7 @@ from steelyard.models.first.measured import Integers, packed, unpacked
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import public_n
 from steelyard.models.first.ridge_path import CAP, IMPOSSIBLE, MET, NULL
+from steelyard.models.first.transcript import Transcript
 from steelyard.models.rows import Label, Target
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms
@@ -149,7 +150,7 @@ class DisjointWalk:
         crowd = Crowd(unit, search.share)
         trainer = search.trainer(target, crowd)
         if target >= trainer.null:
-            return Found(np.zeros(search.features.width), trainer.null, NULL, (), 0)
+            return Found(np.zeros(search.features.width), trainer.null, NULL, (), Transcript.of(self._desk).spent)
         walk = _Walk(search, self._desk, trainer, crowd, f"loss {target!r} {confidence!r}", target)
         try:
             walk.go(1 - confidence, progress)
@@ -194,7 +195,7 @@ class _Walk:
 
     def found(self) -> Found:
         """What came of it."""
-        history, spent = tuple(self._history), self._purse.spent
+        history, spent = tuple(self._history), Transcript.of(self._desk).spent
         if self._passed is not None:
             model, clips = self._trainer.model(self._passed.model), self._trainer.clips(self._passed.reach)
             return Found(model, self._target, self.reason, history, spent, **clips)

@@ -25,11 +25,11 @@ from steelyard.ledger import Charge
 from steelyard.mechanisms import Gaussian
 from steelyard.models.first.by_user import unit_of
 from steelyard.models.first.disjoint_parts import Part
+from steelyard.models.first.steps import TRIES, named
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Event, Neighbours, Unit
 from steelyard.release import Release
 
-TRIES = 3
 LABEL, FIRST, LAST = 5.0, 500, 20_000
 
 
@@ -159,12 +159,17 @@ class Purse:
         return Paid(self._total["train"], self._total["check"], self.dearer)
 
     def read(self) -> Release | None:
-        """The next stored step, if there is one; one that failed counts as none and was paid for."""
-        for attempt in range(TRIES):
-            with suppress(TableError):
-                found = self._desk.find(_named(self._count, attempt))
-                if found is not None:
-                    return self._kept(found)
+        """The next stored step, if there is one; one that failed counts as none, and of two that were bought the first is told.
+
+        All of them were paid for.
+        """
+        found = [each for attempt in range(TRIES) if (each := self._find(named(f"step {self._count}", attempt)))]
+        self.spent += sum(other.guarantee.spent.amount for other in found[1:])
+        return self._kept(found[0]) if found else None
+
+    def _find(self, name: str) -> Release | None:
+        with suppress(TableError):
+            return self._desk.find(name)
         return None
 
     def buy(self, step: Step, compute: Callable[..., Any]) -> Release:
@@ -181,7 +186,7 @@ class Purse:
             before = self._before if attempt == 0 else dict.fromkeys(PARTS, 0)
             event = disjoint(step.event, step.part, before) if self.dearer else step.event
             try:
-                return self._desk.charge(event, _named(self._count, attempt)), event
+                return self._desk.charge(event, named(f"step {self._count}", attempt)), event
             except KeyConflict:
                 if attempt == TRIES - 1:
                     raise
@@ -194,7 +199,3 @@ class Purse:
         self.spent += release.guarantee.spent.amount
         self._count += 1
         return release
-
-
-def _named(count: int, attempt: int) -> str:
-    return f"step {count}" if attempt == 0 else f"step {count} again {attempt}"

@@ -34,6 +34,7 @@ from steelyard.models.first.questions import LOOKS, share_of
 from steelyard.models.first.ridge_path import CAP, IMPOSSIBLE, MET, NULL, gaussian_of
 from steelyard.models.first.ridge_search import check_terms
 from steelyard.models.first.steps import bought, stored
+from steelyard.models.first.transcript import Transcript
 from steelyard.models.logistic import Classes, signs
 from steelyard.models.newton import Memory
 from steelyard.models.objective import REACH, ObjectiveFit
@@ -122,7 +123,8 @@ class LogisticWalk:
         this path together. *Cost:* nothing where predicting one half is good enough.
         """
         if target >= math.log(2):
-            return Found(np.zeros(self._search.features.width), math.log(2), NULL, (), 0)
+            spent = Transcript.of(self._desk).spent
+            return Found(np.zeros(self._search.features.width), math.log(2), NULL, (), spent)
         asked, kept = Asked("loss", float(target), float(confidence), str(every)), kept_steps(self._desk)
         asked = next(iter(answering(asked, passed(kept))), asked)
         return self._walk(asked, _Walk(self._search, self._desk, asked.name, kept), progress)
@@ -136,7 +138,8 @@ class LogisticWalk:
         except BudgetExceeded:
             state.reason = CAP
         bound = asked.amount if state.reason == MET else math.inf
-        return Found(state.model, bound, state.reason, tuple(state.history), walk.spent, margin=state.margin)
+        spent = Transcript.of(self._desk).spent
+        return Found(state.model, bound, state.reason, tuple(state.history), spent, margin=state.margin)
 
 
 def kept_steps(desk: Desk) -> list[Release]:
@@ -242,7 +245,6 @@ class _Walk:
         self._search, self._desk, self._name, self._kept = search, desk, name, list(kept)
         self._signed: Signed | None = None
         self.n = desk.terms.unit.n or 1
-        self.spent = sum(int(release.point["cost"]) for release in kept)
 
     @property
     def rank(self) -> int:
@@ -321,9 +323,7 @@ class _Walk:
         def outcome(table: Table, noise: Noise) -> Outcome:
             return Outcome([str(value) for value in compute(self._rows(table), noise)], None, {"cost": cost, **facts})
 
-        release = self._desk.answer(bought(self._desk, event, f"step {count}"), event, outcome)
-        self.spent += cost
-        return release
+        return self._desk.answer(bought(self._desk, event, f"step {count}"), event, outcome)
 
     def _rows(self, table: Table) -> Signed:
         if self._signed is None:

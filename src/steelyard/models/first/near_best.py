@@ -13,12 +13,9 @@ from itertools import count
 from typing import Any
 
 from steelyard.desk import Desk
-from steelyard.models.first import watch
 from steelyard.models.first.one_shot import LogisticTask
-from steelyard.models.first.pure_logistic import Draws
-from steelyard.models.first.steps import all_stored, bought, stored
+from steelyard.models.first.steps import all_stored, bought
 from steelyard.noise import Noise
-from steelyard.privacy import Currency
 from steelyard.release import Outcome, Release
 from steelyard.tables import Table
 
@@ -58,18 +55,6 @@ class NearBest:
             if _same(self.kept[-1], task):
                 break
         return self.kept[-1]
-
-
-def walked(desk: Desk) -> int:
-    """What the steps towards targets cost that are stored under the same key."""
-    if desk.terms.currency is Currency.PURE:
-        draws = Draws(desk)
-        draws.kept()
-        return draws.spent + sum(each.micro for each in watch.kept(desk))
-    costs: list[int] = []
-    while (found := stored(desk, f"step {len(costs)}")) is not None:
-        costs.append(int(found.point["cost"]))
-    return sum(costs)
 
 
 def _same(release: Release, task: LogisticTask) -> bool:

@@ -28,6 +28,7 @@ from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import public_n
 from steelyard.models.first.ridge_path import NULL
 from steelyard.models.first.steps import bought, stored
+from steelyard.models.first.transcript import Transcript
 from steelyard.models.first.watch import SHARPER, Watch, room
 from steelyard.models.first.watched import Candidate, Walk
 from steelyard.models.newton import Memory
@@ -89,7 +90,8 @@ class PureLogisticWalk:
         *Cost:* watches, charged in full, and the draws up to the stop; nothing where predicting one half will do.
         """
         if target >= math.log(2):
-            return Found(np.zeros(self._search.features.width), math.log(2), NULL, (), 0)
+            spent = Transcript.of(self._desk).spent
+            return Found(np.zeros(self._search.features.width), math.log(2), NULL, (), spent)
         course = LogisticCourse(self._search, target, self._desk)
         return Walk(self._desk, course, f"loss {float(target)!r} {float(confidence)!r}", progress).found(confidence)
 
@@ -106,11 +108,6 @@ class Draws:
         while (found := stored(self._desk, f"level {len(self.releases)}")) is not None:
             self.releases.append(found)
         return self.releases
-
-    @property
-    def spent(self) -> int:
-        """What all draws cost."""
-        return self.cost(len(self.releases) - 1)
 
     def cost(self, index: int) -> int:
         """What draws cost up to this one."""

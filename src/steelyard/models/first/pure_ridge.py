@@ -28,6 +28,7 @@ from steelyard.models.first.pure_questions import LowLoss, NearBest, Question, S
 from steelyard.models.first.ridge_path import NULL, WHOLE
 from steelyard.models.first.ridge_search import RidgeSearch, TableRows, check_ridge
 from steelyard.models.first.rising import Rising
+from steelyard.models.first.transcript import Transcript
 from steelyard.models.first.watch import SHARPER, Watch, room
 from steelyard.models.first.watched import Candidate, Walk
 from steelyard.models.rows import Target
@@ -86,7 +87,9 @@ class PureWalk:
 
     def _walk(self, question: Question, name: str, confidence: float, progress: Progress | None) -> Found:
         if question.bound >= question.always:
-            return Found(np.zeros(self._search.features.width), question.bound, NULL, (), 0)
+            return Found(
+                np.zeros(self._search.features.width), question.bound, NULL, (), Transcript.of(self._desk).spent
+            )
         rising = Rising(self._desk, self.setting.triangle.sensitivity, _released, "path", Neighbours.REPLACE)
         course = RidgeCourse(self.setting, question, self._search, self._desk.terms, rising)
         return Walk(self._desk, course, name, progress).found(confidence)

@@ -14,22 +14,24 @@ from typing import Any
 
 from steelyard.accounting.gaussian import epsilon_of
 from steelyard.accounting.odometers import MixtureOdometer
+from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.models.columns import Features
 from steelyard.models.first.disjoint import DisjointSearch
 from steelyard.models.first.disjoint_logistic import DisjointLogistic
 from steelyard.models.first.logistic_search import LogisticSearch
-from steelyard.models.first.near_best import NearBest, walked
+from steelyard.models.first.near_best import NearBest
 from steelyard.models.first.one_shot import LogisticTask, epsilon_before
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.pure_logistic import PureLogistic
 from steelyard.models.first.pure_ridge import PureRidge
 from steelyard.models.first.refusals import Listening
 from steelyard.models.first.ridge_search import RidgeSearch
+from steelyard.models.first.transcript import Transcript
 from steelyard.models.first.wanted import Certificate, Wanted
 from steelyard.models.rows import Target
 from steelyard.models.saved import Model
-from steelyard.privacy import MICRO, Currency, Number, Terms, positive
+from steelyard.privacy import MICRO, Currency, Event, Number, Terms, positive
 from steelyard.release import Release
 from steelyard.session import Session, named
 
@@ -162,23 +164,23 @@ def _near_best(
     else:
         session.open(search, key=key)
     terms, desk = session.account.terms, session.desk(search, key)
-    near, before = NearBest(desk), walked(desk)
+    near = NearBest(desk)
     question = _asked("the penalized mean log loss above the best possible", session)
     if null is not None:
         free = Certificate(question, math.log(2), wanted.confidence, NOTHING)
-        return Reached(null, free, "null_model_ok", (), *_costs(near, before, terms))
+        return Reached(null, free, "null_model_ok", (), *_costs(near, desk))
     try:
         release = near.reach(task)
     except BudgetExceeded:
         nothing = Certificate(question, math.inf, wanted.confidence, session.why(0))
-        return Reached(None, nothing, "cap_reached", (), *_costs(near, before, terms))
+        return Reached(None, nothing, "cap_reached", (), *_costs(near, desk))
     stop = _drawn(release, terms)
     if progress is not None:
         progress(stop)
     bound = float(release.point["excess"])
     how = "the noise alone bounds it, whatever the rows it was drawn from" + GRANTED.format(counted(terms))
     certificate = Certificate(question, bound, wanted.confidence, how)
-    return Reached(task.present(release.value), certificate, "target_met", (stop,), *_costs(near, before, terms))
+    return Reached(task.present(release.value), certificate, "target_met", (stop,), *_costs(near, desk))
 
 
 def _drawn(release: Release, terms: Terms) -> Stop:
@@ -188,12 +190,14 @@ def _drawn(release: Release, terms: Terms) -> Stop:
     return Stop("pure objective", spent / MICRO, bound) if pure else Stop("objective", spent / MICRO**2, bound)
 
 
-def _costs(near: NearBest, walked: int, terms: Terms) -> tuple[int, float, float]:
-    """What the key has spent, and both epsilons; one draw alone has a price fixed beforehand and needs no odometer."""
-    spent = near.spent + walked
-    after, account = epsilons(terms, spent)
-    alone = not walked and len(near.kept) == 1
-    return spent, epsilon_before(near.kept[0].event, terms) if alone else after, account
+def _costs(near: NearBest, desk: Desk) -> tuple[int, float, float]:
+    """What the key has spent, and both epsilons: whoever saw one draw may stop there or ask for another.
+
+    So even one alone is told by the odometer.
+    """
+    spent = Transcript.of(desk).spent
+    events = [release.event for release in near.kept] if near.spent == spent else []
+    return spent, *epsilons(desk.terms, spent, events)
 
 
 def _reach_log_loss(
@@ -205,8 +209,6 @@ def _reach_log_loss(
 ) -> Reached:
     where = UNSEEN if wanted.check == "disjoint" else "these rows"
     walk: Any = session.open(search, key=key)
-    desk = session.desk(search, key)
-    drawn = NearBest(desk).spent  # models near the best that were drawn under this key before
     more = (
         {"every": True} if wanted.check == "every" and isinstance(search, LogisticSearch) else {}
     )  # a watch always asks
@@ -222,8 +224,8 @@ def _reach_log_loss(
     question = _asked(f"the mean log loss on {where}", session)
     how = _how(found, session, covered=True) + _granted(found, wanted, session.account.terms)
     certificate = Certificate(question, found.bound, wanted.confidence, how)
-    spent = drawn + (found.spent if isinstance(search, DisjointLogistic) else max(found.spent, walked(desk)))
-    return Reached(model, certificate, found.reason, found.path, spent, *epsilons(session.account.terms, spent))
+    costs = found.spent, *epsilons(session.account.terms, found.spent)
+    return Reached(model, certificate, found.reason, found.path, *costs)
 
 
 def _asked(question: str, session: Session) -> str:
@@ -257,12 +259,18 @@ def counted(terms: Terms) -> str:
     return f"the table has the {terms.unit.n:,} {terms.unit.kind} that its account declares"
 
 
-def epsilons(terms: Terms, spent: int) -> tuple[float, float]:
-    """The ex-post epsilon (an odometer tuned by the account's terms, so before any step) and the filter's."""
+def epsilons(terms: Terms, spent: int, drawn: Sequence[Event] = ()) -> tuple[float, float]:
+    """The ex-post epsilon (an odometer tuned by the account's terms, so before any step) and the filter's.
+
+    ``drawn``, where given, is all that was ever released: if it is all pure, the sum of epsilon holds surely.
+    """
     if terms.currency is Currency.PURE:
         return spent / MICRO, spent / MICRO
     delta, squared = float(terms.filter_delta), Fraction(spent, MICRO**2)
     if not spent or not delta:
         return (0.0, 0.0) if not spent else (math.inf, math.inf)
     odometer = MixtureOdometer(delta, tuned_at=float(terms.cap.value) / _TUNED)
-    return odometer.epsilon(squared), epsilon_of(math.sqrt(float(squared)) * (1 + 1e-12), delta)
+    after = odometer.epsilon(squared)
+    if drawn and all(event.name == "objective_pure" for event in drawn):
+        after = min(after, sum(epsilon_before(event, terms) for event in drawn))
+    return after, epsilon_of(math.sqrt(float(squared)) * (1 + 1e-12), delta)

@@ -12,6 +12,7 @@ from typing import Any
 from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded
 from steelyard.ledger import Charge
+from steelyard.models.first.transcript import Transcript
 from steelyard.privacy import Event
 from steelyard.release import request_of
 from steelyard.session import Session
@@ -27,8 +28,10 @@ class Listening(Session):
         self.refused: BudgetExceeded | None = None
 
     def desk(self, asked: object, key: str) -> Desk:
-        """Where the steps of this key are served."""
-        return _Desk(self, self._table, self._noise, self._account, key, request_of(asked))
+        """Where the steps of this key are served; a key that names another request is refused."""
+        found = _Desk(self, self._table, self._noise, self._account, key, request_of(asked))
+        Transcript.begun(found)
+        return found
 
     _desk = desk
 

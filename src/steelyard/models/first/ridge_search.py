@@ -28,6 +28,7 @@ from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import public_n
 from steelyard.models.first.ridge_path import CAP, MET, WHOLE, Ask, RidgePath, Seen
 from steelyard.models.first.steps import bought, stored
+from steelyard.models.first.transcript import Transcript
 from steelyard.models.rows import Target, gather
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Terms, Unit, canonical
@@ -137,7 +138,7 @@ class RidgeWalk:
             self._serve(path, steps, private, asked.name, progress)
         except BudgetExceeded:
             path.give_up(CAP)
-        return Found.of(path, steps.spent, alone=set(steps.names()) <= {asked.name})
+        return self._found(path, asked)
 
     def _again(self, asked: Asked) -> Found | None:
         """What a question that had steps before was answered, for nothing and without a row; None if it did not pass."""
@@ -152,7 +153,11 @@ class RidgeWalk:
             path.settle(levels, looks)
         elif asked.kind == "excess":  # its last measurement may have been certified
             path.take_up(levels[: steps.last(asked.name)], looks)
-        return Found.of(path, steps.spent, alone=set(steps.names()) <= {asked.name}) if path.reason == MET else None
+        return self._found(path, asked) if path.reason == MET else None
+
+    def _found(self, path: RidgePath, asked: Asked) -> Found:
+        alone = set(self._steps().names()) <= {asked.name}
+        return Found.of(path, Transcript.of(self._desk).spent, alone=alone)
 
     def _steps(self) -> _Steps:
         return _Steps(self._desk, self._search)
@@ -213,7 +218,7 @@ class _Steps:
 
     def __init__(self, desk: Desk, search: RidgeSearch) -> None:
         self._desk, self._search = desk, search
-        self.spent, self.vector, self._looked = 0, 0, 0
+        self.vector, self._looked = 0, 0
 
     def asked(self, kind: str) -> list[str]:
         """The questions for which steps of a kind were bought, in order."""
@@ -241,7 +246,6 @@ class _Steps:
         if found is None:
             return None
         path.label_micro = math.isqrt(int(found.point["cost"]))
-        self.spent += int(found.point["cost"])
         return unpacked(found.value)
 
     def levels(self) -> list[tuple[int, Integers]]:
@@ -250,11 +254,10 @@ class _Steps:
         while (found := stored(self._desk, f"level {len(kept)}")) is not None:
             self.vector = int(found.point["vector"])
             kept.append((int(found.point["cost"]), unpacked(found.value)))
-            self.spent += int(found.point["cost"])
         return kept
 
     def looks(self, name: str) -> list[Seen]:
-        """The stored looks for this very question, in order; all looks under the key count as spent."""
+        """The stored looks for this very question, in order."""
         kept: list[Seen] = []
         while (found := stored(self._desk, f"look {self._looked}")) is not None:
             point, cost, told = found.point, int(found.point["cost"]), unpacked(found.value)
@@ -262,7 +265,6 @@ class _Steps:
                 answer = int(told[0])
                 passed, model = bool(answer <= point["limit"]), tuple(int(k) for k in point["model"])
                 kept.append(Seen(model, int(point["level"]), cost, passed, answer, int(point.get("reach", WHOLE))))
-            self.spent += cost
             self._looked += 1
         return kept
 
@@ -276,7 +278,6 @@ class _Steps:
         release = self._desk.answer(bought(self._desk, ask.event, step), ask.event, compute)
         if not _same(release, ask, facts):
             raise KeyConflict(MEANWHILE)
-        self.spent += ask.cost
         return unpacked(release.value)
 
 

@@ -18,7 +18,7 @@ TRIES = 3
 def stored(desk: Desk, step: str) -> Release | None:
     """The stored answer of a step, under whichever name it was bought."""
     for attempt in range(TRIES):
-        found = desk.find(_named(step, attempt))
+        found = desk.find(named(step, attempt))
         if found is not None:
             return found
     return None
@@ -26,7 +26,7 @@ def stored(desk: Desk, step: str) -> Release | None:
 
 def all_stored(desk: Desk, step: str) -> list[Release]:
     """Every stored answer of a step: two askers at once may each have bought it under a name of its own."""
-    found = (desk.find(_named(step, attempt)) for attempt in range(TRIES))
+    found = (desk.find(named(step, attempt)) for attempt in range(TRIES))
     return [release for release in found if release is not None]
 
 
@@ -34,11 +34,12 @@ def bought(desk: Desk, event: Event, step: str) -> Charge:
     """A durable charge for a step."""
     for attempt in range(TRIES - 1):
         try:
-            return desk.charge(event, _named(step, attempt))
+            return desk.charge(event, named(step, attempt))
         except KeyConflict:
             continue
-    return desk.charge(event, _named(step, TRIES - 1))
+    return desk.charge(event, named(step, TRIES - 1))
 
 
-def _named(step: str, attempt: int) -> str:
+def named(step: str, attempt: int) -> str:
+    """What a step is called when it is bought for the first time, or again."""
     return step if attempt == 0 else f"{step} again {attempt}"

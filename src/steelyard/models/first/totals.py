@@ -25,6 +25,7 @@ from steelyard.models.first.outcome import Stop
 from steelyard.models.first.quantiles import normal_quantile
 from steelyard.models.first.rising import Rising
 from steelyard.models.first.steps import bought, stored
+from steelyard.models.first.transcript import Transcript
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms
 from steelyard.release import Error, Outcome, Release
@@ -103,7 +104,9 @@ class _TotalPath(ABC):
 
     def _end(self, last: Step | None, reason: str, history: list[Stop]) -> Total:
         release = None if last is None else last.release
-        return Total(release, reason, tuple(history), math.inf if last is None else last.half, self._spent(last))
+        return Total(
+            release, reason, tuple(history), math.inf if last is None else last.half, Transcript.of(self._desk).spent
+        )
 
     def _total(self, table: Table) -> int:
         amount, task = self._amount, self._search.task
@@ -137,9 +140,6 @@ class _TotalPath(ABC):
 
     @abstractmethod
     def _take(self, micro: int, failure: float) -> Step: ...
-
-    @abstractmethod
-    def _spent(self, last: Step | None) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -201,10 +201,6 @@ class GaussianTotal(_TotalPath):
         half = self._half(micro, failure) + rounding
         return Step(micro, micro**2 / MICRO**2, float(release.value), half, release)
 
-    def _spent(self, last: Step | None) -> int:
-        each = 4 if self._desk.terms.unit.neighbours is Neighbours.REPLACE else 1
-        return 0 if last is None else each * last.micro**2
-
 
 class LaplaceTotal(_TotalPath):
     """One entry whose level rises: every release refines the last, of the very same total."""
@@ -239,6 +235,3 @@ class LaplaceTotal(_TotalPath):
         rounding = 0.5 if isinstance(self._search.task, Count) else 0.0
         half = self._half(micro, failure) + rounding
         return Step(micro, micro / MICRO, float(release.value), half, release)
-
-    def _spent(self, last: Step | None) -> int:
-        return self._rising.spent

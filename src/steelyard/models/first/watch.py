@@ -25,6 +25,7 @@ from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict
 from steelyard.ledger import Charge
 from steelyard.mechanisms import AboveThreshold, Questions
 from steelyard.models.first.rising import read_back
+from steelyard.models.first.transcript import Transcript
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Neighbours
 from steelyard.release import Outcome
@@ -34,7 +35,6 @@ STEPS = 2**16
 """How far a replaced row or user moves the answer to any question."""
 
 QUESTIONS, SHARPER = 32, 4
-GAPS = 3  # names of watches that may have been paid for and never drawn, in a row
 _RATIOS = [Fraction(k, 8) for k in range(6, 25)]  # of the questions' noise to the threshold's
 _CELLS, _FAR = 40, 50  # cells in one scale of the threshold's noise, and how many scales are looked at
 _MOST = 10**15  # millionths of epsilon; no account has as much
@@ -154,15 +154,13 @@ class Kept:
 def kept(desk: Desk) -> list[Kept]:
     """All watches under the desk's key, in order, read back for nothing."""
     found: list[Kept] = []
-    index = missing = 0
-    while missing < GAPS:
+    for index in Transcript.of(desk).numbers("watch"):
         first = desk.find(_named(index))
-        if first is not None:
-            start, *answers = read_back(desk, desk.charge(first.event, _named(index)), first.event)
-            told = tuple(Told(release.point, bool(release.value)) for release in answers)
-            point = start.point
-            found.append(Kept(index, str(point["target"]), int(point["micro"]), int(point["levels"]), told))
-        missing, index = (0 if first is not None else missing + 1), index + 1
+        assert first is not None
+        start, *answers = read_back(desk, desk.charge(first.event, _named(index)), first.event)
+        told = tuple(Told(release.point, bool(release.value)) for release in answers)
+        point = start.point
+        found.append(Kept(index, str(point["target"]), int(point["micro"]), int(point["levels"]), told))
     return found
 
 

@@ -21,6 +21,7 @@ from steelyard.models.first.certificate import Array
 from steelyard.models.first.implied import Asked, answering
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.ridge_path import CAP, IMPOSSIBLE, MET, NULL
+from steelyard.models.first.transcript import Transcript
 from steelyard.privacy import MICRO
 from steelyard.release import Release
 from steelyard.tables import Table
@@ -53,10 +54,6 @@ class Levels(Protocol):
     """The stored levels of a path, each sharper than the one before."""
 
     releases: list[Release]
-
-    @property
-    def spent(self) -> int:
-        """What all of them cost together, in millionths of epsilon."""
 
     def kept(self) -> list[Release]:
         """Those that are stored, read back once."""
@@ -137,9 +134,8 @@ class Walk:
 
     @property
     def spent(self) -> int:
-        """All watches under the key, and the path."""
-        watches = sum(each.micro for each in self._watches) + sum(each.micro for each in self._bought)
-        return watches + self._course.path.spent
+        """All watches under the key, and the path, whoever bought them."""
+        return Transcript.of(self._desk).spent
 
     def _go(self, failure: float) -> None:
         course, releases = self._course, self._course.path.releases
