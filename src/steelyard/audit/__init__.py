@@ -16,6 +16,7 @@ _HOMES = {
     "Corpus": "corpus",
     "Epsilon": "claims",
     "Feature": "features",
+    "HiddenLabels": "holdouts",
     "Mu": "claims",
     "Pool": "corpus",
     "TapeNoise": "tapes",
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from steelyard.audit.exact import enumerated as enumerated
     from steelyard.audit.exact import largest_ratio as largest_ratio
     from steelyard.audit.features import Feature as Feature
+    from steelyard.audit.holdouts import HiddenLabels as HiddenLabels
     from steelyard.audit.replays import replay as replay
     from steelyard.audit.sampling import Bound as Bound
     from steelyard.audit.sampling import certify as certify

@@ -17,6 +17,7 @@ from typing import Any
 
 from steelyard.accounting.gaussian import mu_cap
 from steelyard.audit.corpus import Pool, decimals, floats, integers, texts
+from steelyard.audit.holdouts import hidden_labels
 from steelyard.audit.paths import (
     DisjointStep,
     OneShot,
@@ -341,7 +342,7 @@ def disjoint_checks(features: Features, table: Mapping[str, Pool]) -> dict[str, 
 
 def registry() -> dict[str, Item]:
     """Everything, by name."""
-    return {**mechanisms(), **tasks()}
+    return {**mechanisms(), **tasks(), **{name: Item(metric) for name, metric in hidden_labels().items()}}
 
 
 def select(names: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 from steelyard.accounting.gaussian import epsilon_of, mu_request
@@ -127,12 +127,16 @@ class Bounded:
 
     def terms(self) -> dict[str, Any]:
         """A Gaussian account that sets the failure aside."""
+        return {"epsilon": self._promised, "delta": self.delta, "additive_delta": self.law.failure}
+
+    @cached_property
+    def _promised(self) -> Fraction:
+        """The epsilon of that account at its delta."""
         parameters = self.law.event.parameters
         epsilon = Fraction(int(str(parameters["epsilon_numerator"])), int(str(parameters["epsilon_denominator"])))
         rest = self.delta - self.law.failure
         mu = Fraction(pure_to_mu(epsilon), MICRO)
-        promised = Fraction(math.ceil(epsilon_of(mu, float(rest)) * 10**6 + 1), 10**6)
-        return {"epsilon": promised, "delta": self.delta, "additive_delta": self.law.failure}
+        return Fraction(math.ceil(epsilon_of(mu, float(rest)) * 10**6 + 1), 10**6)
 
     def width(self, terms: Terms) -> float:
         """The radius, and the distance that the conversation's own loss curve leaves (it takes the account whole)."""
@@ -284,6 +288,7 @@ class Private:
         return self.frame.answer(value, value - width, value + width, PAID)
 
 
+@lru_cache(maxsize=64)
 def _scheme(frame: Frame, questions: int, epsilon: Number | None, delta: Fraction, noise: str) -> Scheme:
     if noise == "gaussian":
         return Normal.narrowest(frame, questions, delta, None if epsilon is None else positive(epsilon, "epsilon"))

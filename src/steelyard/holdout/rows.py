@@ -29,8 +29,16 @@ def one_by_one(labels: Any) -> NDArray[Any]:
     flat = len(getattr(labels, "shape", (0,))) == 1
     if typed or not flat or isinstance(labels, str | bytes | Mapping | Set) or not isinstance(labels, Iterable):
         return np.asarray(labels)
-    rows = next((getattr(labels, way)() for way in ("to_pylist", "to_list", "tolist") if hasattr(labels, way)), labels)
-    return np.fromiter(rows, dtype=object)
+    return np.fromiter(_single(labels), dtype=object)
+
+
+def _single(labels: Any) -> Iterable[Any]:
+    """The values of a column, each by itself: categories by their codes, others as the column lists them."""
+    held = getattr(labels, "array", labels)
+    if hasattr(held, "categories") and hasattr(held, "codes"):
+        names = list(held.categories)
+        return [None if code < 0 else names[code] for code in held.codes]
+    return next((getattr(labels, way)() for way in ("to_pylist", "to_list", "tolist") if hasattr(labels, way)), labels)
 
 
 def number_in(label: Any) -> int | float | None:

@@ -13,6 +13,7 @@ import math
 import secrets
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from statistics import NormalDist
 from threading import Lock
 from typing import Any, NoReturn
@@ -145,6 +146,7 @@ def noise_bound(plan: Thresholdout, questions: int, rows: int, beta: float) -> f
     return (plan.level + s * spread) / (plan.n * plan.steps) * (1 + 1e-12)
 
 
+@lru_cache(maxsize=64)
 def certified_answers(n: int, questions: int, tolerance: float, beta: float) -> int:
     """How many paid answers Thresholdout can give on n rows and still certify the tolerance, at the best noise.
 

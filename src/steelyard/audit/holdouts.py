@@ -1,0 +1,211 @@
+"""Holdouts on neighbouring labels, replayed through the public calls in every mode that hides labels.
+
+A holdout is opened, printed, asked good and bad questions, opened again and printed, on usual labels and on ones of which
+a single row is odd, with noise steered so that both tell the same. What is noised must lie within the declared sensitivity; whatever
+else can be seen must be the same: answers, refusals, warnings, what is printed, what is spent, what stands on the ledger.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import islice, zip_longest
+from typing import Any
+
+import numpy as np
+
+from steelyard.audit.distances import STEERABLE, Distance, distance
+from steelyard.audit.odd_labels import Container, containers
+from steelyard.audit.steering import SteeredNoise
+from steelyard.audit.verdict import Check
+from steelyard.holdout.holdout import Holdout
+from steelyard.holdout.metrics import AbsoluteError, Accuracy, Brier, Cost, LogLoss, Metric, PerExample, SquaredError
+from steelyard.holdout.packed import pack
+from steelyard.ledger import Ledger
+from steelyard.mechanisms import Seen
+from steelyard.mechanisms.observe import observing
+from steelyard.privacy import Neighbours
+
+ROWS = 40
+QUESTIONS = 3
+MODES: dict[str, dict[str, Any]] = {
+    "private": {"mode": "private", "questions": QUESTIONS},
+    "bounded": {"mode": "private", "questions": QUESTIONS, "noise": "bounded", "delta": "0.01"},
+    "classic": {"mode": "classic", "questions": QUESTIONS, "budget": QUESTIONS},
+}
+CHECKS = {
+    "distance": "totals of neighbouring labels lie within the declared sensitivity",
+    "transcript": "same released numbers, same answers, prints, prices and entries",
+    "errors": "no refusal, error or warning depends on a label",
+    "noise": "every answer passed through a mechanism",
+}
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Everything that one holdout let the world see, and (for the audit alone) what was noised."""
+
+    heard: tuple[str, ...]
+    seen: tuple[Seen, ...]
+    written: list[list[int]]
+
+
+@dataclass(frozen=True)
+class HiddenLabels:
+    """A metric to audit, what labels usually are, and predictions of ``ROWS`` rows; bad ones are added to them.
+
+    *Privacy:* no real label is read and nothing is charged.
+    """
+
+    metric: Metric
+    usual: Sequence[Any]
+    predictions: Sequence[Any]
+    places: Sequence[int] = (0, 17, ROWS - 1)
+    seed: int = 1
+    modes: Sequence[str] = tuple(MODES)
+
+    def audited(self, share: int) -> tuple[Check, ...]:
+        """Replay one in ``share`` of all pairs and say, check by check, what was seen."""
+        found, pairs, worst = _Found(), 0, 0.0
+        lefts: dict[tuple[str, str], Trace] = {}
+        for mode, container, odd, place in islice(self._pairs(share), self.seed % share, None, share):
+            base = self.labels(container)
+            left = lefts.get((mode, container.name))
+            if left is None:
+                left = lefts[mode, container.name] = self.run(mode, base, base, None)
+            right = self.run(mode, self.labels(container, place, odd), base, left.written)
+            worst = max(worst, found.compare(left, right, f"{mode}, {container.name}, {_short(odd)} in row {place}"))
+            pairs += 1
+        return found.checks(f" (largest: {worst:.4g} of it, {pairs} pairs)")
+
+    def labels(self, container: Container, place: int | None = None, odd: Any = None) -> Any:
+        """The usual labels, with one odd value if a place is given."""
+        values = [self.usual[row % len(self.usual)] for row in range(ROWS)]
+        if place is not None:
+            values[place] = odd
+        return container.make(values)
+
+    def run(self, mode: str, labels: Any, base: Any, script: list[list[int]] | None) -> Trace:
+        """Open, print, ask, open again with the usual labels, print."""
+        with warnings.catch_warnings(record=True) as warned, observing() as window:
+            warnings.simplefilter("always")
+            noise = SteeredNoise(window, self.seed, script)
+            heard = list(self._conversation(MODES[mode], labels, base, noise))
+        told = [f"warning {each.message}" for each in warned]
+        return Trace((*heard, *told), tuple(window), noise.written)
+
+    def _pairs(self, share: int) -> Iterator[tuple[str, Container, Any, int]]:
+        kept = containers()
+        for place in self.places if share == 1 else self.places[:1]:
+            for container in kept:
+                for odd in container.odd:
+                    yield from ((mode, container, odd, place) for mode in self.modes)
+
+    def _conversation(self, mode: dict[str, Any], labels: Any, base: Any, noise: SteeredNoise) -> Iterator[str]:
+        given = {**mode, "tolerance": self.metric.upper * Fraction(99, 100), "metric": self.metric, "source": noise}
+        guess = {"guess": self.metric.upper / 4} if mode["mode"] == "classic" else {}
+        given |= {"threshold": self.metric.upper / 100} if guess else {}
+        try:
+            holdout = Holdout(labels, **given)
+        except Exception as failure:  # whatever an opening raises is a thing the world would see
+            yield f"error {type(failure).__name__}: {failure}"
+            return
+        yield f"{holdout}\n{holdout!r}"
+        for predictions in (*self.predictions, *_bad()):
+            yield _heard(lambda asked=predictions: str(holdout.check(asked, **guess)))  # type: ignore[misc]
+        yield _heard(lambda: str(Holdout(base, account=holdout.account, **given)), "opened")
+        yield f"{holdout}\nleft {holdout.forecast()}"
+        yield "\n".join(f"{e.name} {e.amount} {e.detail}" for e in Ledger(holdout.account.location).charges("%"))
+
+
+def hidden_labels() -> dict[str, HiddenLabels]:
+    """Every metric of holdouts, and functions of one's own that types would break."""
+    ones, turns = np.ones(ROWS, dtype=np.int64), np.arange(ROWS) % 2
+    bits, chances, cut = (ones, turns), (np.full(ROWS, 0.25), turns / 3), Fraction(3)
+    both, three = (0, 1), (0, 1, 2)
+    told: dict[str, HiddenLabels] = {
+        "accuracy": HiddenLabels(Accuracy(both), (0, 1, 1), bits),
+        "accuracy-text": HiddenLabels(Accuracy(("0", "1")), (0, 1, 1), (ones.astype(str), turns.astype(str))),
+        "accuracy-classes": HiddenLabels(Accuracy(three), (0, 1, 1), bits),
+        "error": HiddenLabels(Accuracy(both, error=True), (0, 1, 1), bits),
+        "brier": HiddenLabels(Brier(both), (0, 1, 1), chances),
+        "log-loss": HiddenLabels(LogLoss(cut, both), (0, 1, 1), chances),
+        "log-loss-classes": HiddenLabels(LogLoss(cut, three), (0, 1, 1), (np.eye(3)[turns], np.eye(3)[turns] / 2)),
+        "cost": HiddenLabels(Cost(((0, 1), ("0.5", 0)), both), (0, 1, 1), bits),
+        "absolute": HiddenLabels(AbsoluteError(cut), (0, 1, 2), bits),
+        "squared": HiddenLabels(SquaredError(cut), (0, 1, 2), bits),
+        "own": HiddenLabels(PerExample(_differs, Fraction(1)), (1,), bits),
+        "own-bits": HiddenLabels(PerExample(_odd_bit, Fraction(1)), (1,), bits),
+    }
+    return {f"holdout-{name}": subject for name, subject in told.items()}
+
+
+def _differs(label: Any, said: Any) -> float:
+    return float(label != said)
+
+
+def _odd_bit(label: Any, said: Any) -> float:
+    return float((label & 1) != said)
+
+
+def _bad() -> list[Any]:
+    """Questions that some metrics refuse: for what they are, never for what labels are."""
+    return [
+        [1] * (ROWS - 1), ["cat"] * ROWS, [0, 7] * (ROWS // 2), pack(np.arange(ROWS) % 2 > 0), pack([True]),
+        np.full((ROWS, 2), 0.5), np.full((ROWS, 3), 0.3), [float("nan")] * ROWS, [None] * ROWS,
+    ]  # fmt: skip
+
+
+def _heard(ask: Callable[[], str], told: str = "told") -> str:
+    try:
+        return f"{told} {ask()}"
+    except Exception as failure:  # the evidence, as above
+        return f"error {type(failure).__name__}: {failure}"
+
+
+@dataclass
+class _Found:
+    """What was seen to break, by check."""
+
+    findings: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in CHECKS})
+
+    def compare(self, left: Trace, right: Trace, where: str) -> float:
+        """Compare two neighbouring conversations; the largest share of an allowed distance."""
+        if not right.seen and any(text.startswith("told") for text in right.heard):
+            self.findings["noise"].append(f"an answer was told that no mechanism noised ({where})")
+        steered = all(seen.event.name in STEERABLE for seen in (*left.seen, *right.seen))
+        for one, other in zip_longest(left.heard, right.heard, fillvalue="nothing"):
+            if "error" in (one[:5], other[:5]) or "warning" in (one[:7], other[:7]):
+                if one != other:
+                    self.findings["errors"].append(f"{one!r:.200} and {other!r:.200} ({where})")
+            elif one != other and (steered or not one.startswith("told")):
+                self.findings["transcript"].append(f"{one!r:.200} and {other!r:.200} ({where})")
+        if [seen.event for seen in left.seen] != [seen.event for seen in right.seen]:
+            self.findings["transcript"].append(f"the releases are not the same ({where})")
+            return 0.0
+        return max((self._far(a, b, where) for a, b in zip(left.seen, right.seen, strict=True)), default=0.0)
+
+    def _far(self, a: Seen, b: Seen, where: str) -> float:
+        found: Distance = distance(a.event, a.values, b.values, Neighbours.REPLACE)
+        if found.broken:
+            self.findings["distance"].append(f"{found} ({where})")
+        return found.share
+
+    def checks(self, measured: str) -> tuple[Check, ...]:
+        """A line for each check."""
+        return tuple(self._line(name, about + measured * (name == "distance")) for name, about in CHECKS.items())
+
+    def _line(self, name: str, about: str) -> Check:
+        found = self.findings[name]
+        more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
+        return Check(name, False, found[0] + more) if found else Check(name, True, about)
+
+
+def _short(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number too long to be written
+        text = f"an integer of {value.bit_length()} bits"
+    return text if len(text) <= 40 else text[:37] + "…"

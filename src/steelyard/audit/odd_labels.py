@@ -1,0 +1,136 @@
+"""Labels that hurt: odd values, and the containers they come in.
+
+A loose container (a list, a tuple, an array or column of objects) takes any value. A typed one takes what its type holds:
+missing values, NaN, infinities, far numbers, text that is no class. Neighbouring labels differ in one row of one container;
+its type is a public fact and the same on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+ODD: tuple[Any, ...] = (
+    float("nan"), None, float("inf"), float("-inf"), -0.0, 5e-324, 1e308, 1.5, -1, 7, True, False, 2**53 + 1, 2**64,
+    10**400, 10**5000, -(10**5000), "x", "", " 1 ", "1.0", "1e400", "nan", "true", "1_0", b"1", b"\xff", np.str_("1"), [1, 2], [], (1,), {}, 1j,
+    np.complex128(1j), Decimal("1"), Decimal("sNaN"), Fraction(1, 3), date(2026, 1, 1), np.datetime64("NaT"),
+    np.timedelta64(1), np.float16(1), np.array([1, 2]), np.array(1), object(), len,
+)  # fmt: skip
+_WHOLE = (None, -1, 7, 2**53 + 1, 2**63 - 1, -(2**63))
+_REAL = (None, float("nan"), float("inf"), -0.0, 5e-324, 1e308, 0.5)
+_TEXT = (None, "x", "", "1.0", "true", "nan", "é" * 300)
+
+
+@dataclass(frozen=True)
+class Container:
+    """What labels come in: made of a list in which one value may be odd, and which odd values it takes."""
+
+    name: str
+    make: Callable[[list[Any]], Any]
+    odd: Sequence[Any]
+
+
+def containers() -> list[Container]:
+    """Every container there is; those of pandas and polars where they are installed."""
+    found = [*_loose(), *_arrays(), *_arrow()]
+    return found + (_pandas() if find_spec("pandas") else []) + (_polars() if find_spec("polars") else [])
+
+
+def odd_values() -> tuple[Any, ...]:
+    """Everything that a row of a loose container may hold."""
+    if not find_spec("pandas"):
+        return ODD
+    pandas = import_module("pandas")
+    return (*ODD, pandas.NaT, pandas.NA, pandas.Timestamp(0))
+
+
+def objects(values: list[Any]) -> Any:
+    """Values as an array of objects, each as it is."""
+    array = np.empty(len(values), dtype=object)
+    for place, value in enumerate(values):
+        array[place] = value
+    return array
+
+
+def _loose() -> list[Container]:
+    ways: dict[str, Callable[[list[Any]], Any]] = {"list": list, "tuple": tuple, "objects": objects}
+    if find_spec("pandas"):
+        ways["pandas objects"] = lambda values: import_module("pandas").Series(objects(values), dtype=object)
+    return [Container(name, make, odd_values()) for name, make in ways.items()]
+
+
+def _cast(kind: Callable[[Any], Any]) -> Callable[[list[Any]], list[Any]]:
+    return lambda values: [None if value is None else kind(value) for value in values]
+
+
+def _arrays() -> list[Container]:
+    def typed(kind: Any) -> Callable[[list[Any]], Any]:
+        return lambda values: np.array(values).astype(kind)
+
+    return [
+        Container("int64 array", typed(np.int64), _WHOLE[1:]),
+        Container("int8 array", typed(np.int8), (-1, 7, -128)),
+        Container("float64 array", typed(np.float64), _REAL[1:]),
+        Container("float32 array", typed(np.float32), (float("nan"), float("-inf"), 0.5)),
+        Container("bool array", typed(np.bool_), (False,)),
+        Container("text array", lambda values: np.array(list(map(str, values)), dtype="U9"), ("x", "", "1.0", "nan")),
+        Container("bytes array", lambda values: np.array(list(map(str, values)), dtype="S9"), ("x", "", "1.0")),
+    ]
+
+
+def _arrow() -> list[Container]:
+    pa: Any = import_module("pyarrow")
+
+    def chunks(values: list[Any]) -> Any:
+        return pa.chunked_array([values[:3], values[3:]], type=pa.int64())
+
+    return [
+        Container("arrow int64", lambda values: pa.array(values, type=pa.int64()), _WHOLE),
+        Container("arrow chunks", chunks, _WHOLE),
+        Container("arrow float64", lambda values: pa.array(_cast(float)(values), type=pa.float64()), _REAL),
+        Container("arrow text", lambda values: pa.array(_cast(str)(values), type=pa.string()), _TEXT),
+        Container("arrow bool", lambda values: pa.array(_cast(bool)(values), type=pa.bool_()), (None, False)),
+        Container("arrow dictionary", lambda values: pa.array(_cast(str)(values)).dictionary_encode(), _TEXT),
+        Container(
+            "arrow decimal", lambda values: pa.array(_cast(Decimal)(values), type=pa.decimal128(20, 2)), (None, 7)
+        ),
+    ]
+
+
+def _pandas() -> list[Container]:
+    pd: Any = import_module("pandas")
+
+    def series(kind: str, cast: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:
+        return lambda values: pd.Series(_cast(cast)(values), dtype=kind)
+
+    return [
+        Container("pandas Int64", series("Int64", int), _WHOLE),
+        Container("pandas Float64", series("Float64", float), (None, 0.5, 1e308)),
+        Container("pandas boolean", series("boolean", bool), (None, False)),
+        Container("pandas string", series("string", str), _TEXT),
+        Container("pandas category", series("category", lambda value: value), (None, 7, -1, "x")),
+        Container("pandas arrow", series("int64[pyarrow]", int), _WHOLE),
+        Container("pandas float64", series("float64", float), _REAL),
+    ]
+
+
+def _polars() -> list[Container]:
+    pl: Any = import_module("polars")
+
+    def series(kind: Any, cast: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:
+        return lambda values: pl.Series(_cast(cast)(values), dtype=kind)
+
+    return [
+        Container("polars Int64", series(pl.Int64, int), _WHOLE),
+        Container("polars Float64", series(pl.Float64, float), _REAL),
+        Container("polars String", series(pl.String, str), _TEXT),
+        Container("polars Boolean", series(pl.Boolean, bool), (None, False)),
+    ]
