@@ -36,6 +36,7 @@ _TINY = 1e-13  # far above the rounding of a few thousand doubles of size one
 _HUGE = 16.0  # no mu beyond this is of use
 _CLOSE, _HELD = 1.0005, 0.4  # a finer grid gains nothing below this, and leaves about so much of what is above it
 _PEAK = 1 / (6 * math.sqrt(3))  # the largest |second derivative| of the logistic function
+_BEHIND, _ANY = (1.0, 2.5), (1 / 3, 5 / 8)  # what mixing pure moves adds, for all of the rest and for any mixture
 
 
 def objective_mu(slope: Fraction, shift: int) -> int:
@@ -122,19 +123,21 @@ class _Tails:
     first: float
     second: float
     steepest: float
-    bend: float
 
     @classmethod
     def below(cls, t: float) -> _Tails:
         top, one = 1 / math.sqrt(2 * math.pi), math.exp(-0.5) / math.sqrt(2 * math.pi)
         if t > -math.sqrt(3):
-            return cls(top, 2 * top, 4 * one, one, top)
+            return cls(top, 2 * top, 4 * one, one)
         p = math.exp(-t * t / 2) * top
-        return cls(p, p, -t * p, -t * p, (t * t - 1) * p)
+        return cls(p, p, -t * p, -t * p)
 
 
 def curvature(shift: float, t: float, c: Floats) -> Floats:
-    """K: no strategy's gain bends down in logit c faster than this, from weight c on and with w + s c <= t."""
+    """K: no strategy's gain bends down in logit c faster than this, from weight c on and with w + s c <= t.
+
+    Half of how much the second derivative of Phi(w + s c) varies along a path, and half of what it is at its start.
+    """
     import numpy as np
 
     tails, low, high = _Tails.below(t), 0.5 - math.sqrt(3) / 6, 0.5 + math.sqrt(3) / 6
@@ -142,11 +145,11 @@ def curvature(shift: float, t: float, c: Floats) -> Floats:
     bend = p * (1 - 2 * c)
     most_bend, most_p = np.where(c < high, _PEAK, np.abs(bend)), np.where(c < 0.5, 0.25, p)
     turned = np.where(c < low, 4 * _PEAK - bend, np.where(c < high, bend + 2 * _PEAK, np.abs(bend)))
-    squares = np.where(c < 0.5, 0.125 - p * p, p * p) / 2
-    cubes = 1 / 30 - (c**3 / 3 - c**4 / 2 + c**5 / 5)
+    squares = np.where(c < 0.5, 0.125 - p * p, p * p)
     across = shift * most_bend * tails.first + shift**2 * most_p**2 * tails.second
-    along = shift * turned * tails.size + 3 * shift**2 * squares * tails.steepest + shift**3 * cubes * tails.bend
-    return np.asarray(across + along)
+    along = shift * turned * tails.size + shift**2 * squares * tails.steepest
+    start = shift * most_bend * tails.size + shift**2 * most_p**2 * tails.steepest
+    return np.asarray((across + along + start) / 2)
 
 
 class _Programme:
@@ -257,8 +260,8 @@ class _Step:
         moves = *outside, *(np.where(never, -np.inf, move) for move in within)
         best, gap = _best(moves)
         mixed = np.where(never | always, 0.0, of.step**2)
-        slack = mixed * (2 * self.across + 3 * self.along) + of.defect - gap
-        error = np.clip(slack, 0.0, mixed * (self.across + self.along) + of.defect / 4)
+        slack = mixed * (_BEHIND[0] * self.across + _BEHIND[1] * self.along) + of.defect - gap
+        error = np.clip(slack, 0.0, mixed * (_ANY[0] * self.across + _ANY[1] * self.along) + of.defect / 4)
         return np.asarray(np.where(self.live, np.minimum(best + error, self.gain + cell), 0.0))
 
     def inside(self, cell: Floats, top: Floats) -> Floats:
