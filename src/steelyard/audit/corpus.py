@@ -101,8 +101,13 @@ class Corpus:
         big = self._block(self._names()[0], rng, 400)
         rng.shuffle(mixed)
         if self.unit.neighbours is not Neighbours.ADD_REMOVE:
-            return {"a mixed table": mixed, "a table of one heavy unit": big}
+            return {"a mixed table": self._sized(mixed), "a table of one heavy unit": self._sized(big)}
         return {"an empty table": [], "a mixed table": mixed, "a table of one heavy unit": big + mixed[:3]}
+
+    def _sized(self, base: list[Row]) -> list[Row]:
+        """As many rows as the unit declares, where it declares rows: another number gets no answer."""
+        n = self.unit.n if self.unit.kind == "rows" else None
+        return base if n is None else [dict(base[place % len(base)]) for place in range(n)]
 
     def neighbours(self, base: list[Row]) -> Iterator[Neighbour]:
         """Everything next door to one base table."""

@@ -4,7 +4,8 @@ Each row gives a number between 0 and 1: whether a column has a given value, or 
 public bounds. The rows' whole numbers are added by the engine and noised once. On an account of n replaced rows the
 charge that keeps rows private also bounds how far any mean can be from the population's, whatever was asked before
 (docs/proofs/transfer.md), so the answer has an interval for the population and not only for these rows.
-Law: bounds, value, grid and n are public; rows without a usable value count as 0. Proof: docs/proofs/question.md.
+Law: bounds, value, grid and n are public; rows without a usable value count as 0. A table of another number of rows than
+the account declares gets no answer: its share would be one of rows that are not there. Proof: docs/proofs/question.md.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from steelyard.accounting.gaussian import mu_request
 from steelyard.bounding.amounts import noise_error
 from steelyard.bounding.grouping import check_list
 from steelyard.bounding.spread import check_range, keep_exact
-from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
+from steelyard.errors import CurrencyMismatch, InvalidTask, TableError, UnitMismatch
 from steelyard.holdout.answer import PAID, Answer
 from steelyard.holdout.transfer import shared_distance_at
 from steelyard.holdout.widths import account_distance, laplace_width, normal_width
@@ -28,6 +29,12 @@ from steelyard.privacy import MICRO, Currency, Event, Neighbours, Number, Terms,
 from steelyard.release import Error, Outcome
 from steelyard.tables import LIMIT, Capped, Quantity, Table
 
+OTHER_ROWS = (
+    "the table does not have the n rows the account declares, so a share of n rows would be wrong: nothing was released, and "
+    "what was charged stays charged. Open an account with rows(neighbours='replace', n=...) of the true number, if that may "
+    "be public."
+)
+_OTHER_ROWS = {"other_rows": True}
 _STEPS = 2**20  # grid steps between the bounds: a row is rounded by less than a millionth
 
 
@@ -38,7 +45,8 @@ class Question:
     *Privacy:* one replaced row moves the total by at most one row's worth; exactly ``epsilon`` is charged. *Accuracy:*
     the population's mean lies between ``low`` and ``high`` with probability ``confidence``, also when the question was
     chosen after other answers of the same account; ``questions``: for that many such answers at once. The interval
-    widens with all the account may ever spend, so an account of small epsilon gives the narrower one.
+    widens with all the account may ever spend, so an account of small epsilon gives the narrower one. The n of the account
+    is compared with the table after the charge; a table of another size gets no answer, and the charge stays.
     """
 
     column: str
@@ -98,7 +106,9 @@ class Question:
         return noise_error(self.mechanism(terms), self._span / (self._rows(terms) * self._steps))
 
     def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
-        """Add up, noise, divide."""
+        """Count, add up, noise, divide. The count is the same for all neighbours, and so is what it decides."""
+        if table.count_units(terms.unit) != terms.unit.n:
+            return Outcome(_OTHER_ROWS, None)
         whole = self._rows(terms) * self._steps
         noised = self.mechanism(terms).release([self._total(table, terms)], noise)[0]
         lower, span, width = float(Fraction(self.lower or 0)), float(self._span), self.width(terms)
@@ -109,7 +119,9 @@ class Question:
         return Outcome(answer.to_json(), self.predict(terms), point)
 
     def present(self, value: Any) -> Answer:
-        """A value with its interval."""
+        """A value with its interval; or why there is none, in words that are the same for every table."""
+        if value == _OTHER_ROWS:
+            raise TableError(OTHER_ROWS)
         return Answer.from_json(value)
 
     def width(self, terms: Terms) -> float:

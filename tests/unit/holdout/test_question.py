@@ -13,15 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.errors import ColumnMissing, CurrencyMismatch, InvalidTask, TableError, UnitMismatch
-from steelyard.holdout.question import _STEPS, Question
+from steelyard.holdout.question import _STEPS, OTHER_ROWS, Question
 from steelyard.ledger import open_account
 from steelyard.mechanisms import observing
 from steelyard.noise import TestNoise
 from steelyard.privacy import Loss, Neighbours, Terms, holdout, rows, users
 from steelyard.session import Session
-from steelyard.tables import read
+from steelyard.tables import Table, read
 
 NUMBER = count()
+SHARE = Question("c", epsilon="0.5", equals="a")
 VALUES = st.one_of(st.none(), st.floats(), st.integers(-(10**18), 10**18).map(float))
 
 
@@ -142,6 +143,55 @@ def test_other_accounts_and_columns_are_refused_before_a_charge() -> None:
     with pytest.raises(CurrencyMismatch):
         task.mechanism(Terms(holdout("h"), Loss.nats(1)))
     assert account.spent.amount == 0
+
+
+def answer_of(columns: dict[str, Any], n: int, task: Question = SHARE) -> str:
+    """What an analyst hears of one question: an interval, or the words of a refusal."""
+    try:
+        value = session(columns, n, epsilon="0.5").release(task).value
+        return f"{value.low} {value.high}"
+    except TableError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("declared", [2_500, 4_999, 5_001, 10_000])
+@pytest.mark.parametrize("task", [SHARE, Question("x", epsilon="0.5", lower=0, upper=1)], ids=["a share", "a mean"])
+def test_a_table_of_another_size_than_declared_gets_no_interval(declared: int, task: Question) -> None:
+    columns = {"c": ["a", "b"] * 2_500, "x": [0.0, 1.0] * 2_500}
+    assert answer_of(columns, declared, task) == OTHER_ROWS
+    low, high = map(float, answer_of(columns, 5_000, task).split())
+    assert low < 0.5 < high
+
+
+def test_the_twin_that_takes_n_on_trust_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the rows that were declared are there: the interval misses for certain."""
+    columns = {"c": ["a", "b"] * 2_500}
+    monkeypatch.setattr(Table, "count_units", lambda self, unit: unit.n)
+    _, high = map(float, answer_of(columns, 10_000).split())
+    assert high < 0.5
+
+
+def test_a_wrong_n_is_found_after_the_charge_once_and_in_words_that_tell_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard = set()
+    for table in (["a"] * 30, ["b"] * 7, []):
+        opened = session({"c": pa.array(table, pa.string())}, 20)
+        with monkeypatch.context() as patch:
+            patch.setattr(Table, "count_units", no_rows)
+            assert opened.quote(SHARE) == Loss.pure("0.5")
+        assert opened.account.spent.amount == 0
+        for _ in range(2):
+            with pytest.raises(TableError) as caught:
+                opened.release(SHARE, key="k")
+            heard.add(str(caught.value))
+            assert opened.account.spent == Loss.pure("0.5")
+    assert heard == {OTHER_ROWS}
+    assert not any(character.isdigit() for character in OTHER_ROWS)
+
+
+def no_rows(self: Table, unit: Any) -> int:
+    raise AssertionError("rows were read before a charge")
 
 
 def test_questions_that_are_none_are_refused() -> None:
