@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any
@@ -24,7 +24,9 @@ from steelyard.errors import CurrencyMismatch, InvalidTask
 MICRO = 10**6
 ATTO = 10**18
 LONGEST = 1000  # digits of any number that is read: beyond them a reader could be kept busy for ever
-_RATIO = re.compile(r"-?\d{1,60}/0*[1-9]\d{0,60}")
+_RATIO = re.compile(r"-?[0-9]{1,60}/0*[1-9][0-9]{0,60}")
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,38}")
 _WRITTEN = re.compile(rf"-?[0-9]{{1,{LONGEST}}}(/0*[1-9][0-9]{{0,{LONGEST - 1}}})?")
 Number = int | float | str | Decimal | Fraction
 
@@ -57,6 +59,9 @@ class Status(StrEnum):
 def exact(value: Number, name: str) -> Fraction:
     """Read a number as the decimal a person typed: 0.1 is exactly 1/10, whatever a float makes of it.
 
+    A text is plain decimal (``0.5``, ``-3``, ``1e-6``) or a ratio (``1/3``), in the digits 0 to 9 alone: no separators, no
+    other script's digits, which a reader may take for something else.
+
     >>> exact(0.1, "epsilon")
     Fraction(1, 10)
     """
@@ -71,12 +76,11 @@ def exact(value: Number, name: str) -> Fraction:
         raise InvalidTask(f"{name} has more than {LONGEST} digits.")
     if _RATIO.fullmatch(text):
         return Fraction(text)
-    try:
-        decimal = Decimal(value) if isinstance(value, int | Decimal) else Decimal(text)
-    except InvalidOperation:
-        raise InvalidTask(f"{name} must be a number such as 0.5 or '1e-6'; got {value!r}.") from None
-    if not decimal.is_finite():
+    if isinstance(value, float | Decimal) and not math.isfinite(value):
         raise InvalidTask(f"{name} must be a finite number; got {value!r}.")
+    if not _NUMBER.fullmatch(text):
+        raise InvalidTask(f"{name} must be a finite number such as 0.5 or '1e-6', in the digits 0 to 9; got {value!r}.")
+    decimal = Decimal(text)
     if abs(decimal.adjusted()) > 400:
         raise InvalidTask(f"{name} is out of any sensible range; got {value!r}.")
     return Fraction(decimal)
@@ -93,6 +97,17 @@ def written(value: object, name: str) -> Fraction:
     if not isinstance(value, str) or not _WRITTEN.fullmatch(value):
         raise InvalidTask(f"{name} must be written as a text of at most {LONGEST} digits, or of two such divided.")
     return Fraction(value)
+
+
+def whole_number(text: str) -> int:
+    """Read a whole number as a person types it, in the digits 0 to 9.
+
+    >>> whole_number("42")
+    42
+    """
+    if not _WHOLE.fullmatch(text):
+        raise InvalidTask(f"a whole number is written in the digits 0 to 9, at most 38 of them; got {text[:40]!r}.")
+    return int(text)
 
 
 def positive(value: Number, name: str) -> Fraction:

@@ -8,12 +8,15 @@ fetch one (law 4: nothing leaves but a ``Release``).
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+from steelyard.errors import InvalidTask
 from steelyard.ledger import Charge, Receipt
 from steelyard.privacy import Event, Guarantee, Loss, Status, Terms, canonical, decimal_text
 
@@ -103,6 +106,18 @@ class Release:
         error = None if data["error"] is None else Error(**data["error"])
         guarantee, event = Guarantee.from_json(data["guarantee"]), Event.from_json(data["event"])
         return cls(value, error, guarantee, data["point"], event, data["task"], receipt)
+
+
+def read_document(path: str | os.PathLike[str], what: str) -> Any:
+    """A saved JSON document; what cannot be read, is nested too deep or holds no proper numbers is refused by name."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number)
+    except (OSError, ValueError, RecursionError) as problem:
+        raise InvalidTask(f"{os.fspath(path)} is not {what} ({type(problem).__name__}).") from None
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(text)
 
 
 def figure(value: float) -> str:

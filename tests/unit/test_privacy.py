@@ -28,6 +28,7 @@ from steelyard.privacy import (
     probability,
     rows,
     users,
+    whole_number,
     written,
 )
 
@@ -183,3 +184,26 @@ def test_a_number_in_a_document_is_a_bounded_text_of_digits(value: object) -> No
 def test_a_number_too_long_to_be_meant_is_refused_at_once(value: int | str) -> None:
     with pytest.raises(InvalidTask):
         exact(value, "epsilon")
+
+
+@pytest.mark.parametrize(
+    "text", ["１", "٣", "1_000", "1 000", "0x10", "nan", "inf", "1e", "", "1.2.3", "1,5", "½", "1e99999999"]
+)
+def test_a_number_is_written_in_the_digits_zero_to_nine(text: str) -> None:
+    with pytest.raises(InvalidTask):
+        exact(text, "epsilon")
+    with pytest.raises(InvalidTask):
+        whole_number(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("0.5", "1/2"), (" 3 ", "3"), ("+1e-3", "1/1000"), ("1/3", "1/3"), (".5", "1/2")]
+)
+def test_a_number_is_decimal_or_a_ratio(text: str, value: str) -> None:
+    assert exact(text, "epsilon") == Fraction(value)
+
+
+def test_numbers_without_end_are_refused_at_once() -> None:
+    for value in (10**5000, "9" * 5000, "1e-5000", float("nan"), Decimal("inf")):
+        with pytest.raises(InvalidTask):
+            exact(value, "epsilon")

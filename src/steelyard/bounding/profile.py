@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from steelyard.bounding.amounts import Spend, bound, check_unit, noise_error
 from steelyard.errors import InvalidTask
 from steelyard.noise import Noise
-from steelyard.privacy import MICRO, Currency, Event, Loss, Number, Terms, positive, rows
-from steelyard.release import Error, Outcome
-from steelyard.tables import Quantity, Table
+from steelyard.privacy import MICRO, Currency, Event, Loss, Number, Terms, positive, rows, written
+from steelyard.release import Error, Outcome, read_document
+from steelyard.tables import LIMIT, Quantity, Table
 
 if TYPE_CHECKING:
     from steelyard.bounding.cap import CapChoice, NoisyHistogram, SignedHistogram
@@ -225,9 +225,16 @@ class ContributionProfile:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ContributionProfile:
         """Read back what ``to_json`` wrote."""
-        scale = Scale(Fraction(data["step"]), int(data["resolution"]), int(data["upper"]))
+        step = positive(written(data["step"], "step"), "step")
+        scale = Scale(Quantity(None, step).step, data["resolution"], data["upper"])
+        if scale.upper > LIMIT:
+            raise InvalidTask("upper is more steps than a row's integer can hold.")
         counts = tuple(float(count) for count in data["counts"])
-        return cls(data["column"], data["unit"], scale, counts, data["law"], float(data["level"]))
+        if not all(map(math.isfinite, counts)):
+            raise InvalidTask("counts must be finite numbers.")
+        profile = cls(data["column"], data["unit"], scale, counts, data["law"], float(data["level"]))
+        _ = profile.histogram  # refuses counts, a law and a level that do not fit
+        return profile
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the profile as JSON; it is a release and may be published."""
@@ -238,10 +245,10 @@ class ContributionProfile:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ContributionProfile:
         """Read back what ``save`` wrote."""
+        data = read_document(path, "a saved profile")
         try:
-            data = json.loads(Path(path).read_text())
             return cls.from_json(data.get("value", data))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, OverflowError, KeyError, TypeError, AttributeError) as error:
             raise InvalidTask(f"{path} is not a saved profile ({type(error).__name__}).") from None
 
     def _level(self, epsilon: Number | None, mu: Number | None, delta: Number | None) -> tuple[float, str]:

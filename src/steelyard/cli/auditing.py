@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard.cli.answer import Answer
 from steelyard.errors import PrivacyError
+from steelyard.privacy import whole_number
 
 if TYPE_CHECKING:
     from steelyard.audit import Verdict
@@ -23,10 +24,12 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
         "names", nargs="*", metavar="NAME", help="what to audit, such as laplace or sum (default: everything)"
     )
     audit.add_argument(
-        "--samples", type=int, metavar="N", help="samples a side where an audit samples (default 400000)"
+        "--samples", type=whole_number, metavar="N", help="samples a side where an audit samples (default 400000)"
     )
     audit.add_argument("--quick", action="store_true", help="fewer tables and samples: seconds instead of a minute")
-    audit.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes to use (default 2)")
+    audit.add_argument(
+        "--jobs", type=whole_number, default=min(2, os.cpu_count() or 1), help="processes to use (default 2)"
+    )
     audit.add_argument("--list", action="store_true", help="say what can be audited, and stop")
     audit.set_defaults(run=_audit)
 

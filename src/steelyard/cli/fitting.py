@@ -10,6 +10,7 @@ from steelyard.cli import fit_options, predicting, reaching
 from steelyard.cli.answer import Answer, columns, waiting
 from steelyard.cli.files import Outputs, add_overwrite, add_types, key_of, open_table, told
 from steelyard.errors import InvalidTask
+from steelyard.privacy import whole_number
 
 _ALONE = "charged to an account of this command alone: nothing adds up several fits; --ledger would"
 
@@ -32,9 +33,9 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     fit.add_argument("--classes", help="logistic: the label's public values, separated by commas")
     fit.add_argument("--x-bound", help="the public largest length of a row of features; needed for bare names")
     fit.add_argument(
-        "--public-rows", type=int, help="users hidden: a row count known without looking; it helps the fit"
+        "--public-rows", type=whole_number, help="users hidden: a row count known without looking; it helps the fit"
     )
-    fit.add_argument("--cap", type=int, help="logistic, users hidden: keep this many rows of each user")
+    fit.add_argument("--cap", type=whole_number, help="logistic, users hidden: keep this many rows of each user")
     fit.add_argument("--epsilon", required=True, help="how much this model may spend")
     fit.add_argument("--delta", help="without a ledger: the delta of the guarantee (0: pure; default 1e-6)")
     fit.add_argument("--user", help="without a ledger: hide all rows of one value of this column (default: one row)")
@@ -128,7 +129,7 @@ def _classes(text: str, kind: str | None) -> list[Any]:
     if kind not in ("integer", "float", "decimal"):
         return list(words)
     try:
-        return [int(word) for word in words]
+        return [whole_number(word) for word in words]
     except ValueError:
         raise InvalidTask(f"the label holds {kind} values; give its classes as whole numbers.") from None
 

@@ -12,6 +12,7 @@ import json
 from typing import Any
 
 from steelyard.errors import InvalidTask, LedgerError
+from steelyard.privacy import whole_number
 
 DEFAULTS = {"mode": "certified", "metric": "accuracy", "tolerance": "0.05", "confidence": "0.95"}
 _WHOLE = ("questions", "budget", "steps")
@@ -29,14 +30,16 @@ def add_settings(verb: argparse.ArgumentParser) -> None:
     )
     verb.add_argument("--metric", choices=["accuracy", "error", "brier"], help="default accuracy")
     verb.add_argument("--classes", help="what labels may be, separated by commas; private and classic need it")
-    verb.add_argument("--questions", type=int, help="the most questions ever asked; how many, where labels are hidden")
+    verb.add_argument(
+        "--questions", type=whole_number, help="the most questions ever asked; how many, where labels are hidden"
+    )
     verb.add_argument("--between", metavar="LOW,HIGH", help="the scores that must be answered within the tolerance")
-    verb.add_argument("--steps", type=int, help="certified, ladder: the grid of answers")
+    verb.add_argument("--steps", type=whole_number, help="certified, ladder: the grid of answers")
     verb.add_argument("--start", help="ladder: the score shown before any record")
     verb.add_argument("--epsilon", help="private: the most that all answers may cost")
     verb.add_argument("--delta", help="private: default 1e-6")
     verb.add_argument("--noise", choices=["gaussian", "bounded"], help="private: default gaussian")
-    verb.add_argument("--budget", type=int, help="classic: how many answers are paid for")
+    verb.add_argument("--budget", type=whole_number, help="classic: how many answers are paid for")
     verb.add_argument("--threshold", help="classic: how far a guess may be off")
     verb.add_argument("--sigma", help="classic: the noise of a paid answer")
 

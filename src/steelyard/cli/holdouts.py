@@ -10,6 +10,7 @@ from steelyard.cli.answer import Answer, waiting
 from steelyard.cli.files import Outputs, add_overwrite
 from steelyard.cli.holdout_settings import add_settings, arguments, remembered, typed
 from steelyard.errors import InvalidTask
+from steelyard.privacy import whole_number
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -49,8 +50,8 @@ def _add_holdout(verbs: Any, shared: Any, name: str, run: Any, told: str) -> arg
 
 def _add_question(verbs: Any, shared: Any, name: str, run: Any, told: str) -> argparse.ArgumentParser:
     verb: argparse.ArgumentParser = verbs.add_parser(name, parents=[shared], help=told)
-    verb.add_argument("--rows", type=int, default=10_000, help="the holdout's rows (default 10000)")
-    verb.add_argument("--questions", type=int, default=1000, help="how many are asked (default 1000)")
+    verb.add_argument("--rows", type=whole_number, default=10_000, help="the holdout's rows (default 10000)")
+    verb.add_argument("--questions", type=whole_number, default=1000, help="how many are asked (default 1000)")
     verb.add_argument("--tolerance", default="0.05", help="how far an answer may be off (default 0.05)")
     verb.add_argument("--confidence", default="0.95", help="for all answers together (default 0.95)")
     verb.add_argument("--chart", metavar="FILE", help="draw it: .svg, .png or .html")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from steelyard.cli.answer import Answer, columns, waiting
 from steelyard.cli.files import Outputs, add_overwrite
 from steelyard.errors import InvalidTask, UnitMismatch
+from steelyard.privacy import whole_number
+from steelyard.release import read_document
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def _add_fit(verbs: Any, shared: argparse.ArgumentParser) -> None:
     fit.add_argument("--lower", required=True, help="the public least label; lower ones count as this")
     fit.add_argument("--upper", required=True, help="the public largest label; larger ones count as this")
     fit.add_argument("--missing", help="the public value that labels which are no number count as (default: lower)")
-    fit.add_argument("--nodes", type=int, help="how many labels to tell apart (default: integers, else 257)")
+    fit.add_argument("--nodes", type=whole_number, help="how many labels to tell apart (default: integers, else 257)")
     fit.add_argument("--method", default="auto", help="auto (default), unbiased, two_point, rr_on_bins, …")
     fit.add_argument(
         "--allow-bias",
@@ -118,10 +118,7 @@ def _fit(args: argparse.Namespace) -> Answer:
 def _prior(text: str) -> Any:
     if text in ("none", "private"):
         return None if text == "none" else text
-    try:
-        return json.loads(Path(text).read_text())
-    except (OSError, ValueError) as problem:
-        raise InvalidTask(f"--prior must be none, private or a JSON file ({type(problem).__name__}).") from None
+    return read_document(text, "none, private or a JSON file of weights")
 
 
 def _described(made: Any, told: list[tuple[str, str]], data: dict[str, Any]) -> Answer:

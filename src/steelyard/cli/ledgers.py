@@ -10,6 +10,7 @@ from typing import Any
 from steelyard.cli.answer import Answer, waiting
 from steelyard.errors import InvalidTask, LedgerTampered
 from steelyard.ledger import Ledger, Receipt
+from steelyard.release import read_document
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -67,10 +68,10 @@ def _accept(args: argparse.Namespace) -> Answer:
 
 
 def _receipt(path: Path) -> Receipt:
+    data = read_document(path, "a saved release or receipt")
     try:
-        data = json.loads(path.read_text())
         return Receipt.from_json(data.get("receipt", data))
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidTask(f"{path} is not a saved release or receipt ({type(error).__name__}).") from None
 
 

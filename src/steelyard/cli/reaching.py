@@ -16,6 +16,7 @@ from steelyard.cli.files import Outputs
 from steelyard.cli.fit_options import delta_of
 from steelyard.errors import InvalidTask, KeyConflict
 from steelyard.models.first.wanted import CHECKS
+from steelyard.privacy import whole_number
 
 _CHECKED = (
     "with either: how it is checked. auto (default): a model is looked at more and more sharply while it may pass, and not "
@@ -31,8 +32,10 @@ def add_arguments(fit: argparse.ArgumentParser) -> None:
     fit.add_argument("--excess-loss", help="the same, for the loss above that of the best model there is")
     fit.add_argument("--confidence", help="with either: how sure the accuracy is (default 0.9)")
     fit.add_argument("--penalty", help="with either: lambda of the mean penalized loss (default 0.001)")
-    fit.add_argument("--rows", type=int, help="with either, without a ledger: the public number of rows")
-    fit.add_argument("--users", type=int, help="with either and --user, without a ledger: the public number of users")
+    fit.add_argument("--rows", type=whole_number, help="with either, without a ledger: the public number of rows")
+    fit.add_argument(
+        "--users", type=whole_number, help="with either and --user, without a ledger: the public number of users"
+    )
     fit.add_argument("--check", choices=CHECKS, help=_CHECKED)
     fit.add_argument("--ids", metavar="COLUMN", help="with --check disjoint: the column by which rows are divided")
 

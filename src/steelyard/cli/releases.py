@@ -9,6 +9,7 @@ from typing import Any
 from steelyard.cli.answer import Answer, columns, waiting
 from steelyard.cli.files import Outputs, add_overwrite, add_types, key_of, open_table, told
 from steelyard.errors import InvalidTask
+from steelyard.privacy import exact, whole_number
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -22,8 +23,8 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     count.add_argument("--upper", help="with auto: the public largest number of rows per unit worth considering")
     for command in (total, count):
         _keyed(command)
-        command.add_argument("--max-keys", type=int, help="at most this many keys per unit")
-        command.add_argument("--rows-per-key", type=int, help="at most this many rows per unit and key")
+        command.add_argument("--max-keys", type=whole_number, help="at most this many keys per unit")
+        command.add_argument("--rows-per-key", type=whole_number, help="at most this many rows per unit and key")
     mean = _command(commands, shared, "mean", "a private mean of one column", _mean, "the column to average")
     _bounds(mean)
     spot = _command(commands, shared, "quantile", "private quantiles of one column", _quantile, "the column")
@@ -34,7 +35,7 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
         _keyed(command)
     bars = _command(commands, shared, "histogram", "private counts between public edges", _histogram, "the column")
     bars.add_argument("--edges", required=True, help="the public edges, ascending, separated by commas")
-    bars.add_argument("--cap", type=int, help="the most rows one unit may count for")
+    bars.add_argument("--cap", type=whole_number, help="the most rows one unit may count for")
     bars.add_argument("--ranges", action="store_true", help="noise a tree of counts, sharper for sums over many bins")
     _keyed(bars)
     look = _command(commands, shared, "profile", "one private look at what units contribute; plans are free", _profile)
@@ -70,7 +71,9 @@ def _keyed(command: argparse.ArgumentParser) -> None:
 def _bounds(command: argparse.ArgumentParser) -> None:
     command.add_argument("--lower", required=True, help="the public lower bound of one value")
     command.add_argument("--upper", required=True, help="the public upper bound of one value")
-    command.add_argument("--cap", type=int, help="the most rows one unit may count for; not needed where it is the row")
+    command.add_argument(
+        "--cap", type=whole_number, help="the most rows one unit may count for; not needed where it is the row"
+    )
 
 
 def _sum(args: argparse.Namespace) -> Answer:
@@ -146,9 +149,9 @@ def _key(text: str, by: str | None, table: Any) -> Any:
     kind = table.columns.get(by, "string")
     try:
         if kind in ("integer", "decimal"):
-            return int(text)
+            return whole_number(text)
         if kind == "float":
-            return float(text)
+            return float(exact(text, "a key"))
     except ValueError:
         raise InvalidTask(f"column {by!r} holds {kind} values; {text!r} is not one.") from None
     return text == "true" if kind == "boolean" else text

@@ -21,7 +21,7 @@ from steelyard.errors import ColumnMissing, InvalidTask
 from steelyard.models.columns import SIZE, Categorical, Column, Features, Numeric, Plain
 from steelyard.models.rows import Target
 from steelyard.privacy import Number
-from steelyard.release import plain
+from steelyard.release import plain, read_document
 
 FORMAT = "steelyard model 1"
 Floats = NDArray[np.float64]
@@ -151,10 +151,7 @@ def read_models(path: str | os.PathLike[str]) -> tuple[Model, ...]:
 
 
 def _document(path: str | os.PathLike[str]) -> Any:
-    try:
-        return json.loads(Path(path).read_text())
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError):
-        raise InvalidTask(f"no model can be read from {os.fspath(path)!r}.") from None
+    return read_document(path, "a saved model")
 
 
 def _column(data: Mapping[str, Any]) -> Column:

@@ -184,3 +184,27 @@ def test_a_histogram_of_rows_instead_of_units_is_caught() -> None:
     by_rows = [t.totals_histogram(rows(), Quantity("x", edges.step), edges.edges) for t in (heavy, light)]
     assert [sum(counts) for counts in by_units] == [1, 1]
     assert sum(by_rows[0]) == 30  # one user moves it by thirty: not a sensitivity of one
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("step", "1e99999999"), ("step", "0"), ("step", "-1"), ("step", 1), ("step", "9" * 5000), ("upper", 0),
+        ("upper", 10**30), ("upper", 1.5), ("resolution", True), ("counts", []), ("counts", ["x"]), ("level", 0),
+        ("level", "inf"), ("law", "none"), ("counts", [1e999] * 7),
+    ],
+)  # fmt: skip
+def test_a_saved_profile_that_says_something_else_is_refused(field: str, value: object, tmp_path: Path) -> None:
+    made = ContributionProfile(None, "users", Scale.of_rows(Fraction(16)), (1.0,) * 7, "laplace", 1.0)
+    made.save(tmp_path / "good.json")
+    assert ContributionProfile.load(tmp_path / "good.json") == made
+    (tmp_path / "bad.json").write_text(json.dumps({**made.to_json(), field: value}))
+    with pytest.raises(InvalidTask, match="saved profile"):
+        ContributionProfile.load(tmp_path / "bad.json")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"counts": NaN}', "", "\ud800", "[]", "3"])
+def test_what_is_no_profile_is_refused_by_name(text: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_bytes(text.encode(errors="surrogatepass"))
+    with pytest.raises(InvalidTask, match="saved profile"):
+        ContributionProfile.load(tmp_path / "bad.json")

@@ -91,7 +91,7 @@ def test_what_makes_no_sense_is_refused(spend: Path, tmp_path: Path) -> None:
         command("fit", spend, *FEATURES, "--epsilon", 1, "--out", out, "--ledger", "l.db")
     with pytest.raises(InvalidTask, match="no folder"):
         command("fit", spend, *FEATURES, "--epsilon", 1, "--out", tmp_path / "nowhere" / "m.json")
-    with pytest.raises(InvalidTask, match="no model"):
+    with pytest.raises(InvalidTask, match="saved model"):
         command("predict", out, spend, "--out", tmp_path / "p.parquet")
     assert not out.exists()
 
