@@ -15,6 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from steelyard.accounting.bounded import least_epsilon
 from steelyard.accounting.normal import as_decimal, precise
 from steelyard.accounting.objective import objective_mu
 from steelyard.accounting.objective_users import user_mu
@@ -258,6 +259,14 @@ def _exponential(given: _Whole) -> Claim:
     return Pure(Fraction(given["epsilon_numerator"], given["epsilon_denominator"]))
 
 
+def _bounded_noise(given: _Whole) -> Claim:
+    stated = Fraction(given["epsilon_numerator"], given["epsilon_denominator"])
+    law = given["power"], given["radius"], given["sensitivity"], given["questions"], given["failure_atto"]
+    if not float(stated) >= least_epsilon(*law):
+        raise ValueError(f"epsilon is {float(stated):g}, and no less than {least_epsilon(*law):g} is proved")
+    return Pure(stated)
+
+
 def _finite(given: _Whole) -> Claim:
     return Pure(log_above(Fraction(given["ratio_numerator"], given["ratio_denominator"])))
 
@@ -312,7 +321,7 @@ _CLAIMS: dict[str, Callable[[_Whole], Claim]] = {
     "gaussian_path": _gaussian_path,
     "above_threshold": _above_threshold,
     "exponential": _exponential,
-    "bounded_noise": _exponential,
+    "bounded_noise": _bounded_noise,
     "staircase": _exponential,
     "finite": _finite,
     "objective": _objective,

@@ -16,6 +16,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from steelyard.accounting.bounded import loss_curve, whole_weights
 from steelyard.accounting.curves import Curve
 from steelyard.errors import InvalidTask, OurBug
 from steelyard.mechanisms.integers import check_sensitivity, noisy
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from steelyard.noise import Noise
 
 _MOST = 1 << 24
-_LEAST_WEIGHT = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -70,32 +70,12 @@ class BoundedNoise:
     @cached_property
     def weights(self) -> NDArray[np.int64]:
         """The whole weights of -radius..radius, symmetric; log-concave where a row moves a total by more than one."""
-        import numpy as np
-
-        half = np.arange(self.radius + 1, dtype=np.float64) * (math.pi / 2 / (self.radius + 1))
-        peak = 2.0 ** (62 - (2 * self.radius + 1).bit_length())
-        right = np.floor(np.cos(half) ** self.power * peak).astype(np.int64)
-        right[right < _LEAST_WEIGHT] = 0
-        weights = np.concatenate([right[:0:-1], right])
-        if self.sensitivity > 1 and not log_concave(weights):
-            raise OurBug("the rounded weights of bounded noise are not log-concave.")
-        weights.setflags(write=False)
-        return weights
+        return whole_weights(self.power, self.radius, self.sensitivity)
 
     @cached_property
     def curve(self) -> Curve:
         """The pessimistic loss curve of all questions together; both directions agree, because the law is symmetric."""
-        import numpy as np
-
-        from steelyard.accounting.repeated import repeated
-
-        total = int(self.weights.sum())
-        support = np.flatnonzero(self.weights)  # without gaps: the weights fall away from the middle
-        kept = self.weights[support[0] : support[-1] + 1]
-        logs, here = np.log(kept), kept[self.sensitivity :]
-        losses = logs[self.sensitivity :] - logs[: -self.sensitivity] + 2.0**-46
-        masses, escaped = here / total * (1 + 2.0**-50), total - int(here.sum())
-        return repeated(losses, masses, escaped / total * (1 + 2.0**-50), self.questions)
+        return loss_curve(self.weights, self.sensitivity, self.questions)
 
     def delta(self, epsilon: float) -> float:
         """An upper bound on the delta of the whole conversation at this epsilon."""
@@ -151,14 +131,3 @@ class BoundedNoise:
         import numpy as np
 
         return np.cumsum(self.weights)
-
-
-def log_concave(weights: NDArray[np.int64]) -> bool:
-    """Whether the square of every weight is at least the product of its neighbours, exactly, and no gap is inside."""
-    import numpy as np
-
-    support = np.flatnonzero(weights)
-    if len(support) != support[-1] - support[0] + 1:
-        return False
-    whole = weights[support].astype(object)
-    return bool(np.all(whole[1:-1] * whole[1:-1] >= whole[:-2] * whole[2:]))

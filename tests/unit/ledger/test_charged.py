@@ -15,7 +15,7 @@ from steelyard.accounting.prices import Claim, Mu, disjoint, price
 from steelyard.cli import main
 from steelyard.ledger import Account, Ledger, open_account, verify
 from steelyard.ledger.store import reach
-from steelyard.mechanisms import Gaussian, Laplace
+from steelyard.mechanisms import BoundedNoise, Gaussian, Laplace
 from steelyard.mechanisms.gradual import LaplacePath
 from steelyard.mechanisms.objective import Objective, PureObjective, UserObjective
 from steelyard.privacy import MICRO, Event, Loss, Neighbours, rows
@@ -97,6 +97,18 @@ def test_a_failure_that_was_not_charged_is_found() -> None:
     event = lowered(GAUSSIAN["gaussian"], failure_atto=10**9)
     held.charge(Loss(held.terms.currency, 10**12), key="k", request=b"", event=event)
     assert "for what costs" in findings(held)[0]
+
+
+@pytest.mark.parametrize("changes", [{"epsilon_numerator": 10_000}, {"questions": 40}, {"radius": 200}])
+def test_bounded_noise_that_states_less_than_its_law_costs_is_found(changes: dict[str, int]) -> None:
+    unit = rows(neighbours="replace", n=10_000)
+    held = open_account(":memory:", "a", unit=unit, epsilon="9", delta="1e-2", additive_delta="5e-3")
+    event = BoundedNoise(2, 250, 10_000, 10, failure=Fraction(1, 1000)).event
+    held.charge(price(event, held.terms), key="true", request=b"", event=event)
+    assert findings(held) == ()
+    cost = Loss(held.terms.currency, held.remaining.amount, held.remaining.delta)
+    held.charge(cost, key="k", request=b"", event=lowered(event, **changes))
+    assert "is proved" in findings(held)[0]
 
 
 def test_a_level_below_that_of_its_path_is_found() -> None:

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.accounting import price
+from steelyard.accounting.bounded import log_concave
 from steelyard.accounting.curves import Curve
 from steelyard.accounting.gaussian import delta_of
 from steelyard.accounting.repeated import repeated
 from steelyard.errors import CurrencyMismatch, InvalidTask, NeighbourMismatch, OurBug
 from steelyard.mechanisms import BoundedNoise
-from steelyard.mechanisms.bounded import log_concave
 from steelyard.noise import ExactNoise, TestNoise
 from steelyard.privacy import ATTO, Currency, Loss, Terms, rows
 
