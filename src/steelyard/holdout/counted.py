@@ -23,6 +23,8 @@ class Counted(ABC):
     """A mode on a grid of ``steps`` that asks at most ``questions``, if any number was promised."""
 
     kinds: tuple[str, ...] = KINDS
+    _range: tuple[Fraction, Fraction]
+    """The scores that are answered within the tolerance; set by the mode, as ``nats`` is."""
     nats: int
     """The micro-nats that the tolerance allows; set by the mode."""
 
@@ -58,6 +60,10 @@ class Counted(ABC):
                     known = self._answer(question, counter) if counter.take() else NO_MORE
                 if known is not None:
                     return known
+
+    def promise(self, record: Record) -> str:
+        """The tolerance, for the scores that were declared."""
+        return self._frame.promise(self._range)
 
     def forecast(self, record: Record) -> int:
         """How many paid answers are certain to be affordable if they came next."""

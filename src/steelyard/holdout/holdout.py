@@ -150,10 +150,10 @@ class Holdout:
     def __str__(self) -> str:
         frame, where = self.frame, "durable" if self.account.durable else "in memory, for this process only"
         with self._lock:
-            told = self._mode.describe(self._record)
+            promise, told = self._mode.promise(self._record), self._mode.describe(self._record)
         lines = [
             ("holdout", f"{self.name!r}, {frame.rows:,} rows, {self.metric}"),
-            ("promise", f"± {_text(frame.tolerance * frame.upper)} with confidence {_text(frame.confidence)}"),
+            ("promise", promise),
             ("mode", self.mode),
             ("account", f"{self.account.name!r}, {where}"),
             *told,

@@ -37,7 +37,8 @@ class Ladder(Counted):
         super().__init__(frame, grid, promised)
         self._start = self._read_start(start)
         self.levels = self.steps - self._start
-        self.nats = require_nats(self._rounding, frame, read_between(between, frame), self.price(1, 1))
+        self._range = read_between(between, frame)
+        self.nats = require_nats(self._rounding, frame, self._range, self.price(1, 1))
 
     def _read_start(self, start: Number | None) -> int:
         share = Fraction(0 if self._frame.higher_is_better else 1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from importlib import import_module
 from inspect import signature
@@ -18,6 +19,7 @@ from typing import Any, Protocol, cast
 from steelyard.errors import InvalidTask
 from steelyard.holdout.answer import Answer
 from steelyard.holdout.record import Record
+from steelyard.privacy import decimal_text
 
 MODES = {
     "certified": "certified.Certified",
@@ -30,6 +32,11 @@ MODES = {
 
 HIDING = ("classic", "private")
 """The modes that promise privacy: nothing but the noisy answers may depend on a label, errors included."""
+
+
+_UP = Context(prec=4, rounding=ROUND_CEILING)
+EVERY = (Fraction(0), Fraction(1))
+"""All scores, as shares of the range."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,18 @@ class Frame:
     def beta(self) -> Fraction:
         """The chance that any certificate is wrong."""
         return 1 - self.confidence
+
+    def promise(self, span: tuple[Fraction, Fraction] = EVERY) -> str:
+        """How near an answer is, for scores in a span (shares of the range); others have a wider interval."""
+        least, most = (decimal_text(end * self.upper, 6) for end in span)
+        told = "" if span == EVERY else f" for scores between {least} and {most}"
+        return (
+            f"± {decimal_text(self.tolerance * self.upper, 6)}{told} with confidence {decimal_text(self.confidence, 6)}"
+        )
+
+    def reach(self, width: float) -> str:
+        """A half-width in the metric's own unit as text, rounded up: a printed interval is no narrower than the true one."""
+        return f"± {_UP.create_decimal_from_float(width * float(self.upper)):f}"
 
     def answer(self, value: Fraction | float, low: Fraction | float, high: Fraction | float, kind: str) -> Answer:
         """An answer in the metric's own unit; the interval is cut at the ends of the range."""
@@ -87,6 +106,9 @@ class Mode(Protocol):
 
     def check(self, question: Question, record: Record) -> Answer:
         """Answer a question; called by one thread at a time."""
+
+    def promise(self, record: Record) -> str:
+        """How near its answers are, and with which confidence: the one promise of accuracy that is printed."""
 
     def forecast(self, record: Record) -> int:
         """How many more answers are certain to be affordable, from public facts alone."""

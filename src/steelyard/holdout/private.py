@@ -213,6 +213,10 @@ class Private:
             if held is not None and held["question"] == question.name:
                 return self._answer(int(held["total"]), width)
 
+    def promise(self, record: Record) -> str:
+        """The tolerance; a wider plan is refused."""
+        return self.frame.promise()
+
     def forecast(self, record: Record) -> int:
         """How many planned questions are left."""
         return max(0, self.questions - self._used(record))
@@ -220,10 +224,9 @@ class Private:
     def describe(self, record: Record) -> list[tuple[str, str]]:
         """The plan, the width, the price."""
         width = self.width(record.account.terms)
-        upper = float(self.frame.upper)
         return [
             ("answers", f"private, {self.forecast(record)} of {self.questions} planned questions left"),
-            ("interval", f"± {width * upper:.4g} around every answer, {float(self.frame.confidence):.0%} for all"),
+            ("interval", f"{self.frame.reach(width)} around every answer, {float(self.frame.confidence):.0%} for all"),
             ("privacy", f"{record.account.spent} of {record.account.terms.cap} spent"),
         ]
 

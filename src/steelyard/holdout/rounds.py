@@ -33,7 +33,8 @@ class Rounds:
         self._frame = frame
         self._rounding = Rounding(frame.rows, frame.scale, min(frame.whole, 10_000))
         self._base = math.ceil(-math.log(frame.beta) * MICRO + 1e-6)
-        self.nats = require_nats(self._rounding, frame, read_between(between, frame), self._base / MICRO)
+        self._range = read_between(between, frame)
+        self.nats = require_nats(self._rounding, frame, self._range, self._base / MICRO)
 
     def terms(self) -> dict[str, Any]:
         """An account of as many nats as the tolerance allows."""
@@ -93,6 +94,10 @@ class Rounds:
         nats = math.nextafter((_spent(record) + self._base) / MICRO, math.inf)
         value = Fraction(total, self._frame.whole)
         return self._frame.answer(value, *self._rounding.interval(total, nats), PAID)
+
+    def promise(self, record: Record) -> str:
+        """The tolerance, for the scores that were declared."""
+        return self._frame.promise(self._range)
 
     def forecast(self, record: Record) -> int:
         """How many rounds of two are certain to be affordable."""

@@ -252,6 +252,13 @@ class Classic:
         self._told[question.name] = total, paid
         return self._answer(total, paid, width)
 
+    def promise(self, record: Record) -> str:
+        """The interval that is certified, which the tolerance is not: that only sets the threshold and the noise."""
+        frame = self.frame
+        width, sure = self.width(record.account.terms), f"with confidence {float(frame.confidence):g}"
+        told = f"{frame.reach(width)} {sure}" if width < 1 else "nothing about how near answers are"
+        return f"{told} (a tolerance of {float(frame.tolerance * frame.upper):.4g} sets the noise, and is not promised)"
+
     def forecast(self, record: Record) -> int:
         """How many paid answers are left in this process."""
         if self._running is not None:
@@ -261,11 +268,10 @@ class Classic:
 
     def describe(self, record: Record) -> list[tuple[str, str]]:
         """What is left, what is certified, and what could be at best."""
-        width, frame = self.width(record.account.terms), self.frame
+        frame = self.frame
         best = certified_answers(frame.rows, self.questions, float(frame.tolerance), float(frame.beta))
         return [
             ("answers", f"Thresholdout, {self.forecast(record)} of {self.plan.budget} paid answers left"),
-            ("interval", f"± {width * float(frame.upper):.4g} around every answer" + (": none" if width >= 1 else "")),
             ("certifies", f"{best} paid answers within the tolerance at {frame.rows:,} rows, at the best noise"),
             ("privacy", f"{record.account.spent} of {record.account.terms.cap} spent"),
         ]

@@ -109,6 +109,27 @@ def test_one_budget_whoever_asks(tmp_path: Path, labels: Any) -> None:
     assert surprises(users) <= promised
 
 
+def promised(holdout: Holdout) -> list[str]:
+    return [line for line in str(holdout).splitlines() if "±" in line or line.startswith("promise")]
+
+
+@pytest.mark.parametrize("mode", ["certified", "ladder", "rounds", "private", "classic"])
+def test_a_holdout_prints_one_promise_and_its_answers_keep_it(labels: Any, mode: str) -> None:
+    """Where the tolerance is not certified it is not promised; no printed interval is narrower than a given one."""
+    given: dict[str, Any] = (
+        {"questions": 3, "classes": [0, 1]} if mode in ("private", "classic") else {"between": (0, 0.6)}
+    )
+    holdout = Holdout(labels, tolerance=0.1, mode=mode, **given)
+    promise = float(promised(holdout)[0].split("±")[1].split()[0])
+    asked: dict[str, Any] = {"guess": 0.5} if mode == "classic" else {}
+    answer = holdout.finish(guessed(1)) if mode == "rounds" else holdout.check(guessed(1), **asked)
+    value, low, high = (float(end) for end in (answer.value, answer.low, answer.high) if end is not None)
+    assert max(value - low, high - value) <= promise
+    assert (promise > 0.1) == (mode == "classic")
+    assert len(promised(holdout)) == (2 if mode == "private" else 1)
+    assert ("between 0 and 0.6" in promised(holdout)[0]) == (mode in ("certified", "ladder", "rounds"))
+
+
 def test_a_budget_for_each_user_is_caught(tmp_path: Path, labels: Any) -> None:
     users = [Holdout(labels, ledger=tmp_path / f"{user}.db", name=f"spring of {user}") for user in range(3)]
     promised = users[0].forecast()
