@@ -7,6 +7,7 @@ import math
 from fractions import Fraction
 from functools import cache
 
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -167,3 +168,51 @@ def test_a_price_without_the_factor_and_rows_that_all_count_are_caught() -> None
     assert max(far) > 0.01  # the Gaussian's own mu at a slope of ten
     mu = user_mu(Fraction(1, 2), 300_000) / 1e6
     assert worst(NONE[2], crossed, 2 / 0.3, np.array([-20.0, 0.0]), 1 / 0.3, mu) > 0.01
+
+
+def thickness(slope: float) -> mp.mpf:
+    """C: by how much a slice's share may exceed its limit, for each unit of its thickness."""
+    top = mp.mpf(slope) / 4
+    return mp.quad(lambda w: (w + top) ** 2 * mp.exp(w + top) * mp.npdf(w), [0, 2, 6, 20])
+
+
+def beyond(slope: float, h: float, z: float, at: float | None) -> mp.mpf:
+    """E(e^(h psi) - e^(h z))+/h less E(psi - z)+, for a weight that rises at the slope all along, or is one."""
+
+    def psi(w: mp.mpf) -> mp.mpf:
+        p = mp.mpf(1) if at is None else 1 / (1 + mp.exp(-slope * (w - at)))
+        return slope * p * (1 - p) - w * p
+
+    def more(w: mp.mpf) -> mp.mpf:
+        x = psi(w)
+        return mp.mpf(0) if x <= z else ((mp.exp(h * x) - mp.exp(h * z)) / h - (x - z)) * mp.npdf(w)
+
+    return mp.quad(more, [-14, -8, -5, -3, -2, -1, 0, 1, 2, 4])
+
+
+def share(slope: float, allowed: float = 1.0) -> float:
+    """The largest share of what the limit allows that some weight, z and thickness need."""
+    with mp.workdps(25):
+        most = thickness(slope) * allowed
+        cases = itertools.product((0.05, 1.0), (0.0, slope / 2), (None, -1.0))
+        return float(max(beyond(slope, h, z, at) / (h * most) for h, z, at in cases))
+
+
+@pytest.mark.parametrize("slope", [0.5, 2.0])
+def test_a_thin_slice_is_as_near_to_its_limit_as_the_note_says(slope: float) -> None:
+    assert share(slope) <= 1.0
+
+
+def test_a_tenth_of_the_allowance_for_a_slice_is_caught() -> None:
+    assert share(0.5, allowed=0.1) > 1.0
+
+
+@pytest.mark.parametrize(("m", "h", "z"), [(1.0, 0.3, 0.0), (1.2, 0.01, 2.0), (1.8, 1.0, 1.0), (1.05, 0.1, 3.0)])
+def test_a_gaussian_slice_is_above_its_limit_less_what_the_note_says(m: float, h: float, z: float) -> None:
+    with mp.workdps(30):
+        mu, epsilon = mp.mpf(m) * h, mp.mpf(h) * z
+        delta = mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-epsilon / mu - mu / 2)
+        limit = m * mp.npdf(z / mp.mpf(m)) - z * mp.ncdf(-z / mp.mpf(m))
+        assert delta / h >= limit - mp.mpf(m) ** 2 * h / 2
+        wider = (m + 0.1) * mp.npdf(z / (m + mp.mpf("0.1"))) - z * mp.ncdf(-z / (m + mp.mpf("0.1")))
+        assert wider - limit >= mp.mpf("0.1") * mp.npdf(z / mp.mpf(m))

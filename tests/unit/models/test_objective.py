@@ -100,6 +100,45 @@ def test_pure_noise_with_the_ridge_at_its_scale_costs_exactly_one_over_the_scale
         assert worst_ratio(scale, scale) >= 0.99 / scale
 
 
+def with_row(length: float, others: int, push: float, scale: float) -> Array:
+    """The exact law with one more row of this length, of either sign, beside equal ones; ridge and scale are equal."""
+    slope, curve = logistic(T)
+    own, bend = logistic(length * T)
+    b = -scale * T - others * slope - push - length * own
+    return np.asarray(laplace_noise(scale)(b) * (scale + others * curve + length**2 * bend))
+
+
+def lost(first: float, second: float, scale: float) -> float:
+    """The largest log ratio between tables with the one row or the other; length zero is no row."""
+    laws = (
+        (with_row(a, others, push, scale), with_row(b, others, push, scale))
+        for a, b in ((first, second), (second, first))
+        for others, push in itertools.product((0, 5), (-12.0, -3.0, 0.0, 3.0, 12.0))
+    )
+    return max(float((np.log(a) - np.log(b)).max()) for a, b in laws)
+
+
+@pytest.mark.parametrize("scale", [0.5, 4.0])
+def test_a_longer_row_loses_more_and_a_replaced_one_at_most_twice_as_much(scale: float) -> None:
+    shorter = [lost(length, 0, scale) for length in (0.25, 0.5, 0.75, 1.0)]
+    assert shorter == sorted(shorter)
+    assert shorter[-1] <= 1 / scale + 1e-9
+    replaced = [lost(a, b, scale) for a, b in ((1, -1), (1, -0.5), (0.5, 1), (1, 0.25))]
+    assert 1 / scale < max(replaced) <= 2 / scale + 1e-9
+
+
+@pytest.mark.parametrize("scale", [0.5, 4.0])
+def test_a_replaced_row_charged_once_is_caught_in_two_dimensions(scale: float) -> None:
+    """One t, far on the wrong side of two nearly opposite rows; very many other rows turn b towards their difference."""
+    t, others = np.array([-300.0, 0.0]), 10**6 * np.array([0.0, 0.5])
+    ends = [np.array([0.1, sign * math.sqrt(0.99)]) for sign in (1, -1)]
+    b = [others + expit(-v @ t) * v - scale * t for v in ends]
+    curves = [np.eye(2) * scale + np.diag([0, 10**6 / 4]) + expit(-v @ t) * expit(v @ t) * np.outer(v, v) for v in ends]
+    loss = (np.linalg.norm(b[0]) - np.linalg.norm(b[1])) / scale
+    loss += np.linalg.slogdet(curves[1])[1] - np.linalg.slogdet(curves[0])[1]
+    assert 1.9 / scale < loss <= 2 / scale + 1e-9
+
+
 def test_pure_noise_with_a_smaller_ridge_would_cost_more_and_is_refused() -> None:
     assert worst_ratio(0.1, 1.0) > 1.2
     with pytest.raises(InvalidTask):
