@@ -83,11 +83,33 @@ def _holdout(args: argparse.Namespace, settings: dict[str, Any], where: dict[str
     from steelyard.holdout.holdout import Holdout
     from steelyard.holdout.modes import HIDING
 
-    hidden = settings.get("mode") in HIDING
-    labels = read_column(args.labels, args.column, text=hidden)
-    text = hidden and Path(args.labels).suffix.lower() == ".csv"
-    numeric = None if text else labels.dtype.kind in "biuf"
-    return Holdout(labels, name=args.name, **where, **arguments(settings, numeric))
+    labels = read_column(args.labels, args.column, written=True)
+    written = Path(args.labels).suffix.lower() == ".csv"
+    found = arguments(settings, None if written else _numeric(labels))
+    if written and found["mode"] not in HIDING:
+        labels = _of_one_kind(labels, args.labels, found.get("classes"))
+    return Holdout(labels, name=args.name, **where, **found)
+
+
+def _numeric(labels: Any) -> bool:
+    """Whether a file's own type, a public fact, says that labels are numbers."""
+    kind = getattr(labels, "dtype", None)
+    return kind.kind in "biuf" if kind is not None else str(labels.type).startswith(("int", "uint", "fl", "do", "bool"))
+
+
+def _of_one_kind(labels: Any, path: str, classes: list[Any] | None) -> list[Any]:
+    """Labels as written, as numbers if the classes are or if every one of them is one; no single row decides for others."""
+    from steelyard.holdout.rows import number_in, text_of
+
+    rows = labels.to_pylist()
+    read = [number_in(row) for row in rows]
+    found = {number is None for number in read}
+    numeric = not isinstance(classes[0], str) if classes else found == {False}
+    if (numeric and True in found) or (not classes and len(found) > 1):
+        raise InvalidTask(
+            f"some labels of {path} are numbers and others are not, or are missing; say what they may be."
+        )
+    return read if numeric else [text_of(row) for row in rows]
 
 
 def _show(args: argparse.Namespace) -> Answer:
@@ -207,10 +229,10 @@ def _save_chart(args: argparse.Namespace, drawn: Any) -> None:
             files.write_now(args.chart, drawn.chart().save)
 
 
-def read_column(path: str, column: str | None, *, text: bool = False) -> Any:
+def read_column(path: str, column: str | None, *, written: bool = False) -> Any:
     """One column of a CSV, Parquet or .npy file, as an array; errors name the file and never a row.
 
-    ``text``: a CSV file is read as it is written, since the type of a whole column could hang on one row.
+    ``written``: as it stands in the file, a column whose type hangs on no row. (A CSV file has no types: all is bytes.)
     """
     import numpy as np
 
@@ -226,8 +248,8 @@ def read_column(path: str, column: str | None, *, text: bool = False) -> Any:
             from pyarrow import csv
 
             parse = csv.ParseOptions(ignore_empty_lines=False)
-            names = csv.open_csv(path, parse_options=parse).schema.names if text else []
-            kinds = csv.ConvertOptions(column_types=dict.fromkeys(names, "string"))
+            names = csv.open_csv(path, parse_options=parse).schema.names if written else []
+            kinds = csv.ConvertOptions(column_types=dict.fromkeys(names, "binary"))
             table = csv.read_csv(path, parse_options=parse, convert_options=kinds)
         else:
             raise InvalidTask(f"{path} must be a .csv, .parquet or .npy file.")
@@ -237,7 +259,8 @@ def read_column(path: str, column: str | None, *, text: bool = False) -> Any:
         if isinstance(problem, InvalidTask):
             raise
         raise InvalidTask(f"{path} cannot be read as {kind} ({type(problem).__name__}).") from None
-    return _pick(table, path, column)
+    found = _pick(table, path, column)
+    return found if written else found.to_numpy()
 
 
 def _pick(table: Any, path: str, column: str | None) -> Any:
@@ -246,4 +269,4 @@ def _pick(table: Any, path: str, column: str | None) -> Any:
         raise InvalidTask(f"{path} has {len(names)} columns; say which one: {', '.join(names[:20])}.")
     if column is not None and column not in names:
         raise InvalidTask(f"{path} has no column {column!r}; it has {', '.join(names[:20])}.")
-    return table.column(column or names[0]).to_numpy()
+    return table.column(column or names[0])

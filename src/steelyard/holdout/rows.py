@@ -53,14 +53,25 @@ def number_in(label: Any) -> int | float | None:
         if isinstance(label, int | np.integer | np.bool_):
             return int(label)
         if isinstance(label, str | bytes):
-            text = text_of(label).strip().lower()
-            label = _SPELLED.get(text, text)
-        if isinstance(label, int | float | np.floating | Decimal | Fraction | str):
-            number = float(label)
-            return number if math.isfinite(number) else None
+            return _number_spelled(text_of(label).strip().lower())
+        if isinstance(label, float | np.floating | Decimal | Fraction):
+            return _finite(float(label))
     except Exception:  # law 4: whatever a label does when it is looked at, it is no number then
         return None
     return None
+
+
+def _number_spelled(text: str) -> int | float | None:
+    if text in _SPELLED:
+        return _SPELLED[text]
+    try:
+        return int(text)
+    except ValueError:
+        return _finite(float(text))
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
 
 
 def text_of(label: str | bytes) -> str:

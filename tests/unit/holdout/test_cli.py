@@ -255,14 +255,33 @@ def test_one_odd_label_of_a_file_changes_nothing_that_is_told(
     """The type of a whole CSV column hangs on one row; settings and answers must not."""
     np.save(tmp_path / "p.npy", np.arange(N) % 5 > 0)
     lines = [one if number % 5 else zero for number in range(N)]
-    told = []
-    for odd in (zero, "x", "", "7"):
-        (tmp_path / "labels.csv").write_text("y\n" + "\n".join([odd, *lines[1:]]) + "\n")
-        given = ["--ledger", tmp_path / f"{odd}.db", "--name", "spring"]
+    told: list[Any] = []
+    for odd in (zero, "x", "", "7", "\udcff"):
+        text = "y\n" + "\n".join([odd, *lines[1:]]) + "\n"
+        (tmp_path / "labels.csv").write_bytes(text.encode(errors="surrogateescape"))
+        ledger = tmp_path / f"{len(told)}.db"
+        given = ["--ledger", ledger, "--name", "spring"]
         settings = ["--mode", "private", "--classes", classes, "--tolerance", "0.1", "--questions", "3"]
         opened = run("open", tmp_path / "labels.csv", *given, *settings)
         answer = run("check", tmp_path / "labels.csv", tmp_path / "p.npy", *given)
         assert answer.data["low"] < 0.999 <= answer.data["high"]
-        facts = json.loads(Ledger(tmp_path / f"{odd}.db").charges("holdout/%/0")[0].detail)
+        facts = json.loads(Ledger(ledger).charges("holdout/%/0")[0].detail)
         told.append((opened.text, opened.data, facts))
     assert all(each == told[0] for each in told)
+
+
+def test_a_file_in_which_one_row_would_decide_for_all_is_refused_without_classes(tmp_path: Path) -> None:
+    lines, path = ["1", "0"] * (N // 2), tmp_path / "labels.csv"
+    given = ["--ledger", tmp_path / "b.db", "--name"]
+    for number, odd in enumerate(("x", "", "nan")):
+        path.write_text("y\n" + "\n".join([odd, *lines[1:]]) + "\n")
+        with pytest.raises(InvalidTask, match="numbers and others are not"):
+            run("open", path, *given, f"{number}")
+        with pytest.raises(InvalidTask, match="say what they may be"):
+            run("open", path, *given, f"{number}", "--classes", "0,1")
+    path.write_text("y\n" + "\n".join(["yes", "no"] * (N // 2)) + "\n")
+    assert run("open", path, *given, "text").data["rows"] == N
+    path.write_text("y\n" + "\n".join(lines) + "\n")
+    np.save(tmp_path / "p.npy", np.arange(N) % 2 == 0)
+    run("open", path, *given, "numbers")
+    assert run("check", path, tmp_path / "p.npy", *given, "numbers", "--guess", "1").data["kind"] == "free"
