@@ -33,6 +33,8 @@ from steelyard.holdout.rows import digest, one_by_one
 from steelyard.ledger import Account, open_account
 from steelyard.privacy import Currency, Event, Loss, Neighbours, Number, canonical, decimal_text, exact, positive
 
+TRUTH = "of the population, if predictors were made without these rows' features; else the mean over these rows"
+
 
 class Holdout:
     """A validation set that stays valid however often it is asked.
@@ -42,7 +44,8 @@ class Holdout:
     given, and a label outside counts as the first. Labels have one budget on a ledger, under one name; where they are hidden,
     ``separate`` states that no row is in another holdout of as many rows there. Further options belong to the mode
     (``questions=``, ``between=`` …).
-    *Accuracy:* every interval ever given holds, all at once, with probability ``confidence`` over the draw of the rows.
+    *Accuracy:* every interval ever given holds, all at once, with probability ``confidence`` over the draw of the rows: for
+    the population, if predictors were made without these rows' features; else for the mean over these rows alone.
     It is assumed that nobody measures how long an answer takes, and that the ledger's files are not put back to an older
     state. A check that ends in an error or with the process counts as a surprise, since both could tell one.
     *Privacy:* none; answers are exact up to rounding. Use mode="private" for labels of people.
@@ -123,11 +126,14 @@ class Holdout:
     def scorer(self, features: Any, guess: Number | None = None) -> Any:
         """A scorer for scikit-learn searches: each fitted estimator is checked on ``features``, the holdout's rows.
 
-        Without a ``guess`` the estimator's own score on the fold is the guess.
+        Without a ``guess`` the estimator's own score on the fold is the guess. *Accuracy:* the interval is for the population
+        if no predictor was made with these features, so keep them here: the scorer shows the search neither them nor the
+        labels, and a pickled copy cannot score. A search that has the features otherwise (pseudo-labels, scaling, distilling)
+        is told the truth about these rows, not about others. ``predict`` must treat each row by itself.
         """
-        from steelyard.holdout.scorers import Scorer
+        from steelyard.holdout.scorers import kept_scorer
 
-        return Scorer(self, features, guess)
+        return kept_scorer(self, features, guess)
 
     def flush(self) -> None:
         """Store which questions were answered free, so that other processes know them too."""
@@ -154,6 +160,7 @@ class Holdout:
         lines = [
             ("holdout", f"{self.name!r}, {frame.rows:,} rows, {self.metric}"),
             ("promise", promise),
+            ("truth", TRUTH),
             ("mode", self.mode),
             ("account", f"{self.account.name!r}, {where}"),
             *told,

@@ -3,7 +3,8 @@
 A description-length argument multiplies the error level by the number of histories, so levels such as exp(-5000) are
 ordinary here and everything is done with logarithms: Clopper and Pearson (1934) for losses of 0 or 1, the binary
 relative entropy (Hoeffding 1963, Theorem 1) or Hoeffding's width for losses anywhere in [0, 1].
-Law: every end is rounded outward; where a tail is not known exactly, an upper bound of it is used.
+Law: every end is rounded outward; where a tail is not known exactly, an upper bound of it is used. Rows need be
+independent and no more: each may have a mean of its own, and the interval is for the mean of those (docs/proofs/nats.md).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _STEPS = 60
 
 @lru_cache(maxsize=4096)
 def clopper_pearson(successes: int, n: int, log_alpha: float) -> tuple[float, float]:
-    """The exact binomial interval, two-sided, at level exp(log_alpha).
+    """The exact binomial interval, two-sided, at level exp(log_alpha), for rows that may have chances of their own.
 
     *Accuracy:* outward by a ten-millionth of its width, by a little more above a million rows.
     *Cost:* about 100 microseconds; equal questions are remembered.
@@ -34,7 +35,7 @@ def clopper_pearson(successes: int, n: int, log_alpha: float) -> tuple[float, fl
     _check(n, log_alpha)
     if isinstance(successes, bool) or not isinstance(successes, int) or not 0 <= successes <= n:
         raise InvalidTask(f"successes must be a whole number between 0 and n = {n}; got {successes!r}.")
-    return _lowest(successes, n, log_alpha), min(1.0, _above(1 - _lowest(n - successes, n, log_alpha)))
+    return _low_end(successes, n, log_alpha), min(1.0, _above(1 - _low_end(n - successes, n, log_alpha)))
 
 
 def hoeffding(mean: float, n: int, log_alpha: float, width: float = 1.0) -> tuple[float, float]:
@@ -74,6 +75,15 @@ def _check(n: int, log_alpha: float) -> None:
 def _check_mean(mean: float, width: float) -> None:
     if not 0 < width < math.inf or not 0 <= mean <= width:
         raise InvalidTask(f"a mean of losses in [0, {width}] lies there, too; got {mean!r}.")
+
+
+def _low_end(x: int, n: int, log_alpha: float) -> float:
+    """The binomial's lower end, held where unequal chances with the same mean have no heavier tail.
+
+    That is at least a success below x (Hoeffding 1956); for one success it is where the chances add up to half the level.
+    """
+    most = (x - 1) / n if x != 1 else math.exp(log_alpha - math.log(2 * n))
+    return max(0.0, min(_lowest(x, n, log_alpha), _below(most)))
 
 
 def _lowest(x: int, n: int, log_alpha: float) -> float:

@@ -2,39 +2,77 @@
 
 The search sees what the holdout answers and nothing else: the guess itself where it holds, the rounded score where not.
 A search over K candidates and F folds asks K * F questions; right guesses make nearly all of them free.
+Law: features and labels stay with the keeper. A scorer carries public facts alone, also when it is pickled, and it is a copy
+of the estimator that meets the features: models chosen with their help are certified for these rows only (docs/proofs/nats.md).
 """
 
 from __future__ import annotations
 
+import copy
+import secrets
+from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from steelyard.errors import BudgetExceeded
+from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.holdout.holdout import Holdout
+from steelyard.holdout.metrics import Metric
 from steelyard.privacy import Number, exact
 
 
+@dataclass(frozen=True, eq=False)
 class Scorer:
-    """Call it as scikit-learn does: ``scorer(estimator, X, y)``. Made by ``Holdout.scorer``."""
+    """Call it as scikit-learn does: ``scorer(estimator, X, y)``. Made by ``Holdout.scorer``, and able to score there only."""
 
-    def __init__(self, holdout: Holdout, features: Any, guess: Number | None) -> None:
-        self._holdout, self._features, self._guess = holdout, features, guess
+    name: str
+    metric: Metric
+    guess: Number | None = None
+    _token: str = field(default="", repr=False)
 
     def __call__(self, estimator: Any, X: Any, y: Any = None) -> float:
         """The answer's value, turned so that more is better; BudgetExceeded once the holdout refuses."""
-        guess = self._guess if self._guess is not None else self._from_fold(estimator, X, y)
-        answer = self._holdout.check(estimator.predict(self._features), guess=guess)
+        kept = _KEPT.get(self)
+        if kept is None:
+            raise InvalidTask(
+                "this is a copy of a scorer, and the holdout's features and labels stayed in the process that made it. "
+                "Search there: with n_jobs=1, or under joblib.parallel_backend('threading')."
+            )
+        guess = self.guess if self.guess is not None else self._from_fold(estimator, X, y)
+        holdout, features = kept
+        answer = holdout.check(copy.deepcopy(estimator).predict(features), guess=guess)
         if answer.value is None:
-            raise BudgetExceeded(f"the holdout {self._holdout.name!r} answers no more questions.")
-        return answer.value if self._holdout.frame.higher_is_better else -answer.value
+            raise BudgetExceeded(f"the holdout {self.name!r} answers no more questions.")
+        return answer.value if self.metric.higher_is_better else -answer.value
 
     def _from_fold(self, estimator: Any, X: Any, y: Any) -> Number | None:
         """The same metric on the fold: public to whoever trains, and a good guess unless the fold was fitted."""
         if y is None:
             return None
-        metric = self._holdout.metric
-        fold = metric.judge(y)
+        fold = self.metric.judge(y)
         total = fold.total(fold.read(estimator.predict(X)))
-        return exact(total, "the fold's score") * metric.upper / (fold.rows * metric.scale)
+        return exact(total, "the fold's score") * self.metric.upper / (fold.rows * self.metric.scale)
 
-    def __repr__(self) -> str:
-        return f"{self._holdout!r}.scorer(...)"
+    def __copy__(self) -> Scorer:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Scorer:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self.name, self.metric, self.guess, self._token)
+
+
+_KEPT: WeakKeyDictionary[Scorer, tuple[Holdout, Any]] = WeakKeyDictionary()
+_LIVE: WeakValueDictionary[str, Scorer] = WeakValueDictionary()
+
+
+def kept_scorer(holdout: Holdout, features: Any, guess: Number | None) -> Scorer:
+    """A scorer whose holdout and features stay here."""
+    made = Scorer(holdout.name, holdout.metric, guess, secrets.token_hex(16))
+    _KEPT[made], _LIVE[made._token] = (holdout, features), made
+    return made
+
+
+def _again(name: str, metric: Metric, guess: Number | None, token: str) -> Scorer:
+    """The scorer itself in its own process; elsewhere one that cannot score."""
+    return _LIVE.get(token) or Scorer(name, metric, guess, token)

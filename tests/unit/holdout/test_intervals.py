@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
+from steelyard.holdout import intervals
 from steelyard.holdout.intervals import clopper_pearson, hoeffding, kl_chernoff
 
 Interval = Callable[[int, int, float], tuple[float, float]]
@@ -128,3 +129,38 @@ def test_a_mean_that_is_no_mean_is_refused() -> None:
     for mean in (math.nan, -0.1, 1.1):
         with pytest.raises(InvalidTask):
             hoeffding(mean, 10, -1.0)
+
+
+def law_of(chances: list[float]) -> list[float]:
+    """The chances of each number of successes among independent rows with chances of their own."""
+    law = [1.0]
+    for p in chances:
+        law = [a * (1 - p) + b * p for a, b in zip([*law, 0.0], [0.0, *law], strict=True)]
+    return law
+
+
+def misses(interval: Interval, chances: list[float], log_alpha: float) -> tuple[float, float]:
+    """How likely an interval lies above, and below, the mean of the rows' chances."""
+    n, mean = len(chances), math.fsum(chances) / len(chances)
+    ends = [interval(x, n, log_alpha) for x in range(n + 1)]
+    law = law_of(chances)
+    above = math.fsum(chance for chance, (low, _) in zip(law, ends, strict=True) if low > mean)
+    return above, math.fsum(chance for chance, (_, high) in zip(law, ends, strict=True) if high < mean)
+
+
+@given(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1e-3, 1.0]), min_size=1, max_size=9), st.floats(-6, -0.1))
+def test_rows_with_chances_of_their_own_are_covered(chances: list[float], log_alpha: float) -> None:
+    assert max(misses(clopper_pearson, chances, log_alpha)) <= math.exp(log_alpha) / 2 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("log_alpha", [-0.7, -3.0, -6.0])
+def test_the_ends_that_are_proved_for_equal_chances_alone_are_caught(log_alpha: float) -> None:
+    """One row has all the chance there is, just below the binomial's own end for one success."""
+
+    def equal(x: int, n: int, log_alpha: float) -> tuple[float, float]:
+        return intervals._lowest(x, n, log_alpha), 1.0
+
+    n = 6
+    one = n * intervals._lowest(1, n, log_alpha) * (1 - 1e-9)
+    assert misses(equal, [one, *[0.0] * (n - 1)], log_alpha)[0] > math.exp(log_alpha) / 2
+    assert misses(clopper_pearson, [one, *[0.0] * (n - 1)], log_alpha)[0] <= math.exp(log_alpha) / 2
