@@ -216,3 +216,19 @@ def test_a_gaussian_slice_is_above_its_limit_less_what_the_note_says(m: float, h
         assert delta / h >= limit - mp.mpf(m) ** 2 * h / 2
         wider = (m + 0.1) * mp.npdf(z / (m + mp.mpf("0.1"))) - z * mp.ncdf(-z / (m + mp.mpf("0.1")))
         assert wider - limit >= mp.mpf("0.1") * mp.npdf(z / mp.mpf(m))
+
+
+def test_what_a_trapezium_sum_may_miss_is_made_of_four_closed_forms() -> None:
+    f, root = mp.npdf, mp.sqrt(3)
+    with mp.workdps(20):
+        forms = (
+            (mp.quad(lambda w: -w * abs(w * w - 1) * f(w), [-20, -1, 0]), 4 * f(1) - f(0)),
+            (mp.quad(lambda w: -w * f(w), [-20, -5, 0]), f(0)),
+            (mp.quad(lambda w: abs(w * w - 1) * f(w), [-20, -1, 0]), 2 * f(1)),
+            (mp.quad(lambda w: abs(3 * w - w**3) * f(w), [-20, -root, 0]), 4 * f(root) + f(0)),
+        )
+        assert all(abs(found - told) < 1e-12 for found, told in forms)
+        flat, k, turned, bent = (told for _, told in forms)
+        for kappa in (0.1, 1, 4, 8):
+            assert flat + bent + kappa * turned / 2 + kappa**2 * k / (6 * root) <= 2 + kappa / 2 + 0.04 * kappa**2
+            assert flat + bent + kappa * turned / 2 + kappa**2 * k / (6 * root) > (2 + kappa / 2 + 0.04 * kappa**2) / 2
