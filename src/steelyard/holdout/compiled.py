@@ -1,15 +1,38 @@
-"""What a user's own function is known by: its version if it has one, else a digest of its compiled code.
+"""A user's own function: how it is called, and what it is known by (its version, else a digest of its compiled code).
 
-Its name alone would let another function answer from the first one's record. What the code reads from elsewhere (globals,
-closures, files) is not seen, and another Python compiles differently; a version is for both.
+It sees labels, so an error or a warning of it must tell nothing: it is called under one lock with warnings off, since
+Python keeps them for all threads together. Known by its name alone, another function would answer from the first one's
+record. What the code reads from elsewhere (globals, closures, files) is not seen, and another Python compiles
+differently; a version is for both.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Callable
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Without warnings, one caller at a time."""
+    with _alone, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _after_fork() -> None:
+    global _alone
+    _alone = threading.RLock()
+
+
+_alone = threading.RLock()
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def bound_to(function: Callable[..., Any], version: str | None) -> str:

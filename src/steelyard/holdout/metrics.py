@@ -8,7 +8,6 @@ label and prediction, whatever the other rows hold; errors depend on the predict
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -30,7 +29,7 @@ from steelyard.holdout.classes import (
     settled_numbers,
     two_classes,
 )
-from steelyard.holdout.compiled import bound_to
+from steelyard.holdout.compiled import bound_to, quietly
 from steelyard.holdout.packed import Packed, differing
 from steelyard.holdout.rows import one_by_one
 from steelyard.privacy import Number, positive
@@ -289,8 +288,7 @@ class PerExample:
             raise InvalidTask("the holdout has no labels.")
 
         def losses(read: NDArray[Any]) -> Integers:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")  # a warning could tell a label, as an error could
+            with quietly(), np.errstate(all="ignore"):
                 return _whole(np.array([_one(self.function, a, b) for a, b in zip(held, read, strict=True)]) / upper)
 
         return _Rows(len(held), one_per_row(len(held), exactly=False), losses)

@@ -291,12 +291,15 @@ class Private:
         return self.frame.answer(value, value - width, value + width, PAID)
 
 
-@lru_cache(maxsize=64)
 def _scheme(frame: Frame, questions: int, epsilon: Number | None, delta: Fraction, noise: str) -> Scheme:
     if noise == "gaussian":
-        return Normal.narrowest(frame, questions, delta, None if epsilon is None else positive(epsilon, "epsilon"))
+        return _normal(frame, questions, delta, None if epsilon is None else positive(epsilon, "epsilon"))
     if noise != "bounded":
         raise InvalidTask(f"noise must be 'gaussian' or 'bounded'; got {noise!r}.")
     if epsilon is not None:
         raise InvalidTask("bounded noise is chosen by the tolerance, and its epsilon follows; leave epsilon out.")
-    return Bounded.narrowest(frame, questions, delta)
+    return _bounded(frame, questions, delta)
+
+
+_normal = lru_cache(maxsize=64)(Normal.narrowest)
+_bounded = lru_cache(maxsize=64)(Bounded.narrowest)

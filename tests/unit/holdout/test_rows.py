@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 import warnings
 from collections.abc import Callable
 from decimal import Decimal
@@ -165,3 +167,15 @@ def test_a_loss_is_cut_where_floats_can_follow(upper: str) -> None:
     for metric in (AbsoluteError, SquaredError, LogLoss):
         with pytest.raises(InvalidTask, match="between 1e-300 and 1e300"):
             metric(Fraction(upper))
+
+
+def test_warnings_are_back_after_functions_were_called_by_several_threads() -> None:
+    judge = PerExample(lambda label, said: time.sleep(1e-4) or 0.0, Fraction(1)).judge([0] * 50)  # type: ignore[func-returns-value]
+    before = list(warnings.filters)
+    threads = [threading.Thread(target=judge.total, args=(judge.read([0] * 50),)) for _ in range(8)]
+    for each in threads:
+        each.start()
+        time.sleep(1e-3)
+    for each in threads:
+        each.join()
+    assert list(warnings.filters) == before
