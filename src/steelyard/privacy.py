@@ -185,7 +185,7 @@ def users(column: str, *, neighbours: str = "add-remove", n: int | None = None) 
 
 
 def rows(*, neighbours: str = "add-remove", n: int | None = None) -> Unit:
-    """Hide one row. ``neighbours="replace"`` needs the public number of rows ``n``."""
+    """Hide one row. ``neighbours="replace"`` needs the public number of rows ``n``; declaring it makes it public."""
     return Unit("rows", None, *_relation("rows", neighbours, n))
 
 
