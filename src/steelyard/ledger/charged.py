@@ -21,7 +21,7 @@ from steelyard.privacy import Currency, Event, Loss, Terms
 _NOTES = {"holdout opened"}
 """Events that release nothing: what a holdout's settings are."""
 
-_PLAN, _COVERED = "bounded_noise", "answer_of_a_plan"
+_PLAN, _COVERED, _PATH = "bounded_noise", "answer_of_a_plan", "laplace_path"
 
 
 class Charged:
@@ -30,6 +30,7 @@ class Charged:
     def __init__(self) -> None:
         self._terms: dict[str, str] = {}
         self._planned: Counter[str] = Counter()
+        self._rising: set[int] = set()
         self._ends: Counter[tuple[str, str, tuple[object, ...]]] = Counter()
         self._read = lru_cache(maxsize=4096)(_read)
 
@@ -43,6 +44,8 @@ class Charged:
 
     def raised(self, entry: Entry, event: object) -> Iterator[str]:
         """What is wrong with the level of one raise."""
+        if event is None and entry.charge in self._rising:
+            return iter([f"entry {entry.sequence} raises a path and does not say how far the path went"])
         return self._priced(entry, "" if event is None else json.dumps(event))
 
     def _priced(self, entry: Entry, done: str) -> Iterator[str]:
@@ -65,6 +68,8 @@ class Charged:
         """Steps on two parts form chains from nothing: what one counts from, another ended at, once."""
         if event.name == _PLAN:
             self._planned[entry.account] += int(str(event.parameters["questions"]))
+        if event.name == _PATH:
+            self._rising.add(entry.sequence)
         if event.name != "disjoint":
             return ""
         path = entry.account, entry.name.rpartition("/step ")[0]

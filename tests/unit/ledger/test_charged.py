@@ -119,6 +119,13 @@ def test_a_level_below_that_of_its_path_is_found() -> None:
     assert "epsilon 0.15 for what costs epsilon 0.2" in findings(held)[0]
 
 
+def test_a_path_that_is_raised_without_saying_how_far_is_found() -> None:
+    held = account(epsilon="3")
+    event = LaplacePath(1, (Fraction(10),)).event
+    held.charge(price(event, held.terms), key="k", request=b"", event=event).raise_to(Loss.pure("0.15"))
+    assert "does not say" in findings(held)[0]
+
+
 def parts(before: tuple[int, int], part: str = "train") -> Event:
     return disjoint(GAUSSIAN["gaussian"], part, {"train": before[0], "check": before[1]})
 
