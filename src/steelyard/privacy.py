@@ -24,7 +24,7 @@ from steelyard.errors import CurrencyMismatch, InvalidTask
 MICRO = 10**6
 ATTO = 10**18
 LONGEST = 1000  # digits of any number that is read: beyond them a reader could be kept busy for ever
-_RATIO = re.compile(r"-?[0-9]{1,60}/0*[1-9][0-9]{0,60}")
+_RATIO = re.compile(rf"-?[0-9]{{1,{LONGEST}}}/(?=0*[1-9])[0-9]{{1,{LONGEST}}}")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,38}")
 _WRITTEN = re.compile(rf"-?[0-9]{{1,{LONGEST}}}(/0*[1-9][0-9]{{0,{LONGEST - 1}}})?")
@@ -72,16 +72,16 @@ def exact(value: Number, name: str) -> Fraction:
     if isinstance(value, int) and value.bit_length() > 3 * LONGEST:  # Python writes no longer one out
         raise InvalidTask(f"{name} is out of any sensible range.")
     text = str(value).strip()
+    if _RATIO.fullmatch(text):  # what an exact number is written as, however small it is
+        return Fraction(text)
     if len(text) > LONGEST:
         raise InvalidTask(f"{name} has more than {LONGEST} digits.")
-    if _RATIO.fullmatch(text):
-        return Fraction(text)
     if isinstance(value, float | Decimal) and not math.isfinite(value):
         raise InvalidTask(f"{name} must be a finite number; got {value!r}.")
     if not _NUMBER.fullmatch(text):
         raise InvalidTask(f"{name} must be a finite number such as 0.5 or '1e-6', in the digits 0 to 9; got {value!r}.")
     decimal = Decimal(text)
-    if abs(decimal.adjusted()) > 400:
+    if abs(decimal.adjusted()) > 400 or int(decimal.as_tuple().exponent) <= -LONGEST:
         raise InvalidTask(f"{name} is out of any sensible range; got {value!r}.")
     return Fraction(decimal)
 

@@ -99,7 +99,12 @@ class Amount:
 
     def back(self, noised: int) -> float:
         """A noised integer as the amount a person asked about, held inside what a float can say."""
-        return float(max(-_LARGEST, min(_LARGEST, noised * self.step)))
+        return finite(noised * self.step)
+
+
+def finite(value: Fraction) -> float:
+    """A number inside what a float can say."""
+    return float(max(-_LARGEST, min(_LARGEST, value)))
 
 
 def noise_error(mechanism: Noisy, step: Fraction, bias: float | None = None) -> Error:

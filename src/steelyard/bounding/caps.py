@@ -51,6 +51,8 @@ class CapRule:
         high = None if upper is None else bound(upper, "upper")
         if low > 0:
             raise InvalidTask(f"lower must be zero or below, since an absent unit adds nothing; got {lower!r}.")
+        if high is not None and high < 0:
+            raise InvalidTask(f"upper must be zero or above, since an absent unit adds nothing; got {upper!r}.")
         if isinstance(cap, str) and cap == "auto":
             return cls._auto(low, high, resolution, rows=rows, scalar=scalar)
         if isinstance(cap, ContributionProfile):

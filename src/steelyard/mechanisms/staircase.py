@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from steelyard.noise import Noise
 
 
+NARROWEST = 2**15
+"""The lowest step is at least this part of a sensitivity, so a draw takes some ten thousand tries at most, on average."""
+
+
 @dataclass(frozen=True)
 class Staircase:
     """Adds staircase noise to one integer; ``first`` is the half width of the lowest step.
@@ -46,9 +50,12 @@ class Staircase:
 
     @classmethod
     def least(cls, sensitivity: int, epsilon: Fraction) -> Staircase:
-        """The staircase with the smallest mean size; any ``first`` is as private."""
+        """The staircase with the smallest mean size, or where that is less than a step in ``NARROWEST``, with one of those.
+
+        Any ``first`` is as private. A draw waits for a place on the lowest step, so beyond epsilon 20 it would hardly end.
+        """
         share = 1 / (1 + math.exp(min(float(epsilon), 1000.0) / 2))
-        first = min(max(1, round(sensitivity * share)), (sensitivity + 1) // 2)
+        first = min(max(1, round(sensitivity * share), sensitivity // NARROWEST), (sensitivity + 1) // 2)
         return cls(sensitivity, first, epsilon)
 
     @property

@@ -86,6 +86,8 @@ class Numeric:
         lower, upper = exact(self.lower, "lower"), exact(self.upper, "upper")
         if not lower < upper or max(abs(lower), abs(upper)) > _WIDEST or upper - lower < 1 / _WIDEST:
             raise InvalidTask(f"column {self.column!r} needs lower < upper, both public and below 1e200 in size.")
+        if (upper - lower) * _WIDEST < max(abs(lower), abs(upper)):
+            raise InvalidTask(f"the bounds of column {self.column!r} lie too close together for their size.")
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
 
@@ -261,18 +263,20 @@ class Features:
         """The integers of each row, one row per row: norm at most S."""
         return np.ascontiguousarray(self.whole(batch).T).astype(np.int64)
 
-    def linear(self, coefficients: Sequence[float]) -> tuple[list[float], float]:
-        """Coefficients on the unit-length features as slopes on the columns, and a constant.
+    def linear(self, coefficients: Sequence[float]) -> tuple[list[Fraction], Fraction]:
+        """Coefficients on the unit-length features as slopes on the columns, and a constant, as large as they may be.
 
         Exact where no row is clipped; under "scale" it is the model before rows are brought to one length.
         """
         share = math.sqrt(0.5) if self.intercept and self.norm == "clip" else 1.0
         unit = share * (self._reach / SIZE if self.norm == "clip" else 1.0)
         slopes = [pair for column in self.columns for pair in column.slopes()]
-        given = [float(value) * unit for value in coefficients]
-        weights = [value * slope / self.radius for value, (slope, _) in zip(given, slopes, strict=False)]
-        moved = math.fsum(value * offset / self.radius for value, (_, offset) in zip(given, slopes, strict=False))
-        return weights, moved + (given[-1] if self.intercept else 0.0)
+        given, long = [Fraction(float(value) * unit) for value in coefficients], Fraction(self.radius)
+        pairs = [(value / long, *pair) for value, pair in zip(given, slopes, strict=False)]
+        moved = sum(
+            (value * Fraction(offset) for value, _, offset in pairs), given[-1] if self.intercept else Fraction(0)
+        )
+        return [value * Fraction(slope) for value, slope, _ in pairs], moved
 
     @property
     def _reach(self) -> float:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
-from steelyard.bounding.amounts import Spend, check_unit
+from steelyard.bounding.amounts import Spend, check_unit, finite
 from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.models.columns import Categorical, Features, Numeric, Plain
 from steelyard.models.method import Method
@@ -132,7 +133,7 @@ class FitLinear:
         point = {"floor": noisy.floor, "floored": noisy.floored, "noise": noisy.on_label, "rows": self._rows(noisy)}
         if point["rows"] is not None:
             excess = noisy.excess(theta, held) / point["rows"]
-            point["expected_excess"] = excess * self.target.half**2
+            point["expected_excess"] = finite(Fraction(excess) * Fraction(self.target.half) ** 2)
         return Outcome(self._model(theta).to_json(), None, point)
 
     def _rows(self, noisy: Noisy) -> float | None:

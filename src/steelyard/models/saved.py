@@ -11,12 +11,14 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.bounding.amounts import finite
 from steelyard.errors import ColumnMissing, InvalidTask
 from steelyard.models.columns import SIZE, Categorical, Column, Features, Numeric, Plain
 from steelyard.models.rows import Target
@@ -77,10 +79,10 @@ class Model:
         """
         weights, constant = self.features.linear(self.theta)
         if self.kind == "linear":
-            half, middle = self.target.half, self.target.middle
+            half, middle = Fraction(self.target.half), Fraction(self.target.middle)
             weights, constant = [half * weight for weight in weights], half * constant + middle
         names = self.features.names()[: len(weights)]
-        return {**dict(zip(names, weights, strict=True)), "intercept": constant}
+        return {**dict(zip(names, map(finite, weights), strict=True)), "intercept": finite(constant)}
 
     def predict(self, data: Any) -> Floats:
         """One number per row, in the order of the rows: the label, or the probability of the positive class.
