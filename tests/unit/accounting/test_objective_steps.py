@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from steelyard.accounting import objective
-from steelyard.accounting.objective import _ANY, _BEHIND, _Programme, _Step, curvature
+from steelyard.accounting.objective import _ANY, _BEHIND, _above_chords, _Programme, _Step, curvature
 
 Floats = NDArray[np.float64]
 DIGITS = 40
@@ -230,3 +230,32 @@ def test_no_mixture_of_the_four_moves_exceeds_the_best_by_more_than_is_allowed()
 @pytest.mark.parametrize(("behind", "most"), [((0.0, 0.0), _ANY), (_BEHIND, (0.03, 0.03))])
 def test_mixtures_with_less_room_are_caught(behind: tuple[float, float], most: tuple[float, float]) -> None:
     assert mixtures(behind, most) > 0.01
+
+
+# between epsilons
+
+
+def below_chords(mu: float, raised: float, epsilon: Floats) -> float:
+    """By how much the curve of ``raised`` falls below chords of that of ``mu``, at most, over the step between epsilons."""
+
+    def curve(m: mp.mpf, t: mp.mpf) -> mp.mpf:
+        e = mp.log(t)
+        return mp.ncdf(m / 2 - e / m) - t * mp.ncdf(-e / m - m / 2)
+
+    worst = mp.mpf("-inf")
+    for a, b in itertools.pairwise(epsilon.tolist()):
+        low, high = mp.exp(mp.mpf(a)), mp.exp(mp.mpf(b))
+        ends = curve(mp.mpf(mu), low), curve(mp.mpf(mu), high)
+        for part in (mp.mpf(k) / 8 for k in range(1, 8)):
+            chord = ends[0] * (1 - part) + ends[1] * part
+            worst = max(worst, chord - curve(mp.mpf(raised), low + part * (high - low)))
+    return float(worst)
+
+
+@pytest.mark.parametrize(("mu", "last"), [(0.1, 0.2), (1.0, 2.0), (3.0, 6.0)])
+def test_the_raised_curve_lies_above_its_chords_and_half_of_the_raise_is_caught(mu: float, last: float) -> None:
+    epsilon = np.linspace(0, last, math.ceil(last / mu / 0.055) + 1)
+    raised = _above_chords(epsilon, mu)
+    with mp.workdps(30):
+        assert below_chords(mu, raised, epsilon) <= 0
+        assert below_chords(mu, (mu + raised) / 2, epsilon) > 0
