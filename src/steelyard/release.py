@@ -61,7 +61,8 @@ class Release:
     """A value that may be published, with everything a reader needs to judge it.
 
     ``point`` is the operating point that was used (the cap, the grid, the scale); ``event`` is what was done, for
-    accountants; ``task`` is the request it answers.
+    accountants; ``task`` is the request it answers. ``stored_on`` is None for a new answer; for one that was given before and is
+    returned again, the day of its charge: the rows may have changed since, the answer has not.
     """
 
     value: Any
@@ -71,10 +72,17 @@ class Release:
     event: Event
     task: Mapping[str, Any]
     receipt: Receipt
+    stored_on: str | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         shown = self.value if isinstance(self.value, int | float | str) else json.dumps(plain(self.value))
-        return f"{shown}\n{self.error or ''}\n{self.guarantee}"
+        lines = [str(shown), str(self.error or ""), str(self.guarantee), *([self.again] if self.again else [])]
+        return "\n".join(lines)
+
+    @property
+    def again(self) -> str:
+        """That this is an earlier answer and of which day, in words; empty for a new one."""
+        return "" if self.stored_on is None else f"stored on {self.stored_on}, returned again"
 
     def to_json(self) -> str:
         """The release as one JSON document; ``Release.from_json`` reads it back."""
@@ -96,16 +104,16 @@ class Release:
         return cls._read(data, data["value"], Receipt.from_json(data["receipt"]))
 
     @classmethod
-    def delivered(cls, stored: bytes, present: Callable[[Any], Any], charge: Charge) -> Release:
+    def delivered(cls, stored: bytes, present: Callable[[Any], Any], charge: Charge, *, again: bool = False) -> Release:
         """The release as read back from the ledger's store: what law 1 lets out."""
         data = json.loads(stored)
-        return cls._read(data, present(data["value"]), charge.receipt)
+        return cls._read(data, present(data["value"]), charge.receipt, charge.day if again else None)
 
     @classmethod
-    def _read(cls, data: Mapping[str, Any], value: Any, receipt: Receipt) -> Release:
+    def _read(cls, data: Mapping[str, Any], value: Any, receipt: Receipt, day: str | None = None) -> Release:
         error = None if data["error"] is None else Error(**data["error"])
         guarantee, event = Guarantee.from_json(data["guarantee"]), Event.from_json(data["event"])
-        return cls(value, error, guarantee, data["point"], event, data["task"], receipt)
+        return cls(value, error, guarantee, data["point"], event, data["task"], receipt, day)
 
 
 def read_document(path: str | os.PathLike[str], what: str) -> Any:

@@ -20,6 +20,7 @@ from steelyard.audit.distances import INWARD, STEERABLE, Distance, declared_scal
 from steelyard.audit.steering import Draw, SameSecret, SteeredNoise
 from steelyard.audit.verdict import Check
 from steelyard.errors import SteelyardError
+from steelyard.interrupts import INTERRUPTS
 from steelyard.mechanisms import Seen, observing
 from steelyard.privacy import Event, Loss, Terms, canonical
 from steelyard.release import plain
@@ -106,7 +107,9 @@ class Replay:
             error = None if outcome.error is None else outcome.error.to_json()
             parts = {"value": plain(outcome.value), "error": error, "point": plain(dict(outcome.point))}
             return declared, canonical(parts), None
-        except Exception as failure:  # whatever a task raises is a thing the world would see: it is the evidence
+        except INTERRUPTS:
+            raise
+        except BaseException as failure:  # whatever a task raises is a thing the world would see: it is the evidence
             return declared, b"", f"{type(failure).__name__}: {failure}"
 
     def _alone(self, trace: Trace, declared: bytes) -> Iterator[Finding]:

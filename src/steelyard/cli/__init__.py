@@ -19,6 +19,9 @@ from steelyard.errors import SteelyardError
 _BUG = "steelyard failed in a way it should not. Set STEELYARD_TRACEBACK=1 to see where, and please report it."
 
 
+_STOPPED = "stopped; what was charged stays charged, and a retry with the same --key costs nothing more."
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     args = parser().parse_args(argv)
@@ -27,8 +30,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SteelyardError as error:
         return _fail(type(error).__name__, str(error), error.exit_code, as_json=args.json)
     except KeyboardInterrupt:
-        return _fail("Interrupted", "stopped; what was charged stays charged.", 130, as_json=args.json)
-    except Exception:
+        return _fail("Interrupted", _STOPPED, 130, as_json=args.json)
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException:  # a panic of an engine is no Exception, and its words may depend on rows
         if os.environ.get("STEELYARD_TRACEBACK"):
             raise
         return _fail("OurBug", _BUG, 1, as_json=args.json)

@@ -28,9 +28,9 @@ class Shut(Account):
         super().__init__(account.location, account.name)
         self.__dict__["_store"] = _Reader(account._store)
 
-    def charge(self, loss: Loss, *, key: str, request: bytes, event: Event | None = None) -> Charge:
+    def charge(self, loss: Loss, *, key: str, request: bytes, event: Event | None = None, of: str = "") -> Charge:
         """The charge that was made before, if it has an answer; otherwise the end."""
-        made = self.find(key=key, request=request)
+        made = self.find(key=key, request=request, of=of)
         if made is None:
             raise Checked(loss, event)
         if not made.answers:

@@ -40,7 +40,7 @@ def open_table(args: argparse.Namespace, numbers: Iterable[str] = ()) -> Any:
 
     stated = _types(args.types)
     if not is_csv(args.data):
-        return read(args.data, **({"types": stated} if stated else {}))
+        return read(args.data, types=stated) if stated else read(args.data)
     return read(args.data, types={**dict.fromkeys(numbers, "float"), **stated})
 
 

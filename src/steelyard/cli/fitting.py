@@ -91,10 +91,12 @@ def _released(args: argparse.Namespace, table: Any, account: Any, task: Any, not
         _coefficients(release.value),
         *_accuracy(release),
         str(release.guarantee),
+        *([release.again] if release.again else []),
         note or f"receipt: entry {receipt.sequence} of account {receipt.account}, head {receipt.head[:16]}…",
         *(told(files.problems, key) or [saved]),
     ]
-    return Answer("\n".join(lines), json.loads(release.to_json()), exit_code=2 if files.problems else 0)
+    data = json.loads(release.to_json()) | {"stored_on": release.stored_on}
+    return Answer("\n".join(lines), data, exit_code=2 if files.problems else 0)
 
 
 def _numbers(args: argparse.Namespace, features: list[Any]) -> list[str]:

@@ -185,7 +185,8 @@ def _released(args: argparse.Namespace, session: Any, task: Any, files: Outputs)
     if args.chart:
         files.write(args.chart, _draw(release).save)
     text = "\n".join([_text(release), *told(files.problems, key)])
-    return Answer(text, json.loads(release.to_json()), exit_code=2 if files.problems else 0)
+    data = json.loads(release.to_json()) | {"stored_on": release.stored_on}
+    return Answer(text, data, exit_code=2 if files.problems else 0)
 
 
 def _plan(session: Any, task: Any) -> Answer:
@@ -205,6 +206,7 @@ def _plan(session: Any, task: Any) -> Answer:
 def _text(release: Any) -> str:
     receipt = release.receipt
     lines = [_shown(release.value), *([str(release.error)] if release.error else []), str(release.guarantee)]
+    lines += [release.again] if release.again else []
     lines.append(f"receipt: entry {receipt.sequence} of account {receipt.account}, head {receipt.head[:16]}…")
     return "\n".join(lines)
 

@@ -32,6 +32,7 @@ from steelyard.holdout.classes import (
 from steelyard.holdout.compiled import bound_to, quietly
 from steelyard.holdout.packed import Packed, differing
 from steelyard.holdout.rows import one_by_one
+from steelyard.interrupts import attempt
 from steelyard.privacy import Number, positive
 
 SCALE = 2**30
@@ -298,10 +299,10 @@ class PerExample:
 
 
 def _one(function: Callable[[Any, Any], float], label: Any, prediction: Any) -> float:
-    try:
-        return float(function(label, prediction))
-    except Exception:  # law 4: an error of code that sees a label must not tell anything of it
-        return float("nan")
+    read = attempt(lambda: float(function(label, prediction)))
+    return (
+        float("nan") if read is None else read[0]
+    )  # law 4: an error of code that sees a label must tell nothing of it
 
 
 def _cut(upper: Number) -> Fraction:

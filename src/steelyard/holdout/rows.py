@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.interrupts import INTERRUPTS
+
 _SPELLED = {"true": 1, "false": 0}
 _MISSING = "nan"
 
@@ -56,7 +58,9 @@ def number_in(label: Any) -> int | float | None:
             return _number_spelled(text_of(label).strip().lower())
         if isinstance(label, float | np.floating | Decimal | Fraction):
             return _finite(float(label))
-    except Exception:  # law 4: whatever a label does when it is looked at, it is no number then
+    except INTERRUPTS:
+        raise
+    except BaseException:  # law 4: whatever a label does when it is looked at, it is no number then
         return None
     return None
 
@@ -128,5 +132,9 @@ def _spelled(label: Any) -> str:
             return f"[{', '.join(_spelled(each) for each in label)}]"
         missing = label is None or bool(label != label)
         return _MISSING if missing else f"{type(label).__qualname__} {label!r}"
-    except Exception:  # a missing value of pandas is neither true nor false; others may refuse to be compared or shown
+    except INTERRUPTS:
+        raise
+    except (
+        BaseException
+    ):  # a missing value of pandas is neither true nor false; others may refuse to be compared or shown
         return _MISSING

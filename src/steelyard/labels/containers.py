@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
+from steelyard.interrupts import INTERRUPTS
 
 Floats = NDArray[np.float64]
 
@@ -56,7 +57,9 @@ def wrapped(y: Any, values: Floats) -> Any:
     """
     try:
         return _wrapped(y, values)
-    except Exception:  # the values are paid for, and must reach the caller whatever a container thinks of them
+    except INTERRUPTS:
+        raise
+    except BaseException:  # the values are paid for, and must reach the caller whatever a container thinks of them
         return values
 
 
@@ -91,7 +94,9 @@ def _number(value: Any) -> float:
     """One entry as a float, whatever it is; a list or an array inside a column is no number."""
     try:
         return math.nan if getattr(value, "ndim", 0) else float(value)
-    except Exception:  # whatever an entry's own type raises would tell something about it
+    except INTERRUPTS:
+        raise
+    except BaseException:  # whatever an entry's own type raises would tell something about it
         return math.nan
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import ColumnMissing, InvalidTask, TableError
+from steelyard.interrupts import attempt
 
 from .containers import read_labels
 from .continuous import Nodes
@@ -103,13 +103,17 @@ class LabelFile:
 
     def counts(self, nodes: Nodes, missing: float | None, known: tuple[str, ...] = ()) -> NDArray[np.int64]:
         """How many labels (of each group) are nearest to each node: private, fit for buying a prior alone."""
-        with suppress(Exception):  # law 4: a damaged file must not say which label it broke at
-            total = np.zeros(len(nodes.labels) * max(1, len(known)), dtype=np.int64)
-            for batch in self.batches():
-                part = self.columns(batch, known)
-                total += count_cells(nodes, part, len(known), missing) if known else count(nodes, part, missing)
-            return total
-        raise TableError(FAILED)
+        counted = attempt(lambda: self._counts(nodes, missing, known))
+        if counted is None:  # law 4: a damaged file must not say which label it broke at
+            raise TableError(FAILED)
+        return counted[0]
+
+    def _counts(self, nodes: Nodes, missing: float | None, known: tuple[str, ...]) -> NDArray[np.int64]:
+        total = np.zeros(len(nodes.labels) * max(1, len(known)), dtype=np.int64)
+        for batch in self.batches():
+            part = self.columns(batch, known)
+            total += count_cells(nodes, part, len(known), missing) if known else count(nodes, part, missing)
+        return total
 
 
 def randomize_parquet(
@@ -144,13 +148,11 @@ def randomize_parquet(
     part = _reserved(target)
     try:
         paid = randomizer._open_pass(key, records=ids is not None, size=file.rows)
-        with suppress(Exception):  # law 4: what goes wrong from here on may depend on a label
-            _copy(file, paid, part, known)
-            os.link(part, target)  # unlike a move, never over a file that came meanwhile
-            return file.rows
+        if attempt(lambda: _write(file, paid, part, target, known)) is None:
+            raise TableError(FAILED)  # law 4: what went wrong may depend on a label
     finally:
         part.unlink(missing_ok=True)
-    raise TableError(FAILED)
+    return file.rows
 
 
 def _reserved(target: str | os.PathLike[str]) -> Path:
@@ -161,6 +163,11 @@ def _reserved(target: str | os.PathLike[str]) -> Path:
         raise InvalidTask(f"{os.fspath(target)} cannot be written ({problem.strerror}); nothing was charged.") from None
     os.close(held)
     return Path(name)
+
+
+def _write(file: LabelFile, paid: Any, part: Path, target: str | os.PathLike[str], known: tuple[str, ...]) -> None:
+    _copy(file, paid, part, known)
+    os.link(part, target)  # unlike a move, never over a file that came meanwhile
 
 
 def _copy(file: LabelFile, paid: Any, part: Path, known: tuple[str, ...]) -> None:

@@ -55,9 +55,10 @@ class Account:
         spent, cap = self._balance()
         return cap - spent
 
-    def charge(self, loss: Loss, *, key: str, request: bytes, event: Event | None = None) -> Charge:
+    def charge(self, loss: Loss, *, key: str, request: bytes, event: Event | None = None, of: str = "") -> Charge:
         """Charge a loss durably under a key; the same key and request again is the same charge, for free.
 
+        ``of`` is the public identity of the data that is asked, which the key is bound to as well.
         *Privacy:* call this before private data is read. When it returns the charge is synced to disk.
         """
         if loss.currency is not self.terms.currency:
@@ -70,18 +71,16 @@ class Account:
         if not isinstance(request, bytes):
             raise InvalidTask(f"a request is bytes (its canonical JSON); got {type(request).__name__}.")
         detail = moves.event_text(None if event is None else event.to_json())
-        digest = hashlib.sha256(request).hexdigest()
-        standing = self._store.write(moves.charge(self.name, key, digest, loss, detail))
+        standing = self._store.write(moves.charge(self.name, key, moves.bound_to(request, of), loss, detail))
         return Charge(self._store, self.name, key, standing)
 
-    def find(self, *, key: str, request: bytes) -> Charge | None:
+    def find(self, *, key: str, request: bytes, of: str = "") -> Charge | None:
         """The charge that this key and request made before, or None; costs nothing."""
-        digest = hashlib.sha256(request).hexdigest()
-        standing = self._store.write(moves.find(self.name, key, digest, self.terms.currency))
+        standing = self._store.write(moves.find(self.name, key, moves.bound_to(request, of), self.terms.currency))
         return None if standing is None else Charge(self._store, self.name, key, standing)
 
     def answered(self, key: str) -> dict[str, tuple[str, int]]:
-        """Every answered charge that is named by this key or by a step of it (``key/step``): its request's digest and what it
+        """Every answered charge that is named by this key or by a step of it (``key/step``): what its key is bound to and what it
         has cost by now, by name; costs nothing."""
         with self._store.reading() as link:
             return moves.answered(link, self.name, key)

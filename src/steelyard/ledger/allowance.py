@@ -43,18 +43,18 @@ class Allowance(Account):
     def _left(self) -> int:
         return max(0, self._most.amount - self._added)
 
-    def charge(self, loss: Loss, *, key: str, request: bytes, event: Event | None = None) -> Charge:
+    def charge(self, loss: Loss, *, key: str, request: bytes, event: Event | None = None, of: str = "") -> Charge:
         """As on the account; refused where it would add more than is allowed."""
-        new = self.find(key=key, request=request) is None
+        new = self.find(key=key, request=request, of=of) is None
         if new:
             self.admit(loss.amount)
-        charge = self._account.charge(loss, key=key, request=request, event=event)
+        charge = self._account.charge(loss, key=key, request=request, event=event, of=of)
         self._added += loss.amount if new else 0
         return _Counted(self, charge)
 
-    def find(self, *, key: str, request: bytes) -> Charge | None:
+    def find(self, *, key: str, request: bytes, of: str = "") -> Charge | None:
         """As on the account; whatever raises what was found counts."""
-        found = self._account.find(key=key, request=request)
+        found = self._account.find(key=key, request=request, of=of)
         return None if found is None else _Counted(self, found)
 
     def admit(self, amount: int) -> None:

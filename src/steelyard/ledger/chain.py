@@ -35,7 +35,8 @@ COLUMNS = (
 class Entry:
     """One line of the ledger. ``kind`` is ledger, account, charge, raise or answer; unused fields are empty or 0.
 
-    ``name`` is the idempotency key of a charge and ``request`` the SHA-256 of its request; ``amount`` and ``delta``
+    ``name`` is the idempotency key of a charge and ``request`` the SHA-256 of its request and the
+    identity of the table it is asked of; ``amount`` and ``delta``
     are the account's cap, the charge's cost or the raised level; ``charge`` is the sequence of the charge that a
     raise or an answer belongs to; ``digest`` is the SHA-256 of the stored answer.
     """

@@ -26,6 +26,11 @@ class Charge:
         return self._standing.sequence
 
     @property
+    def day(self) -> str:
+        """The day it was made, in UTC."""
+        return self._standing.at[:10]
+
+    @property
     def level(self) -> Loss:
         """What has been charged in all: the cost, or the level it was last raised to."""
         return self._standing.level

@@ -19,6 +19,7 @@ from steelyard.ledger.transaction import Transaction
 from steelyard.privacy import Currency, Event, Loss, Terms, canonical
 
 Move = Callable[[Transaction], "Standing"]
+_OF = " of "
 
 _BALANCE = "SELECT spent, spent_delta, cap, cap_delta FROM balances WHERE account = ?"
 _SPEND = (
@@ -39,12 +40,13 @@ _STORE = "INSERT INTO answers (charge, step, sequence, payload) VALUES (?, ?, ?,
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a charge stands: its own sequence, its level, the entry that set that level, and its stored answers."""
+    """Where a charge stands: its own sequence, its level, the entry that set that level, when it was made, and its answers."""
 
     sequence: int
     level: Loss
     priced_at: int
     head: str
+    at: str = ""
     answers: dict[int, bytes] = field(default_factory=dict)
 
 
@@ -87,7 +89,7 @@ def charge(account: str, key: str, request: str, loss: Loss, detail: str) -> Mov
             detail=detail,
             at=transaction.now,
         )
-        return Standing(sequence, loss, sequence, head)
+        return Standing(sequence, loss, sequence, head, transaction.now)
 
     return move
 
@@ -107,10 +109,7 @@ def find(account: str, key: str, request: str, currency: Currency) -> Callable[[
 
 def _resume(transaction: Transaction, made: Entry, request: str, loss: Loss, detail: str) -> Standing:
     if made.request != request:
-        raise KeyConflict(
-            f"the key {made.name!r} already names another request on account {made.account!r}; a key is for one "
-            "request and its retries. Choose a new key."
-        )
+        raise KeyConflict(_conflict(made, request))
     standing = _standing(transaction, made, loss.currency)
     if not standing.answers and (made.amount, made.delta, made.detail) != (loss.amount, loss.delta, detail):
         charged = Loss(loss.currency, made.amount, made.delta)
@@ -121,12 +120,34 @@ def _resume(transaction: Transaction, made: Entry, request: str, loss: Loss, det
     return standing
 
 
+def bound_to(request: bytes, of: str) -> str:
+    """What a key is bound to: the digest of its request, and the public identity of what it is asked of."""
+    digest = hashlib.sha256(request).hexdigest()
+    return f"{digest}{_OF}{of}" if of else digest
+
+
+def _conflict(made: Entry, request: str) -> str:
+    (asked, _, of), (before, _, then) = request.partition(_OF), made.request.partition(_OF)
+    if asked == before:
+        return (
+            f"the key {made.name!r} on account {made.account!r} belongs to this request of {then or 'no named table'}, and this "
+            f"is {of or 'no named table'}. A key is for one request of one table and its retries. Choose a new key, or, if "
+            "it is the same table in another place, read it with the same name=."
+        )
+    other = "another request" if of == then else f"another request, of {then or 'no named table'},"
+    return (
+        f"the key {made.name!r} already names {other} on account {made.account!r}; a key is for one "
+        "request and its retries. Choose a new key."
+    )
+
+
 def _standing(transaction: Transaction, made: Entry, currency: Currency) -> Standing:
     raised = transaction.one(_RAISED, (made.sequence,))
     answers = {row[0]: bytes(row[1]) for row in transaction.link.rows(_ANSWERS, (made.sequence,))}
     if raised is None:
-        return Standing(made.sequence, Loss(currency, made.amount, made.delta), made.sequence, made.mac, answers)
-    return Standing(made.sequence, Loss(currency, raised[1], made.delta), raised[0], raised[2], answers)
+        charged = Loss(currency, made.amount, made.delta)
+        return Standing(made.sequence, charged, made.sequence, made.mac, made.at, answers)
+    return Standing(made.sequence, Loss(currency, raised[1], made.delta), raised[0], raised[2], made.at, answers)
 
 
 def raise_level(account: str, sequence: int, level: Loss, event: Event | None = None) -> Move:
@@ -149,7 +170,7 @@ def raise_level(account: str, sequence: int, level: Loss, event: Event | None = 
             "raise", account=account, amount=level.amount, charge=sequence, detail=detail
         )
         reached = Loss(level.currency, level.amount, standing.level.delta)
-        return Standing(sequence, reached, priced_at, head, standing.answers)
+        return Standing(sequence, reached, priced_at, head, standing.at, standing.answers)
 
     return move
 
@@ -208,7 +229,7 @@ def store(account: str, sequence: int, step: int, payload: bytes) -> Callable[[T
 
 
 def answered(link: Link, account: str, key: str) -> dict[str, tuple[str, int]]:
-    """Each answered charge named by a key, or by a step of it, in order: its request's digest, and its cost by now."""
+    """Each answered charge named by a key, or by a step of it, in order: what its key is bound to, and its cost by now."""
     steps = f"{key}/"
     found = link.rows(_STEPS.format(length=len(steps)), (account, key, steps))
     return {name: (request, amount if raised is None else raised) for name, request, amount, raised in found}

@@ -105,7 +105,10 @@ class Writer:
         while True:
             group, last = self._gather()
             if group:
-                self._run(group)
+                try:
+                    self._run(group)
+                except BaseException as error:  # not even a panic may leave anyone waiting (law 1)
+                    self._fail(group, OurBug(f"the ledger's writer broke: {error!r}"))
                 for move in group:
                     move.finish()
             if last:

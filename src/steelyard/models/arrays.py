@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
+from steelyard.interrupts import INTERRUPTS
 
 Floats = NDArray[np.float64]
 _KINDS = {"b": "truth values", "i": "numbers", "u": "numbers", "f": "numbers", "U": "text", "T": "text", "S": "bytes"}
@@ -55,7 +56,9 @@ def number(entry: Any) -> float:
     """One entry as a float, whatever it is; NaN for what is no number."""
     try:
         return math.nan if getattr(entry, "ndim", 0) else float(entry)
-    except Exception:  # whatever an entry's own type raises would tell something about it
+    except INTERRUPTS:
+        raise
+    except BaseException:  # whatever an entry's own type raises would tell something about it
         return math.nan
 
 
@@ -111,5 +114,7 @@ def codes(labels: NDArray[Any], classes: Sequence[Any]) -> NDArray[np.int64]:
 def _code(place: dict[Any, int], label: Any) -> int:
     try:
         return place.get(label, -1)
-    except Exception:  # what cannot be looked up is no class
+    except INTERRUPTS:
+        raise
+    except BaseException:  # what cannot be looked up is no class
         return -1

@@ -15,6 +15,7 @@ from math import isqrt
 from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import InvalidTask
+from steelyard.interrupts import attempt
 from steelyard.privacy import MICRO
 
 if TYPE_CHECKING:
@@ -147,10 +148,8 @@ def _floats(values: Any) -> NDArray[np.float64]:
 
 
 def _one(value: object) -> float:
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except Exception:  # law 4: whatever a value's own conversion does, the row must become the public missing value
-        return float("nan")
+    read = attempt(lambda: float(value))  # type: ignore[arg-type]
+    return float("nan") if read is None else read[0]  # law 4: whatever its conversion does, a row is the missing value
 
 
 def fit(values: Any, step: Fraction, sensitivity: int, norm: int) -> NDArray[np.int64]:

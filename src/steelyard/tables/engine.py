@@ -16,6 +16,7 @@ from contextlib import closing, suppress
 from typing import Any, Protocol, TypeVar, cast
 
 from steelyard.errors import TableError
+from steelyard.interrupts import attempt
 from steelyard.tables.folding import Step, added
 
 SOURCE = "steelyard_source"
@@ -46,13 +47,11 @@ class Engine(Protocol):
 
 
 def guarded(action: Callable[[], T]) -> T:
-    """Do something that reads rows; any failure becomes one fixed-text ``TableError`` without cause or context.
-
-    Law 4 asks for the broad ``except``: after data was read no error may depend on the data, whichever it is.
-    """
-    with suppress(Exception):
-        return action()
-    raise TableError(FAILED)  # outside any handler, so that not even __context__ holds the engine's words
+    """Do something that reads rows; any failure becomes one fixed-text ``TableError`` without cause or context."""
+    made = attempt(action)
+    if made is None:
+        raise TableError(FAILED)
+    return made[0]
 
 
 def guarded_batches(batches: Iterator[T]) -> Iterator[T]:

@@ -16,6 +16,7 @@ from steelyard.tables.databases import bind_duckdb_file, bind_ibis, is_duckdb_ta
 from steelyard.tables.engine import SOURCE, Bind, DuckEngine
 from steelyard.tables.files import bind_files
 from steelyard.tables.frames import bind_arrow, bind_dict, bind_pandas, bind_polars, bind_relation
+from steelyard.tables.identity import identify, in_words
 from steelyard.tables.origin import is_stored, warn_unchecked
 from steelyard.tables.schema import schema_of
 from steelyard.tables.table import Table
@@ -30,10 +31,12 @@ _FRAMES: dict[str, Callable[[Any], Bind]] = {
 }
 
 
-def read(source: Any, **options: Any) -> Table:
+def read(source: Any, *, name: str | None = None, **options: Any) -> Table:
     """Open a table lazily: a path, glob or list of paths, a URL, a data frame, Arrow, a DuckDB relation, Spark, Ibis.
 
     Files take ``format="parquet"`` or ``"csv"`` where the name does not tell, and CSV ``types={"column": "float"}``.
+    ``name`` says which table this is; a request's key is bound to it, or else to the path, address or query as it is written, or
+    to the schema of what has neither.
 
     *Privacy:* a query (a relation, an expression, a lazy frame, a view) is a table as given: nobody checks that it keeps
     people apart. Reading it warns, and its releases say so.
@@ -45,26 +48,32 @@ def read(source: Any, **options: Any) -> Table:
     Table(user: integer, amount: float) on duckdb
     """
     if isinstance(source, Table):
-        return source
+        return source if name is None else source.called(identify(source, name, options))
+    identity = identify(source, name, options)
+    table = _opened(source, options)
+    if not table.stored:
+        warn_unchecked(level=2)
+    return table.called(identity or in_words(_kind(source), table.columns))
+
+
+def _kind(source: Any) -> str:
+    return "dict" if isinstance(source, Mapping) else type(source).__module__.partition(".")[0].removeprefix("_")
+
+
+def _opened(source: Any, options: Mapping[str, Any]) -> Table:
     library = type(source).__module__.partition(".")[0]
     if isinstance(source, str) and "://" in source and "::" in source:
         scheme, address, table = split_url(source)
         if scheme == "duckdb":
-            return _told(_through_duckdb(bind_duckdb_file(address, table), stored=is_duckdb_table(address, table)))
+            return _through_duckdb(bind_duckdb_file(address, table), stored=is_duckdb_table(address, table))
         source, library = open_ibis(scheme, address, table), "ibis"
     stored = is_stored(source, library)
     if library == "ibis":
         source = native(source)
         library = type(source).__module__.partition(".")[0]
     if library == "pyspark":
-        return _told(_through_spark(source, stored=stored))
-    return _told(_through_duckdb(_bind(source, library, options), stored=stored))
-
-
-def _told(table: Table) -> Table:
-    if not table.stored:
-        warn_unchecked(level=3)
-    return table
+        return _through_spark(source, stored=stored)
+    return _through_duckdb(_bind(source, library, options), stored=stored)
 
 
 def _through_spark(frame: Any, *, stored: bool) -> Table:

@@ -17,6 +17,7 @@ from steelyard.errors import ColumnMissing, InvalidTask, TableError
 from steelyard.privacy import Unit
 from steelyard.tables import fingerprint, folding, sampling, totals
 from steelyard.tables.engine import Engine
+from steelyard.tables.identity import in_words
 from steelyard.tables.keyed import MOST_KEYS, SATURATION, Capped, capped_by_key, whole
 from steelyard.tables.keys import check_keys, is_wanted, key_column
 from steelyard.tables.quantity import Quantity
@@ -29,9 +30,10 @@ from steelyard.tables.vectors import Bins, Side, known, position, sides_by_key, 
 class Table:
     """Private rows behind a few questions; make one with ``read``."""
 
-    def __init__(self, engine: Engine, base: Any, rows: Any = None, *, stored: bool = True) -> None:
+    def __init__(self, engine: Engine, base: Any, rows: Any = None, *, stored: bool = True, identity: str = "") -> None:
         self._engine = engine
         self._stored = stored
+        self._identity = identity
         self._base = base
         self._rows = base if rows is None else rows
 
@@ -48,6 +50,15 @@ class Table:
     def stored(self) -> bool:
         """Whether these are rows as they are stored; False for a query, of which releases say "as given"."""
         return self._stored
+
+    @property
+    def identity(self) -> str:
+        """Which table this is, in public words that no row can change; a request's key is bound to it."""
+        return self._identity or in_words(self._engine.name, self.columns)
+
+    def called(self, identity: str) -> Table:
+        """The same rows under another identity."""
+        return Table(self._engine, self._base, self._rows, stored=self._stored, identity=identity)
 
     @property
     def engine(self) -> str:
@@ -266,7 +277,7 @@ class Table:
         return fingerprint.sealed(self._numbers(fingerprint.sums(self._rows, columns, secret)), secret)
 
     def _with(self, rows: Any) -> Table:
-        return Table(self._engine, self._base, rows, stored=self._stored)
+        return Table(self._engine, self._base, rows, stored=self._stored, identity=self.identity)
 
     def _check(self, unit: Unit, quantities: Sequence[Quantity]) -> None:
         if unit.kind not in ("users", "rows"):

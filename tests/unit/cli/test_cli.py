@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +175,22 @@ def test_a_plan_spends_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.usefixtures("account")
 def test_a_retry_with_a_key_is_free(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["sum", "spend.parquet", "amount", "--cap", "9", "--epsilon", "2", "--key", "k", *PAY]
-    assert run(capsys, *words)[1] == run(capsys, *words)[1]
+    first, again = run(capsys, *words)[1], run(capsys, *words)[1]
+    assert (first.pop("stored_on"), again.pop("stored_on")) == (None, f"{datetime.now(UTC):%Y-%m-%d}")
+    assert first == again
+    assert main([*words]) == 0
+    assert "returned again" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("account")
+def test_a_key_is_bound_to_the_file_as_written(capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy("spend.parquet", "june.parquet")
+    words = ["amount", "--cap", "9", "--epsilon", "1", "--key", "k", *PAY]
+    assert run(capsys, "sum", "spend.parquet", *words)[0] == 0
+    code, answer, _ = run(capsys, "sum", "june.parquet", *words)
+    assert (code, answer["error"]["kind"]) == (3, "KeyConflict")
+    assert "'spend.parquet'" in answer["error"]["message"]
+    assert "'june.parquet'" in answer["error"]["message"]
 
 
 @pytest.mark.usefixtures("account")

@@ -85,7 +85,8 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
 @pytest.mark.filterwarnings("ignore::steelyard.errors.UncheckedQuery")
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_source_is_the_same_table_and_can_be_asked_twice(name: str, tmp_path: Path) -> None:
-    table = read(SOURCES[name](tmp_path), **({"types": {"x": "float"}} if name == "csv" else {}))
+    options: dict[str, Any] = {"types": {"x": "float"}} if name == "csv" else {}
+    table = read(SOURCES[name](tmp_path), **options)
     assert list(table.columns) == ["u", "x", "s"]
     for _ in range(2):
         assert table.count_units(users("u")) == 2

@@ -34,14 +34,21 @@ class Transcript:
     @classmethod
     def of(cls, desk: Desk) -> Transcript:
         """All that is stored under the desk's key by now."""
-        kept = {step: (own, cost) for step, (own, cost) in desk.answered().items() if own or _STEP.fullmatch(step)}
+        kept = _kept(desk)
         return cls({step: cost for step, (_, cost) in kept.items()}, all(own for own, _ in kept.values()))
 
     @classmethod
     def begun(cls, desk: Desk) -> None:
         """Refuse a key under which another model, or another way to check it, has steps; nothing is charged."""
-        if not cls.of(desk).own:
-            raise KeyConflict(_OTHER)
+        other = next((step for step, (own, _) in _kept(desk).items() if not own), None)
+        if other is None:
+            return
+        try:
+            desk.find(other)
+        except KeyConflict as conflict:
+            if "another request" not in str(conflict):  # the same one, of another table, which is named there
+                raise
+        raise KeyConflict(_OTHER)
 
     @property
     def spent(self) -> int:
@@ -52,3 +59,7 @@ class Transcript:
         """Which steps of a kind are stored, such as "watch": some may have been charged and never drawn."""
         found = (step.split(" ")[:2] for step in self.costs if step.startswith(f"{kind} "))
         return sorted({int(number) for _, number in found})
+
+
+def _kept(desk: Desk) -> dict[str, tuple[bool, int]]:
+    return {step: (own, cost) for step, (own, cost) in desk.answered().items() if own or _STEP.fullmatch(step)}

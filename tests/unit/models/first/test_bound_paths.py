@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from steelyard.desk import Desk
+from steelyard.errors import KeyConflict
 from steelyard.ledger import Account, open_account
 from steelyard.models.columns import Features, Plain
 from steelyard.models.first import logistic_search, ridge_search
@@ -112,3 +113,15 @@ def test_the_certificate_says_what_is_taken_for_granted(unit: str, told: str) ->
     missed = reach_linear(session, FEATURES, Target("y", -1, 1), Wanted("loss", 1e-6, 0.9), penalty="0.001", key="k")
     assert not missed.certificate.met
     assert "takes for granted" not in str(missed.certificate)
+
+
+def test_a_path_is_bound_to_its_table_by_name() -> None:
+    at, wanted = account("rows"), Wanted("loss", 0.05, 0.9)
+    for name in ("May", "May"):
+        session = Session(read(table(), name=name), at, noise=TestNoise(1))
+        reach_linear(session, FEATURES, Target("y", -1, 1), wanted, penalty="0.001", key="k")
+    spent = at.spent
+    session = Session(read(table(), name="June"), at, noise=TestNoise(1))
+    with pytest.raises(KeyConflict, match=r"'May'.*'June'"):
+        reach_linear(session, FEATURES, Target("y", -1, 1), wanted, penalty="0.001", key="k")
+    assert at.spent == spent

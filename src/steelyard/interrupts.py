@@ -1,0 +1,52 @@
+"""Trying something that has rows in its hands: it gives a value, or fails without a word, or somebody interrupts it.
+
+A failure may depend on rows, so nothing of it may be told (law 4), be it an exception or a panic of an engine that is none. An
+interrupt comes from outside, from whoever stops the program: it is no answer and no failure. It is raised anew, bare, so that
+neither its traceback nor its context holds what the interrupted code held. Proof: docs/proofs/session.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+INTERRUPTS = (KeyboardInterrupt, SystemExit, GeneratorExit)
+
+
+def attempt(action: Callable[[], T]) -> tuple[T] | None:
+    """What an action gives, as a tuple of one; None if it failed, in whatever way; an interrupt is raised, bare.
+
+    >>> attempt(lambda: 1), attempt(lambda: 1 // 0)
+    ((1,), None)
+    """
+    try:
+        return (action(),)
+    except BaseException as error:
+        interrupt = _interrupt(error)
+    if interrupt is not None:
+        raise interrupt  # outside any handler, so that not even __context__ holds a word
+    return None
+
+
+def _interrupt(error: BaseException | None) -> BaseException | None:
+    """The interrupt that an error is, or was made of; as new."""
+    while error is not None:
+        if isinstance(error, SystemExit):
+            return SystemExit(error.code if isinstance(error.code, int) else 1)
+        if isinstance(error, KeyboardInterrupt) or _of_an_engine(error):
+            return KeyboardInterrupt()
+        if isinstance(error, GeneratorExit):
+            return GeneratorExit()
+        error = error.__cause__  # never the context: that may be an interrupt which the caller is dealing with
+    return None
+
+
+def _of_an_engine(error: BaseException) -> bool:
+    """Whether an engine, which takes signals while it works, says in its own words that one came."""
+    if type(error) is RuntimeError:
+        return error.args == ("Query interrupted",)
+    return (type(error).__module__.partition(".")[0].lstrip("_"), type(error).__name__) in _CANCELLED
+
+
+_CANCELLED = {("duckdb", "InterruptException"), ("pyarrow", "ArrowCancelled")}
