@@ -11,6 +11,7 @@ from spark import local_spark
 from steelyard.tables import Table, read
 
 Opener = Callable[[Any], Table]
+_COMPILED: dict[Any, str] = {}
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +19,20 @@ def spark() -> Iterator[Any]:
     """One Spark session for the whole run."""
     with local_spark() as session:
         yield session
+
+
+@pytest.fixture
+def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a question that is asked of many tables be written as SQL only once, which is most of what it costs here."""
+    compile_question = Table._sql
+
+    def remembered(table: Table, question: Any) -> str:
+        about = (table.engine, question.op())
+        if about not in _COMPILED:
+            _COMPILED[about] = compile_question(table, question)
+        return _COMPILED[about]
+
+    monkeypatch.setattr(Table, "_sql", remembered)
 
 
 @pytest.fixture(params=["duckdb", "pyspark"])

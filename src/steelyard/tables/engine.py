@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from steelyard.errors import TableError
 from steelyard.interrupts import attempt
+from steelyard.tables import soundness
 from steelyard.tables.folding import Step, added
 
 SOURCE = "steelyard_source"
@@ -24,6 +25,12 @@ FAILED = (
     "the engine could not answer. Nothing more is said here, because the reason may depend on private rows. "
     "Check that the files are complete, that nobody changed them meanwhile, and that memory and disk suffice."
 )
+
+BLIND = "statistics_propagation,filter_pushdown,join_filter_pushdown"
+"""What DuckDB must not do: believe statistics about rows, be it to fold a guard or to skip rows it would drop.
+
+Parquet's least and largest values leave NaN out, so a planner that believes them lets NaN pass, or not, by other rows.
+"""
 
 T = TypeVar("T")
 
@@ -135,6 +142,7 @@ class DuckEngine:
         spill = tempfile.mkdtemp(prefix="steelyard-")  # private to this user, and gone with the table
         connection = _connect(spill, {})
         weakref.finalize(self, _close, connection, spill)
+        soundness.once("DuckDB", lambda: soundness.duckdb_passes(connection, spill))
         return connection
 
 
@@ -146,6 +154,7 @@ def _connect(spill: str, more: Mapping[str, str]) -> Any:
         "preserve_insertion_order": "false",
         "autoinstall_known_extensions": "false",
         "python_enable_replacements": "false",
+        "disabled_optimizers": BLIND,
     }
     connection = duckdb.connect(":memory:", config={**own, **more})
     _hide_progress(connection)

@@ -40,7 +40,8 @@ def bind_files(paths: Sequence[str | os.PathLike[str]], options: Mapping[str, An
     if chosen == "csv":
         body = _csv(found, types, options.get("delimiter") or ("\t" if _plain_name(found[0]).endswith(".tsv") else ","))
     elif chosen == "parquet" and not (types or "delimiter" in options):
-        body = f"SELECT * FROM read_parquet({_list(found)}, union_by_name = {str(len(found) > 1).lower()})"
+        how = f"union_by_name = {str(len(found) > 1).lower()}, can_have_nan = true, utf8_validation = 'replace'"
+        body = f"SELECT * FROM read_parquet({_list(found)}, {how})"
     elif chosen == "parquet":
         raise TableError("a Parquet file declares its own types; types and delimiter are for CSV.")
     else:

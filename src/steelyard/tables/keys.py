@@ -67,16 +67,19 @@ def _check_key(kind: str, key: Any, by: str) -> Any:
 
 
 def is_wanted(key: Any, keys: Sequence[Any]) -> Any:
-    """The condition that a row's key is one of the asked keys."""
+    """The condition that a row's key is one of the asked keys: true or false, never null.
+
+    So written it is no plain comparison of a column, and Spark skips no part of a file by what its statistics say.
+    """
     kind = key.type()
     if kind.is_floating():
-        return key.isin([double(each) for each in keys])
+        return key.isin([double(each) for each in keys]).fill_null(False)
     if kind.is_integer():
         inside = [each for each in keys if -(2**63) <= each < 2**63]
-        return key.isin(inside or [0]) if inside else key.isnull()
+        return key.isin(inside or [0]).fill_null(False) if inside else key.isnull()
     if kind.is_decimal():
-        return key.isin([_exact(each) for each in keys])
-    return key.isin(list(keys))
+        return key.isin([_exact(each) for each in keys]).fill_null(False)
+    return key.isin(list(keys)).fill_null(False)
 
 
 def _exact(value: int | Decimal) -> Any:

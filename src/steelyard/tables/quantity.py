@@ -62,9 +62,7 @@ class Quantity:
         multiply, factor = self._scale()
         scaled = (number * double(factor) if multiply else number / double(factor)) + double(0.5)
         clamped = ibis.greatest(ibis.least(scaled, double(float(LIMIT))), double(-float(LIMIT)))
-        # One comparison is false for null, NaN and both infinities, whether an engine orders NaN last or nowhere.
-        finite = number.abs() <= double(LARGEST)
-        return ibis.cases((finite, clamped.floor().cast("int64")), else_=ibis.literal(0, "int64"))
+        return ibis.cases((finite(number), clamped.floor().cast("int64")), else_=ibis.literal(0, "int64"))
 
     def _scale(self) -> tuple[bool, float]:
         """Whether to multiply or divide, and by which double: exact where one of the two is."""
@@ -79,6 +77,14 @@ def double(value: float) -> Any:
     import ibis
 
     return ibis.literal(repr(value)).cast("float64")
+
+
+def finite(number: Any) -> Any:
+    """Whether a double is finite: null for null, and false for NaN and the infinities, however an engine orders them.
+
+    Only a finite number less itself is zero. No bound on the column decides that, so a planner cannot know it better.
+    """
+    return number - number == double(0.0)
 
 
 def as_double(column: Any) -> Any:

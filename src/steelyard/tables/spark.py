@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any
 
 from steelyard.errors import EngineMissing, TableError
+from steelyard.tables import soundness
 from steelyard.tables.engine import SOURCE, guarded, guarded_batches
 from steelyard.tables.folding import Step, on_spark
 from steelyard.tables.schema import check_names
@@ -91,6 +92,7 @@ def read_spark(frame: Any, *, stored: bool) -> Table:
     load_dialect()
     from ibis.backends.pyspark.datatypes import PySparkType
 
+    soundness.once("Spark", lambda: soundness.spark_passes(frame.sparkSession))
     check_names(frame.columns)
     schema = {field.name: _ibis_type(PySparkType, field.dataType) for field in frame.schema.fields}
     engine = SparkEngine(frame)

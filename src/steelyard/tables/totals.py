@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from steelyard.errors import InvalidTask
 from steelyard.privacy import Unit
-from steelyard.tables.quantity import Quantity, double
+from steelyard.tables.quantity import Quantity, double, finite
 
 WIDEST = 2**80
 """The largest absolute bound or edge of a unit's total."""
@@ -75,7 +75,10 @@ def identity(column: Any) -> Any:
     if not column.type().is_floating():
         return column
     number = column.cast("float64")
-    return ibis.cases((number.isnan(), ibis.null("float64")), (number == double(0.0), double(0.0)), else_=number)
+    missing = number.cast("string").lower() == "nan"  # asked of infinities and NaN alone, in words no planner foresees
+    return ibis.cases(
+        (number == double(0.0), double(0.0)), (finite(number), number), (missing, ibis.null("float64")), else_=number
+    )
 
 
 def wide_sum(column: Any, engine: str) -> Any:

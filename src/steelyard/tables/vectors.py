@@ -16,14 +16,14 @@ from steelyard.errors import InvalidTask
 from steelyard.privacy import Unit
 from steelyard.tables.keyed import MOST_KEYS, NORM, SATURATION, Capped, capped_pairs, clamp, scaled, whole
 from steelyard.tables.keys import is_wanted
-from steelyard.tables.quantity import LARGEST, LIMIT, Quantity, as_double, double
+from steelyard.tables.quantity import LIMIT, Quantity, as_double, finite
 from steelyard.tables.sampling import Limits
 from steelyard.tables.totals import check_edges, identity, unit_totals, wide, wide_sum
 
 
 def known(rows: Any, column: str) -> Any:
     """The condition that a value is there and finite."""
-    return (as_double(rows[column]).abs() <= double(LARGEST)).fill_null(False)
+    return finite(as_double(rows[column])).fill_null(False)
 
 
 @dataclass(frozen=True)
