@@ -62,7 +62,7 @@ class HiddenLabels:
     metric: Metric
     usual: Sequence[Any]
     predictions: Sequence[Any]
-    places: Sequence[int] = (0, 17, ROWS - 1)
+    places: Sequence[int] = (0, ROWS - 1)
     seed: int = 1
     modes: Sequence[str] = tuple(MODES)
 
