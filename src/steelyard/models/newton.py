@@ -1,9 +1,9 @@
 """The minimizer of a perturbed logistic sum, certified: the true gradient is as short as asked, whatever the rows.
 
 Damped Newton steps on doubles; every gradient comes with a bound on its own rounding, and the loop ends only when length
-plus rounding is below the tolerance. Where doubles cannot certify it, the sums are taken in decimals of many digits and
-steps that do not shorten the gradient are replaced by short ones that must (1 over the largest curvature), so the
-loop always ends. How long it takes may depend on rows; what it promises may not.
+plus rounding is below the tolerance. Where doubles cannot certify it, point and sums are kept in decimals of many digits
+and steps that do not shorten the gradient are replaced by short ones that must (1 over the largest curvature), so the
+loop always ends, however many rows there are. How long it takes may depend on rows; what it promises may not.
 Law: the returned point satisfies |grad| <= tolerance in real arithmetic; there is no limit on iterations.
 """
 
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from steelyard.models.columns import SIZE
 
 Floats = NDArray[np.float64]
+Point = Floats | list[Decimal]
 UNIT = 2.0**-53
 SCALE = 2.0**60
 _BLOCK = 64  # rows: 4 of them bound a block's rounding, that of adding 64 blocks, and that of p
@@ -64,7 +65,7 @@ class Passes(Protocol):
     def sums(self, theta: Floats) -> Sums:
         """The sums at a parameter, on doubles."""
 
-    def pull(self, theta: Floats, digits: int) -> tuple[list[Decimal], int]:
+    def pull(self, theta: Point, digits: int) -> tuple[list[Decimal], int]:
         """The exact sum of p v, to so many digits, and the number of rows."""
 
 
@@ -95,11 +96,11 @@ def counted(signed: Floats, weights: Floats | None) -> int:
     return len(signed) if weights is None else math.ceil(weights.sum() * (1 + 1e-9))
 
 
-def exact_pull(signed: Floats, theta: Floats, digits: int, weights: Floats | None = None) -> list[Decimal]:
+def exact_pull(signed: Floats, theta: Point, digits: int, weights: Floats | None = None) -> list[Decimal]:
     """The (weighted) sum of p v over signed rows in decimals; slow, and needed only where doubles cannot certify."""
     with localcontext() as context:
         context.prec = digits
-        parameter = [Decimal(float(x)) for x in theta]
+        parameter = [_decimal(x) for x in theta]
         total = [Decimal(0)] * signed.shape[1]
         shares = [1.0] * len(signed) if weights is None else weights.tolist()
         for row, share in zip(signed.tolist(), shares, strict=True):
@@ -122,7 +123,7 @@ class Memory:
         pull, hessian, count, parts = batch_sums(self.signed, theta, self.weights)
         return Sums(pull, hessian, int(count[0]), int(parts[0]))
 
-    def pull(self, theta: Floats, digits: int) -> tuple[list[Decimal], int]:
+    def pull(self, theta: Point, digits: int) -> tuple[list[Decimal], int]:
         """The same in decimals."""
         return exact_pull(self.signed, theta, digits, self.weights), counted(self.signed, self.weights)
 
@@ -137,7 +138,11 @@ class Problem:
     tolerance: Fraction
 
     def solve(self) -> Floats:
-        """A certified point."""
+        """A certified point, as near as doubles come to it."""
+        return np.array([float(x) for x in self.certified()])
+
+    def certified(self) -> Point:
+        """A point whose gradient is as short as asked: doubles, or decimals where those cannot say it."""
         kept = theta = np.zeros(len(self.linear))
         short, tolerance = math.inf, float(self.tolerance) * (1 - 1e-9)
         for _ in range(_PATIENCE):
@@ -167,26 +172,37 @@ class Problem:
         except np.linalg.LinAlgError:
             return np.asarray(-gradient / (float(np.trace(hessian)) + float(self.ridge)))
 
-    def _slow(self, theta: Floats) -> Floats:
-        """Refine with sums in decimals; a step that does not shorten the gradient gives way to one that must."""
+    def _slow(self, start: Floats) -> Point:
+        """Refine in decimals; a step that does not shorten the gradient gives way to one that must."""
+        theta: Point = [_decimal(x) for x in start]
         length, gradient, count = self._exact(theta)
         while length > self.tolerance:
-            moved = theta + self._newton(self.passes.sums(theta).hessian, gradient)
+            near = np.array([float(x) for x in theta])
+            moved = _moved(theta, self._newton(self.passes.sums(near).hessian, gradient))
             trial = self._exact(moved)
             if not trial[0] < length:
-                moved = theta - gradient / (count / 4 + float(self.ridge))
+                moved = _moved(theta, -gradient / (count / 4 + float(self.ridge)))
                 trial = self._exact(moved)
             theta, (length, gradient, count) = moved, trial
         return theta
 
-    def _exact(self, theta: Floats) -> tuple[Fraction, Floats, int]:
+    def _exact(self, theta: Point) -> tuple[Fraction, Floats, int]:
         """An upper bound of the true gradient's length, the gradient, and the number of rows."""
         pull, count = self.passes.pull(theta, _DIGITS)
-        exact = [
-            self.ridge * Fraction(float(t)) + b - Fraction(p) for t, b, p in zip(theta, self.linear, pull, strict=True)
-        ]
+        exact = [self.ridge * Fraction(t) + b - Fraction(p) for t, b, p in zip(theta, self.linear, pull, strict=True)]
         square = sum((x * x for x in exact), Fraction(0))
         slack = Fraction(count + 1, 10 ** (_DIGITS - 20))
         bits = 2 * 200
         root = Fraction(math.isqrt((square.numerator << bits) // square.denominator) + 1, 1 << (bits // 2))
         return root + slack, np.array([float(x) for x in exact]), count
+
+
+def _decimal(value: float | Decimal) -> Decimal:
+    return value if isinstance(value, Decimal) else Decimal(float(value))
+
+
+def _moved(point: Point, by: Floats) -> list[Decimal]:
+    """A point and a step, to so many digits that no step is swallowed."""
+    with localcontext() as context:
+        context.prec = _DIGITS
+        return [_decimal(x) + Decimal(float(y)) for x, y in zip(point, by, strict=True)]

@@ -62,8 +62,8 @@ class ObjectiveFit:
         """Draw, minimize, round, cover."""
         m = self.mechanism
         linear = [Fraction(x, 1 << GRID) for x in m.perturbation(noise)]
-        theta = Problem(passes, m.ridge, linear, m.gradient).solve()
-        steps = [round(Fraction(float(x)) / m.step) for x in theta]
+        theta = Problem(passes, m.ridge, linear, m.gradient).certified()
+        steps = [round(Fraction(x) / m.step) for x in theta]
         return np.array([float(x * m.step) for x in m.release(steps, noise)])
 
     def fit(self, rows: Rows, noise: Noise) -> Fitted:

@@ -65,8 +65,8 @@ class OutputFit:
 
     def solve(self, passes: Passes, noise: Noise) -> Floats:
         """Minimize, round, noise."""
-        theta = Problem(passes, self.ridge, [Fraction(0)] * self.width, _GRADIENT).solve()
-        steps = [round(Fraction(float(x)) / self.step) for x in theta]
+        theta = Problem(passes, self.ridge, [Fraction(0)] * self.width, _GRADIENT).certified()
+        steps = [round(Fraction(x) / self.step) for x in theta]
         return np.array([float(x * self.step) for x in self.mechanism.release(steps, noise)])
 
     def fit(self, rows: Rows, noise: Noise) -> Fitted:

@@ -14,7 +14,7 @@ import numpy as np
 
 from steelyard.models.classes import Classes, signs
 from steelyard.models.columns import Features
-from steelyard.models.newton import Floats, Sums, batch_sums, exact_pull
+from steelyard.models.newton import Floats, Point, Sums, batch_sums, exact_pull
 from steelyard.models.rows import Rows
 from steelyard.tables import Table
 
@@ -52,7 +52,7 @@ class Folded:
         pull, hessian, count, parts = self.fold(lambda signed: batch_sums(signed, theta), start)
         return Sums(pull, hessian, int(count[0]), int(parts[0]))
 
-    def pull(self, theta: Floats, digits: int) -> tuple[list[Decimal], int]:
+    def pull(self, theta: Point, digits: int) -> tuple[list[Decimal], int]:
         """The same in decimals, carried as whole numbers of a digit near the last."""
         scale = 10 ** (digits - 10)
 

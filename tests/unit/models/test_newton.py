@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.models.columns import SIZE
-from steelyard.models.newton import SCALE, Floats, Memory, Problem, Sums
+from steelyard.models.newton import SCALE, Floats, Memory, Point, Problem, Sums
 
 
 def rows(n: int, width: int, seed: int, size: int = SIZE) -> Floats:
@@ -22,12 +22,9 @@ def rows(n: int, width: int, seed: int, size: int = SIZE) -> Floats:
     return found
 
 
-def true_gradient(problem: Problem, theta: Floats) -> float:
+def true_gradient(problem: Problem, theta: Point) -> float:
     pull, _ = problem.passes.pull(theta, 60)
-    exact = [
-        problem.ridge * Fraction(float(t)) + b - Fraction(p)
-        for t, b, p in zip(theta, problem.linear, pull, strict=True)
-    ]
+    exact = [problem.ridge * Fraction(t) + b - Fraction(p) for t, b, p in zip(theta, problem.linear, pull, strict=True)]
     return math.sqrt(sum(x * x for x in exact))
 
 
@@ -68,7 +65,14 @@ def test_one_class_only_and_no_rows_at_all_have_a_minimizer() -> None:
 
 def test_where_doubles_cannot_certify_decimals_do() -> None:
     problem = Problem(Memory(rows(30, 3, 1)), Fraction(1), [Fraction(1, 3)] * 3, Fraction(1, 2**49))
-    assert true_gradient(problem, problem.solve()) <= 2**-49
+    assert true_gradient(problem, problem.certified()) <= 2**-49
+
+
+def test_a_tolerance_that_no_double_meets_is_met_and_the_search_ends() -> None:
+    """As it is where an account declares far fewer rows than there are: the tolerance follows from what it declares."""
+    problem = Problem(Memory(rows(30, 3, 1)), Fraction(1), [Fraction(1, 3)] * 3, Fraction(1, 2**70))
+    assert true_gradient(problem, problem.solve()) > 2**-70, "the nearest doubles are not near enough"
+    assert true_gradient(problem, problem.certified()) <= 2**-70
 
 
 @dataclass(frozen=True)
