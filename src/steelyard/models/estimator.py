@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from steelyard.errors import EngineMissing, InvalidTask, UnitMismatch
 from steelyard.ledger import Account, open_account
-from steelyard.models.arrays import entries, kind_of, loose, numbers
+from steelyard.models.arrays import entries, kind_of, loose, numbers, units
 from steelyard.models.columns import Features, Plain
 from steelyard.noise import Noise
 from steelyard.privacy import Number, exact, rows
@@ -129,9 +129,7 @@ class Payment:
         columns = {f"{self._prefix}x{i}": np.ascontiguousarray(column) for i, column in enumerate(X.T)}
         unit = self.account.terms.unit
         if users is not None and unit.column is not None:
-            whose = column_or_1d(
-                check_array(users, ensure_2d=False, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
-            )
+            whose = column_or_1d(units(users), dtype=None) if hasattr(users, "__len__") else users
             check_consistent_length(X, whose)
             columns = {**columns, unit.column: whose}
         return read({**columns, self.label: np.asarray(y)})

@@ -16,7 +16,7 @@ from sklearn.model_selection import cross_val_score
 
 from steelyard.errors import InvalidTask
 from steelyard.ledger import open_account
-from steelyard.models.arrays import codes, entries, in_order
+from steelyard.models.arrays import codes, entries, in_order, unit_name, units
 from steelyard.models.columns import Plain
 from steelyard.models.estimator import features_of, labels_of, numbers_of
 from steelyard.models.linear_regression import LinearRegression
@@ -176,3 +176,13 @@ def test_classes_are_all_texts_or_all_numbers() -> None:
     for wrong in ([0, "1"], "ab"):
         with pytest.raises(InvalidTask, match="all texts or all numbers"):
             in_order(wrong)
+
+
+def test_whose_row_one_is_depends_on_that_entry_alone() -> None:
+    usual = [2**53 + 3, 2**53 + 4, 7, "7", 7.0, True]
+    for odd in (0.5, "x", None, float("nan"), b"\xff", 10**400, object(), [1], "\ud800", 1j):
+        assert units([*usual, odd]).tolist()[:-1] == units(usual).tolist()
+    assert units(usual).tolist() == ["9007199254740995", "9007199254740996", "7", "7", "7", "1"]
+    assert [unit_name(each) for each in (None, float("nan"), object(), [1], 1j, float("inf"))] == [None] * 6
+    typed = np.array([3, 4])
+    assert units(typed) is typed
