@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +13,18 @@ from hypothesis import strategies as st
 
 from steelyard.accounting.prices import composed, grouped, price, steps
 from steelyard.audit.suite import gaussian, pure
-from steelyard.errors import InvalidTask, OurBug
+from steelyard.errors import InvalidTask, OurBug, UnitMismatch
+from steelyard.ledger import open_account
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.models.capped import Capped, kept, row_weights
+from steelyard.models.linear import FitLinear
+from steelyard.models.logistic import FitLogistic
 from steelyard.models.method import Fitted
 from steelyard.models.rows import Rows
 from steelyard.noise import Noise
 from steelyard.privacy import Event, users
+from steelyard.session import Session
+from steelyard.tables import read
 from unit.models.user_replay import furthest, joined, made_up, newcomers, reordered
 
 SECRET = bytes(range(32))
@@ -125,3 +131,17 @@ def test_groups_and_steps_that_mean_nothing_are_refused() -> None:
 def test_weights_of_a_user_never_add_up_to_more_than_the_cap() -> None:
     sizes = np.array([1, 7, 8, 9, 10**6])
     assert (row_weights(sizes, 8) * sizes).max() <= 8 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    "more", [{"method": "output"}, {"method": "descent"}, {"candidates": [[0.0, 0.0]], "method": "choice"}]
+)
+def test_a_release_takes_a_cap_with_objective_perturbation_alone(more: dict[str, Any]) -> None:
+    table = read({"x": np.zeros(4), "c": np.array([0, 1, 0, 1]), "who": np.arange(4)})
+    for terms in ({}, {"delta": "1e-6"}):
+        session = Session(table, open_account(":memory:", "cap", unit=users("who"), epsilon=1, **terms))
+        asked: dict[str, Any] = {"epsilon": "0.5", "x_bound": 1, "cap": 2}
+        assert session.quote(FitLogistic(["x"], "c", [0, 1], **asked)).amount > 0
+        with pytest.raises((UnitMismatch, InvalidTask)):
+            session.quote(FitLogistic(["x"], "c", [0, 1], **asked, **more))
+    assert "cap" not in {field.name for field in fields(FitLinear)}

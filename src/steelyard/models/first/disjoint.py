@@ -12,7 +12,7 @@ from __future__ import annotations
 import hmac
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -25,10 +25,13 @@ from steelyard.models.first.certificate import Array
 from steelyard.models.first.disjoint_linear import Linear
 from steelyard.models.first.disjoint_parts import HALF, Parts, Split
 from steelyard.models.first.disjoint_steps import Crowd, Look, Purse, Step
-from steelyard.models.first.looking import SHARES, Series
+from steelyard.models.first.implied import Asked, answering
+from steelyard.models.first.limits import left_of
+from steelyard.models.first.looking import SHARES, Series, last_look, turn
 from steelyard.models.first.measured import Integers, packed, unpacked
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import public_n
+from steelyard.models.first.questions import PATIENCE
 from steelyard.models.first.ridge_path import CAP, IMPOSSIBLE, MET, NULL
 from steelyard.models.first.transcript import Transcript
 from steelyard.models.rows import Label, Target
@@ -146,81 +149,125 @@ class DisjointWalk:
         *Privacy:* every step is charged before it is drawn. *Accuracy:* the confidence holds for all targets asked of
         this path together. *Cost:* the dearer part where units are added or removed, both where they are replaced.
         """
-        unit, search = self._desk.terms.unit, self._search
-        crowd = Crowd(unit, search.share)
-        trainer = search.trainer(target, crowd)
-        if target >= trainer.null:
-            return Found(np.zeros(search.features.width), trainer.null, NULL, (), Transcript.of(self._desk).spent)
-        walk = _Walk(search, self._desk, trainer, crowd, f"loss {target!r} {confidence!r}", target)
-        try:
-            walk.go(1 - confidence, progress)
-        except BudgetExceeded:
-            walk.reason = CAP
+        search, crowd = self._search, Crowd(self._desk.terms.unit, self._search.share)
+        null = search.trainer(target, crowd).null
+        if target >= null:
+            return Found(np.zeros(search.features.width), null, NULL, (), Transcript.of(self._desk).spent)
+        asked = Asked("loss", float(target), float(confidence))
+        asked = next(iter(answering(asked, passed(self._desk))), asked)
+        walk = _Walk(search, self._desk, search.trainer(asked.amount, crowd), crowd, asked)
+        walk.go(progress)
         return walk.found()
+
+
+def passed(desk: Desk) -> list[str]:
+    """The questions whose looks have passed a model, in order."""
+    purse, names = Purse(desk), list[str]()
+    while (kept := purse.read()) is not None:
+        if kept.point["step"] == "look" and int(unpacked(kept.value)[0]) <= kept.point["limit"]:
+            names.append(str(kept.point["target"]))
+    return names
 
 
 class _Walk:
     """One question on its way: stored steps first, then new ones until a model passes or the levels end."""
 
-    def __init__(self, search: Any, desk: Desk, trainer: Trainer, crowd: Crowd, name: str, target: float) -> None:
+    def __init__(self, search: Any, desk: Desk, trainer: Trainer, crowd: Crowd, question: Asked) -> None:
         self._search, self._trainer, self._crowd = search, trainer, crowd
-        self._name, self._target, self._desk, self._purse = name, target, desk, Purse(desk)
+        self._question, self._desk, self._purse = question, desk, Purse(desk)
         self._snapshot, self._seal = "", ""
         self._asked: list[str] = []
         self._looks: list[Looked] = []
-        self._here, self._turns = 0, 0
-        self._base = 0
+        self._level, self._base, self._since = 0, 0, 0
         self._history: list[Stop] = []
         self._parts: Parts | None = None
         self._passed: Looked | None = None
         self.reason = ""
 
-    def go(self, gamma: float, progress: Progress | None) -> None:
+    def go(self, progress: Progress | None) -> None:
         """Read back what is stored; then buy, learn, and decide from released numbers."""
         while (kept := self._purse.read()) is not None:
             self._bind(kept)
             if not self.reason:
                 self._learn(kept)
         while not self.reason:
-            rank = self._asked.index(self._name) if self._name in self._asked else len(self._asked)
-            step = self._next(0.9 * 0.1**rank * gamma)
+            step = self._next()
             if step is None:
                 self.reason = IMPOSSIBLE
                 return
-            release = self._purse.buy(step, lambda table, noise, step=step: self._outcome(step, table, noise))
-            self._bind(release)
-            self._learn(release)
-            if progress is not None:
-                progress(self._history[-1])
+            try:
+                self._buy(step, progress)
+            except BudgetExceeded as refused:
+                self.reason = CAP
+                self._last(left_of(refused), progress)
+
+    def _buy(self, step: Step, progress: Progress | None) -> None:
+        release = self._purse.buy(step, lambda table, noise: self._outcome(step, table, noise))
+        self._bind(release)
+        self._learn(release)
+        if progress is not None:
+            progress(self._history[-1])
+
+    def _last(self, left: int, progress: Progress | None) -> None:
+        """One look with what is left, before the search ends because the account would not pay for more."""
+        place = turn(self._looks)
+        if not self._trainer.paid or place >= len(SHARES):
+            return
+        ask, none, tried = self._candidate()
+        cost = left + self._purse.paid.free
+        worth = last_look(ask.moves(self._crowd.neighbours), none, tried, cost, self._failure * SHARES[place])
+        if worth is None:
+            return
+        step = ask.step(worth[0], worth[1] - none, self._crowd.neighbours, self._question.name)
+        try:
+            self._buy(replace(step, facts={**step.facts, "alone": True}), progress)
+        except BudgetExceeded as refused:
+            if left_of(refused) < left:
+                self._last(left_of(refused), progress)
+
+    @property
+    def _failure(self) -> float:
+        """The failure probability that all looks of this question share."""
+        name, asked = self._question.name, self._asked
+        rank = asked.index(name) if name in asked else len(asked)
+        return 0.9 * 0.1**rank * (1 - self._question.confidence)
 
     def found(self) -> Found:
         """What came of it."""
         history, spent = tuple(self._history), Transcript.of(self._desk).spent
         if self._passed is not None:
             model, clips = self._trainer.model(self._passed.model), self._trainer.clips(self._passed.reach)
-            return Found(model, self._target, self.reason, history, spent, **clips)
+            return Found(model, self._question.amount, self.reason, history, spent, **clips)
         guess = self._trainer.model(self._trainer.candidate().model) if self._trainer.paid else None
         return Found(guess, math.inf, self.reason, history, spent)
 
-    def _next(self, failure: float) -> Step | None:
+    def _next(self) -> Step | None:
         trainer = self._trainer
         size = trainer.size()
         if size is not None:
             return size
-        ahead = trainer.ahead() if self._turns + (len(self._looks) > self._here) < len(SHARES) else []
-        look = self._look(failure, bool(ahead)) if trainer.paid else None
+        ahead = trainer.ahead() if turn(self._looks) < len(SHARES) else []
+        look = self._look(bool(ahead)) if trainer.paid else None
         return trainer.level(ahead[0] - trainer.paid) if look is None and ahead else look
 
-    def _look(self, failure: float, ahead: bool) -> Step | None:
+    def _look(self, ahead: bool) -> Step | None:
         """The next look at the present model, while it has its turn."""
-        tried = self._looks[self._here :]
-        if self._turns >= len(SHARES) or (not tried and ahead and self._trainer.hopeless()):
+        place, (ask, none, tried) = turn(self._looks, self._level), self._candidate()
+        soon = ahead and self._trainer.paid < PATIENCE * self._since and self._trainer.hopeless()
+        if place >= len(SHARES) or (not tried and soon):
             return None
-        ask = self._trainer.again(tried[0].model, tried[0].reach) if tried else self._trainer.candidate()
-        moves, none = ask.moves(self._crowd.neighbours), round(self._crowd.checking(self._trainer.n) * ask.allowed)
-        costs = [(look.cost, look.answer + none) for look in tried]  # as sums of losses, for about so many units
-        worth = Series(moves, none, self._base, costs, failure * SHARES[self._turns]).next()
-        return None if worth is None else ask.step(worth[0], worth[1] - none, self._crowd.neighbours, self._name)
+        moves = ask.moves(self._crowd.neighbours)
+        worth = Series(moves, none, self._base, tried, self._failure * SHARES[place]).next()
+        if worth is None:
+            return None
+        return ask.step(worth[0], worth[1] - none, self._crowd.neighbours, self._question.name)
+
+    def _candidate(self) -> tuple[Look, int, list[tuple[int, int]]]:
+        """The present model, the sum that it may lose, and its looks so far: as sums of losses, for about so many units."""
+        seen = [look for look in self._looks if look.level == self._level and not look.alone]
+        ask = self._trainer.again(seen[0].model, seen[0].reach) if seen else self._trainer.candidate()
+        none = round(self._crowd.checking(self._trainer.n) * ask.allowed)
+        return ask, none, [(look.cost, look.answer + none) for look in seen]
 
     def _outcome(self, step: Step, table: Table, noise: Noise) -> Outcome:
         parts = self._read(table)
@@ -268,21 +315,23 @@ class _Walk:
         point, cost, values = release.point, int(release.point["cost"]), unpacked(release.value)
         if point["step"] != "look":
             self._trainer.learn(str(point["step"]), cost, values, point)
-            self._turns += len(self._looks) > self._here
-            self._here, self._base = len(self._looks), max(self._trainer.paid, FREE * self._purse.paid.free)
+            self._level, self._base = self._level + 1, max(self._trainer.paid, FREE * self._purse.paid.free)
+            self._since = self._since or self._trainer.paid
             name = f"{point['step']} {sum(stop.step.startswith(str(point['step'])) for stop in self._history)}"
             self._history.append(Stop(name, (self._trainer.paid or cost) / MICRO**2, paid=self._paid))
             return
         if point["target"] not in self._asked:
             self._asked.append(str(point["target"]))
-        if point["target"] == self._name:
-            model = tuple(int(k) for k in point["model"])
-            self._judge(Looked(model, int(point["reach"]), cost, int(values[0])), float(point["limit"]))
+        if point["target"] == self._question.name:
+            model, alone = tuple(int(k) for k in point["model"]), bool(point.get("alone", False))
+            look = Looked(model, int(point["reach"]), cost, int(values[0]), self._level, alone)
+            self._judge(look, float(point["limit"]))
 
     def _judge(self, look: Looked, limit: float) -> None:
         passed = look.answer <= limit
         self._history.append(Stop(f"look {len(self._looks)}", look.cost / MICRO**2, passed=passed, paid=self._paid))
         self._looks.append(look)
+        self._since = self._trainer.paid
         if passed:
             self._passed, self.reason = look, MET if any(look.model) else NULL
 
@@ -295,3 +344,5 @@ class Looked:
     reach: int
     cost: int
     answer: int
+    level: int
+    alone: bool

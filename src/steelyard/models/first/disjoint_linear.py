@@ -26,7 +26,7 @@ from steelyard.models.first.losses import ClippedLoss
 from steelyard.models.first.measured import MATRIX, Design, Integers, Pool, best_weight, norm_bound
 from steelyard.models.first.models import as_model, in_ball
 from steelyard.models.first.posterior import expected_model, seen_loss
-from steelyard.models.first.questions import ABOVE, START, STEEP, reach_of
+from steelyard.models.first.questions import ABOVE, START, STEEP, reach_of, ruled_out
 from steelyard.models.first.ridge_path import WHOLE
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Neighbours
@@ -212,7 +212,7 @@ class Linear:
         """Whether the statistics, which flatter the model they give, put even its loss above the target."""
         model = expected_model(self.ridge, self.noisy, self.norm)
         seen, spread = seen_loss(self.ridge, self.noisy, self.square, model)
-        return seen - math.hypot(self._spread / self.ridge.n, spread) > self.target
+        return ruled_out(seen, spread, self._spread / self.ridge.n, self.target)
 
     def model(self, steps: tuple[int, ...]) -> Array:
         """Whole steps as the weights they stand for."""

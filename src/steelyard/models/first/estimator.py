@@ -54,8 +54,8 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
     epsilon (default 1). With ``account`` a call adds ``epsilon`` at most (default: all that is left). Where users are hidden each of them counts once in every mean. With ``check="disjoint"`` the model is trained
     on half of the rows (or users) and looked at on the other half, neighbours add or remove one, and n is secret.
     *Accuracy:* ``certificate_`` says what holds, with ``confidence``; ``stopped_reason_`` is "target_met",
-    "null_model_ok", "cap_reached" or "target_impossible", and nothing is promised under the last two. *Cost:*
-    ``epsilon_``, ex post, for everything released.
+    "null_model_ok", "cap_reached" or "target_impossible" (every level was tried), and nothing is promised under the last
+    two. *Cost:* ``epsilon_``, ex post, for everything stored under the key.
 
     >>> from steelyard.models.linear_regression import LinearRegression
     >>> X = np.linspace(-1, 1, 20_000)[:, None]

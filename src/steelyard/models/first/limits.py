@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from steelyard.accounting.gaussian import mu_cap
-from steelyard.errors import InvalidTask
+from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.privacy import Currency, Loss, Number, positive
 from steelyard.session import Session
+
+
+def left_of(refused: BudgetExceeded) -> int:
+    """What a refused step would have found left, in the ledger's smallest units; a public number."""
+    return refused.remaining.amount if isinstance(refused.remaining, Loss) else 0
 
 
 def within(session: Session, epsilon: Number | None) -> Session:

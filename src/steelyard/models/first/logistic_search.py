@@ -27,7 +27,8 @@ from steelyard.models.columns import Features
 from steelyard.models.first.by_user import shares
 from steelyard.models.first.certificate import Array
 from steelyard.models.first.implied import Asked, answering
-from steelyard.models.first.looking import SHARES, Series
+from steelyard.models.first.limits import left_of
+from steelyard.models.first.looking import SHARES, Series, last_look, turn
 from steelyard.models.first.losses import GRID, LOSS, MARGIN, LogLoss, margin_cap
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.questions import LOOKS, share_of
@@ -133,10 +134,7 @@ class LogisticWalk:
         width, penalty = self._search.features.width, float(self._search.penalty)
         state = _State(width, walk.n, penalty, asked.amount, asked.how == "True")
         state.failure = (1 - asked.confidence) * share_of(walk.rank) / LOOKS
-        try:
-            walk.go(state, progress)
-        except BudgetExceeded:
-            state.reason = CAP
+        walk.go(state, progress)
         bound = asked.amount if state.reason == MET else math.inf
         spent = Transcript.of(self._desk).spent
         return Found(state.model, bound, state.reason, tuple(state.history), spent, margin=state.margin)
@@ -165,6 +163,7 @@ class _Seen:
     answer: int
     model: tuple[int, ...]
     cap: int | None
+    alone: bool = False
 
 
 @dataclass
@@ -213,11 +212,21 @@ class _State:
 
     def look(self, ask: LogLoss) -> tuple[int, float] | None:
         """What the next look at this model costs and where it passes, while the model has its turn."""
-        tried = [(look.cost, look.answer) for look in self.seen if look.level == len(self.drawn)]
-        before = len({look.level for look in self.seen} - {len(self.drawn)})
-        if before >= len(SHARES) or (not tried and not self.every and self._soon()):
+        tried, place = self._tried(), turn(self.seen, len(self.drawn))
+        if place >= len(SHARES) or (not tried and not self.every and self._soon()):
             return None
-        return Series(ask.moves, ask.limit(), self.paid, tried, self.failure * SHARES[before], self.every).next()
+        return Series(ask.moves, ask.limit(), self.paid, tried, self.failure * SHARES[place], self.every).next()
+
+    def last(self, ask: LogLoss, left: int) -> tuple[int, float] | None:
+        """One more look at this model with all that is left: its cost and where it passes."""
+        place = turn(self.seen)
+        if place >= len(SHARES):
+            return None
+        return last_look(ask.moves, ask.limit(), self._tried(), left, self.failure * SHARES[place])
+
+    def _tried(self) -> list[tuple[int, int]]:
+        """The looks of the present model's series: what each cost and said."""
+        return [(look.cost, look.answer) for look in self.seen if look.level == len(self.drawn) and not look.alone]
 
     def told(self) -> float:
         """The sum of losses of the last model that was looked at, averaged over its looks by price."""
@@ -245,6 +254,7 @@ class _Walk:
         self._search, self._desk, self._name, self._kept = search, desk, name, list(kept)
         self._signed: Signed | None = None
         self.n = desk.terms.unit.n or 1
+        self._count = 0
 
     @property
     def rank(self) -> int:
@@ -257,19 +267,42 @@ class _Walk:
         for release in self._kept:
             if not state.reason:
                 self._learn(state, release)
-        count = len(self._kept)
+        self._count = len(self._kept)
         while not state.reason:
-            ask = state.candidate() if state.drawn else None
-            worth = None if ask is None else state.look(ask)
-            ahead = state.ahead() if len({look.level for look in state.seen}) < len(SHARES) else []
-            if worth is None and not ahead:
-                state.reason = IMPOSSIBLE
-                return
-            release = self._look(ask, *worth, count) if ask and worth else self._level(ahead[0] - state.paid, count)
-            count += 1
-            self._learn(state, release)
-            if progress is not None:
+            taken = self._taken(state)
+            if taken is not None:
+                self._learn(state, taken)
+            if taken is not None and progress is not None:
                 progress(state.history[-1])
+
+    def _taken(self, state: _State) -> Release | None:
+        try:
+            return self._next(state)
+        except BudgetExceeded as refused:
+            return self._last(state, left_of(refused))
+
+    def _next(self, state: _State) -> Release | None:
+        """A look while the present model has its turn, else the next level; neither is the end."""
+        ask = state.candidate() if state.drawn else None
+        worth = None if ask is None else state.look(ask)
+        if ask is not None and worth is not None:
+            return self._look(ask, *worth)
+        ahead = state.ahead() if turn(state.seen) < len(SHARES) else []
+        if ahead:
+            return self._level(ahead[0] - state.paid)
+        state.reason = IMPOSSIBLE
+        return None
+
+    def _last(self, state: _State, left: int) -> Release | None:
+        """One look with what is left, before the search ends because the account would not pay for more."""
+        state.reason, ask = CAP, state.candidate() if state.drawn else None
+        worth = None if ask is None else state.last(ask, left)
+        if ask is None or worth is None:
+            return None
+        try:
+            return self._look(ask, *worth, alone=True)
+        except BudgetExceeded as refused:
+            return self._last(state, left_of(refused)) if left_of(refused) < left else None
 
     def _learn(self, state: _State, release: Release) -> None:
         point, cost = release.point, int(release.point["cost"])
@@ -282,7 +315,7 @@ class _Walk:
             answer = int(release.value[0])
             passed = bool(answer <= point["limit"])
             model, cap = tuple(int(k) for k in point["model"]), point.get("cap")
-            state.seen.append(_Seen(len(state.drawn), cost, answer, model, cap))
+            state.seen.append(_Seen(len(state.drawn), cost, answer, model, cap, bool(point.get("alone", False))))
             state.history.append(
                 Stop(f"look {len(state.seen) - 1}", cost / MICRO**2, passed=passed, loss=state.told() / self.n)
             )
@@ -290,7 +323,7 @@ class _Walk:
                 state.model, state.reason = as_weights(model), MET
                 state.margin = None if cap is None else cap / 2**MARGIN
 
-    def _level(self, cost: int, count: int) -> Release:
+    def _level(self, cost: int) -> Release:
         """A fresh objective perturbation for about this price."""
         fit = ObjectiveFit(self._perturbed(min(max(math.isqrt(cost) // 2, LEAST), MOST)))
         step = fit.mechanism.step
@@ -298,7 +331,7 @@ class _Walk:
         def steps(signed: Signed, noise: Noise) -> list[int]:
             return [round(Fraction(float(x)) / step) for x in fit.solve(signed.memory, noise)]
 
-        return self._pay(fit.event, count, steps, {"step": str(step)})
+        return self._pay(fit.event, steps, {"step": str(step)})
 
     def _perturbed(self, shift: int) -> Objective:
         """Noise for about this many millionths of mu and one unit added."""
@@ -308,22 +341,22 @@ class _Walk:
             return Objective(width, shift, ridge, max(1, shift // 16))
         return user_level(width, shift, least)
 
-    def _look(self, ask: LogLoss, cost: int, limit: float, count: int) -> Release:
+    def _look(self, ask: LogLoss, cost: int, limit: float, *, alone: bool = False) -> Release:
         step = gaussian_of(ask.moves, cost)
         facts = {"model": [str(k) for k in ask.model], "cap": ask.cap, "limit": limit, "target": self._name}
         answer = lambda signed, noise: step.release([ask.value(signed.x, signed.owners)], noise)  # noqa: E731
-        return self._pay(step.event, count, answer, facts)
+        return self._pay(step.event, answer, {**facts, "alone": True} if alone else facts)
 
-    def _pay(
-        self, event: Event, count: int, compute: Callable[[Signed, Noise], list[int]], facts: dict[str, Any]
-    ) -> Release:
+    def _pay(self, event: Event, compute: Callable[[Signed, Noise], list[int]], facts: dict[str, Any]) -> Release:
         """Charge a step, compute it, store it, and read it back."""
         cost = price(event, self._desk.terms).amount
 
         def outcome(table: Table, noise: Noise) -> Outcome:
             return Outcome([str(value) for value in compute(self._rows(table), noise)], None, {"cost": cost, **facts})
 
-        return self._desk.answer(bought(self._desk, event, f"step {count}"), event, outcome)
+        release = self._desk.answer(bought(self._desk, event, f"step {self._count}"), event, outcome)
+        self._count += 1
+        return release
 
     def _rows(self, table: Table) -> Signed:
         if self._signed is None:

@@ -2,8 +2,9 @@
 
 A look is the loss with noise. Looks at one model are averaged by what they cost; what each may cost is fixed before the
 first of them, so that the averages have a known joint law, however early the looks end.
+Before a search gives up because its budget cannot pay for the next step, it looks once more, with all that is left.
 Law: a model that is looked at has one failure probability, which covers all looks it could have had; what is left of it
-when the looks end early is not handed on (docs/proofs/accuracy_first_paths.md).
+when the looks end early is not handed on; a look that stands alone has one of its own (docs/proofs/accuracy_first_paths.md).
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Protocol
 
 from steelyard.bounding.amounts import sigma_for
-from steelyard.models.first.quantiles import joint_quantile
+from steelyard.models.first.quantiles import joint_quantile, normal_quantile
 from steelyard.privacy import MICRO
 
 SHARES = tuple(0.2 * 0.8**k for k in range(40))
-"""The share of the failure probability that the k-th model a question looks at has."""
+"""The share of the failure probability that the k-th turn of a question has: a model's looks, or one look alone."""
 
 LEAST, FIRST, FINER, MOST = (
     0.15,
@@ -91,6 +93,43 @@ class Series:
             return most > 0
         seen, now = sum(cost * answer for cost, answer in self.tried) / spent, spreads[len(self.tried) - 1]
         return seen <= most + _HOPE * math.sqrt(max(now**2 - spreads[-1] ** 2, 0.0))
+
+
+class Looked(Protocol):
+    """A look that was made: after how many levels, and whether alone, with what a budget had left."""
+
+    @property
+    def level(self) -> int:
+        """How many levels there were."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether it stands for itself, outside its model's series."""
+
+
+def turn(looks: Sequence[Looked], level: int | None = None) -> int:
+    """The place of a series of looks, at the model of this level, among all turns: each has a share of its own.
+
+    A look that stands alone is a turn too; without a level, the next turn's.
+    """
+    turns = list(dict.fromkeys((look.level, index if look.alone else None) for index, look in enumerate(looks)))
+    return turns.index((level, None)) if level is not None and (level, None) in turns else len(turns)
+
+
+def last_look(
+    moves: int, limit: float, tried: Sequence[tuple[int, int]], cost: int, failure: float
+) -> tuple[int, float] | None:
+    """One look for all that is left, outside any series, before a search gives up: its cost and where it passes.
+
+    None where it could not pass: too noisy for any sum of losses, or for the one that earlier looks told.
+    """
+    if cost < 1:
+        return None
+    most = limit - normal_quantile(failure) * float(sigma_for(moves**2, cost)) - 2
+    spent = sum(paid for paid, _ in tried)
+    told = sum(paid * answer for paid, answer in tried) / spent if spent else 0.0
+    off = float(sigma_for(moves**2, spent)) if spent else 0.0
+    return (cost, most) if most > 0 and told - off <= most else None
 
 
 def _ratios(costs: Sequence[int], spreads: Sequence[float]) -> tuple[float, ...]:

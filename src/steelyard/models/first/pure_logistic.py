@@ -29,7 +29,7 @@ from steelyard.models.first.population import public_n
 from steelyard.models.first.ridge_path import NULL
 from steelyard.models.first.steps import bought, stored
 from steelyard.models.first.transcript import Transcript
-from steelyard.models.first.watch import SHARPER, Watch, room
+from steelyard.models.first.watch import PATIENCE, SHARPER, Watch, room
 from steelyard.models.first.watched import Candidate, Walk
 from steelyard.models.newton import Memory
 from steelyard.models.objective import REACH, ObjectiveFit, pure_objective
@@ -132,7 +132,7 @@ class LogisticCourse:
         self._width = search.features.width
         self._signed: Signed | None = None
 
-    watches = 3
+    watches, patience = 3, PATIENCE
 
     def watch(self, failure: float, bought: int) -> Watch:
         """As sharp as a sixteenth of the target, for losses that differ by three at most; then four times as sharp."""

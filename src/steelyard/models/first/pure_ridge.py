@@ -9,6 +9,7 @@ Law: the exact statistics and rows live inside one call and are kept by nothing 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -29,7 +30,7 @@ from steelyard.models.first.ridge_path import NULL, WHOLE
 from steelyard.models.first.ridge_search import RidgeSearch, TableRows, check_ridge
 from steelyard.models.first.rising import Rising
 from steelyard.models.first.transcript import Transcript
-from steelyard.models.first.watch import SHARPER, Watch, room
+from steelyard.models.first.watch import PATIENCE, SHARPER, Watch, room
 from steelyard.models.first.watched import Candidate, Walk
 from steelyard.models.rows import Target
 from steelyard.privacy import Currency, Neighbours, Terms
@@ -108,14 +109,20 @@ class RidgeCourse:
         self._rows: TableRows | None = None
         self._held: list[int] | None = None
 
+    watches = 3
+
     @property
-    def watches(self) -> int:
-        """A target may lie closer to the best loss than was expected; an excess comes down to any room."""
-        return 3 if isinstance(self._question, LowLoss) else 1
+    def patience(self) -> float:
+        """A target may lie closer to the best loss than was expected; an excess comes down to any room by its last level."""
+        return PATIENCE if isinstance(self._question, LowLoss) else math.inf
 
     def watch(self, failure: float, bought: int) -> Watch:
-        """As sharp as the room that the question expects, and four times as sharp each time."""
-        return Watch.of(self._question.needs(self._setting) / SHARPER**bought, failure)
+        """As sharp as the room that the question expects, then four times as sharp each time: twice, for an excess.
+
+        The last levels leave an excess more room than was expected, so a watch that refused them had much noise itself.
+        """
+        sharper = SHARPER if isinstance(self._question, LowLoss) else 2
+        return Watch.of(self._question.needs(self._setting) / sharper**bought, failure)
 
     def levels(self) -> list[int]:
         """Those of the question."""

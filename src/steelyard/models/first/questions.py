@@ -15,7 +15,7 @@ from fractions import Fraction
 from steelyard.models.first import schedule
 from steelyard.models.first.certificate import Array, Noisy, Ridge, certify
 from steelyard.models.first.excess import RootExcess
-from steelyard.models.first.looking import SHARES, Series
+from steelyard.models.first.looking import SHARES, Series, last_look, turn
 from steelyard.models.first.losses import ClippedLoss
 from steelyard.models.first.models import in_ball
 from steelyard.models.first.posterior import expected_model, seen_loss
@@ -29,7 +29,8 @@ START, STEEP, ABOVE = (
     4,
 )  # the first stop, against what a look costs whose noise is the target; their ratio; the last
 _WIDE = 2.0
-_SURE = 1.0  # standard deviations by which the statistics must rule a model out
+PATIENCE = 16  # a path that has cost so many times what it had at its last look, or at first, is looked at in any case
+_SURE, _SURE_ONCE = 1.0, 3.0  # standard deviations of room: for what every level averages out, for what is bought once
 
 
 def share_of(rank: int) -> float:
@@ -39,11 +40,12 @@ def share_of(rank: int) -> float:
 
 @dataclass(frozen=True)
 class Excess:
-    """Is the risk within ``alpha`` of the best there is?"""
+    """Is the risk within ``alpha`` of the best there is? ``rank`` is that of the question: its looks have a tenth each time."""
 
     alpha: float
     failure: schedule.Failure
     looks: int = 2
+    rank: int = 0
     blind: bool = False
 
     def levels(self, path: RidgePath) -> list[schedule.Level]:
@@ -69,9 +71,9 @@ class Excess:
         """A look at the root of the excess, when ending here is expected to be cheapest."""
         if path.looked >= self.looks:
             return None
-        noisy, failure = path.noisy, self.failure.check(path.looked)
+        noisy, failure = path.noisy, self.failure.check(path.looked, self.rank)
         here = schedule.guess(path.ridge, noisy, path.norm, noisy.variance)
-        ask = RootExcess(path.ridge, in_ball(here.model, path.norm), Fraction(path.norm), self.alpha)
+        ask = self._root(path, here.model)
         now = schedule.look_cost(ask.sensitivity, math.sqrt(self.alpha), math.sqrt(here.excess), failure)
         spent, later = math.sqrt(path.spent) / MICRO, []
         for index, stop in enumerate(path.ahead):
@@ -85,7 +87,22 @@ class Excess:
                 there = schedule.guess(path.ridge, noisy, path.norm, path.design.variance(stop.micro**2))
                 cost = schedule.look_cost(ask.sensitivity, math.sqrt(self.alpha), math.sqrt(there.excess), failure)
                 later.append((mu, cost))
-        return Worth.once(ask, now, failure) if schedule.look_now(now, spent, later) else None
+        if not schedule.look_now(now, spent, later):
+            return None
+        return Worth.once(ask, math.ceil(now * MICRO) ** 2, failure)
+
+    def last(self, path: RidgePath) -> Worth | None:
+        """A look at the root of the excess that is as sharp as the budget allows, where one may yet be made."""
+        if path.looked >= self.looks or not path.left:
+            return None
+        found = replace(
+            Worth.once(self._root(path, self.guess(path)), path.left, self.failure.check(path.looked, self.rank)),
+            alone=True,
+        )
+        return found if found.limit > 0 else None
+
+    def _root(self, path: RidgePath, model: Array) -> RootExcess:
+        return RootExcess(path.ridge, in_ball(model, path.norm), Fraction(path.norm), self.alpha)
 
     def _passes(self, path: RidgePath, stop: schedule.Level) -> bool:
         """Whether the free certificate would pass at this stop, were the statistics as they are and only less noisy."""
@@ -109,10 +126,13 @@ class Excess:
         return self.alpha
 
 
-def _hopeless(path: RidgePath, model: Array, target: float) -> bool:
-    """Whether the released statistics, which flatter the model they give, put even its loss above the target."""
-    seen, spread = seen_loss(path.ridge, path.noisy, path.typical_square, model)
-    return seen - _SURE * math.hypot(MICRO / path.label_micro / path.ridge.n, spread) > target
+def ruled_out(seen: float, spread: float, label: float, target: float) -> bool:
+    """Whether a loss that statistics tell, with this spread, lies above the target.
+
+    The mean of the squared labels is bought once, with a deviation of ``label``: a high draw would rule out every model of
+    the path, however sharp, so it is given more room than the noise that each level averages out.
+    """
+    return seen - math.hypot(_SURE * spread, _SURE_ONCE * label) > target
 
 
 def reach_of(ridge: Ridge, noisy: Noisy, model: Array) -> int:
@@ -160,20 +180,46 @@ class Target:
 
     def look(self, path: RidgePath) -> Worth | None:
         """The next look at the present model, while it has its turn."""
-        tried = [look for look in path.seen if look.level == len(path.measured)]
-        before = len({look.level for look in path.seen} - {len(path.measured)})
-        if before >= self.looks:
+        tried, place = self._tried(path), turn(path.seen, len(path.measured))
+        if place >= self.looks:
             return None
-        if tried:
-            model, reach = tried[0].model, tried[0].reach
-        else:
-            here = self.guess(path)
-            if not self.every and path.ahead and (self._soon(path) or _hopeless(path, here, self.target)):
-                return None
-            model, reach = in_ball(here, path.norm), reach_of(path.ridge, path.noisy, here)
-        ask = ClippedLoss(path.ridge.n, path.unit, model, self.target, reach)
-        found = self._series(ask, path.spent, tried, before).next()
+        if not tried and not self.every and path.ahead and (self._soon(path) or self._hopeless(path)):
+            return None
+        ask = self._candidate(path, tried)
+        found = self._series(ask, path.spent, tried, place).next()
         return None if found is None else Worth(ask, *found)
+
+    def last(self, path: RidgePath) -> Worth | None:
+        """One more look at the present model, as sharp as the budget allows."""
+        tried, place = self._tried(path), turn(path.seen)
+        if place >= self.looks:
+            return None
+        ask, costs = self._candidate(path, tried), [(look.cost, look.answer) for look in tried]
+        found = last_look(ask.moves, ask.limit(), costs, path.left or 0, self.failure * SHARES[place])
+        return None if found is None else Worth(ask, *found, alone=True)
+
+    def _tried(self, path: RidgePath) -> list[Seen]:
+        """The looks of the present model's series."""
+        return [look for look in path.seen if look.level == len(path.measured) and not look.alone]
+
+    def _candidate(self, path: RidgePath, tried: Sequence[Seen]) -> ClippedLoss:
+        """The model that was looked at; else the one to expect, clipped where its predictions end."""
+        if tried:
+            return ClippedLoss(path.ridge.n, path.unit, tried[0].model, self.target, tried[0].reach)
+        here = self.guess(path)
+        model, reach = in_ball(here, path.norm), reach_of(path.ridge, path.noisy, here)
+        return ClippedLoss(path.ridge.n, path.unit, model, self.target, reach)
+
+    def _hopeless(self, path: RidgePath) -> bool:
+        """Whether the released statistics, which flatter the model they give, put even its loss above the target.
+
+        Not for long: they rest on labels that were measured once.
+        """
+        since = path.seen[-1].level if path.seen else 1
+        if path.spent >= PATIENCE * sum(cost for cost, _ in path.measured[:since]):
+            return False
+        seen, spread = seen_loss(path.ridge, path.noisy, path.typical_square, self.guess(path))
+        return ruled_out(seen, spread, MICRO / path.label_micro / path.ridge.n, self.target)
 
     def _series(self, ask: ClippedLoss, paid: int, tried: Sequence[Seen], before: int) -> Series:
         costs = [(look.cost, look.answer) for look in tried]
@@ -190,7 +236,7 @@ class Target:
 
     def over(self, path: RidgePath) -> bool:
         """Nothing is certified without a look, and each model that is looked at uses up one."""
-        return len({look.level for look in path.seen}) >= self.looks
+        return turn(path.seen) >= self.looks
 
     def guess(self, path: RidgePath) -> Array:
         """Any model may meet a target: the one to expect behind the statistics."""

@@ -235,7 +235,7 @@ def _asked(question: str, session: Session) -> str:
 
 def _how(found: Found, heard: Listening, *, covered: bool) -> str:
     if found.reason == "target_impossible":
-        return "every level of the path was tried and none could be shown to be good enough"
+        return "every level of the path was tried and none could be shown to be good enough, which does not say that none is"
     if found.reason == "cap_reached":
         return heard.why(len(found.path))
     if found.reason == "null_model_ok":
@@ -244,7 +244,7 @@ def _how(found: Found, heard: Listening, *, covered: bool) -> str:
     if looked and found.path[-1].step.startswith("question"):
         return "the watch over the models said so"
     how = "paid looks at the rows said so" if looked else "the released statistics alone say so"
-    return how if covered or found.alone else how + LATER
+    return how if covered or looked or found.alone else how + LATER
 
 
 def _granted(found: Found, wanted: Wanted, terms: Terms) -> str:

@@ -53,6 +53,7 @@ class Seen:
     passed: bool
     answer: int
     reach: int
+    alone: bool = False
 
 
 class Look(Protocol):
@@ -84,6 +85,7 @@ class Worth:
     look: Look
     cost: int
     limit: float
+    alone: bool = False
 
     @property
     def step(self) -> Gaussian:
@@ -91,9 +93,8 @@ class Worth:
         return gaussian_of(self.look.moves, self.cost)
 
     @classmethod
-    def once(cls, look: Look, mu: float, failure: float) -> Worth:
-        """A look of this mu that stands for itself."""
-        cost = math.ceil(mu * MICRO) ** 2
+    def once(cls, look: Look, cost: int, failure: float) -> Worth:
+        """A look of this cost that stands for itself."""
         sigma = float(gaussian_of(look.moves, cost).sigma)
         return cls(look, cost, look.limit() - normal_quantile(failure) * sigma - 2)
 
@@ -129,6 +130,9 @@ class Question(Protocol):
     def look(self, path: RidgePath) -> Worth | None:
         """A look worth paying for now."""
 
+    def last(self, path: RidgePath) -> Worth | None:
+        """A look with all that is left, before the search gives up."""
+
     def over(self, path: RidgePath) -> bool:
         """Whether nothing can be certified any more."""
 
@@ -161,6 +165,7 @@ class RidgePath:
     square: float = 1.0
     typical_square: float = 1.0
     seen: list[Seen] = field(default_factory=list)
+    left: int | None = None
 
     def __post_init__(self) -> None:
         self.design = Design(self.unit, self.ridge.width, 1)
@@ -196,7 +201,7 @@ class RidgePath:
         self._remember(measured, looks)
         if self.measured and not self.reason:
             self._pending = None
-            self._weigh(next((stop for stop in self.stops if stop.micro**2 == self.spent), None))
+            self._weigh(self._stop())
             if not self.reason and self._pending is None:
                 self._go_on()
 
@@ -276,9 +281,13 @@ class RidgePath:
 
     def _measure(self, ask: Ask, answer: Integers) -> None:
         self.measured.append((ask.cost, answer))
-        stop = next((stop for stop in self.stops if stop.micro**2 == self.spent), None)
         self.history.append(Stop(ask.name, self.spent / MICRO**2))
-        self._weigh(stop)
+        self._weigh(self._stop())
+
+    def _stop(self) -> schedule.Level | None:
+        """The stop that is measured; the last one, where another question went beyond all of them."""
+        here = next((stop for stop in self.stops if stop.micro**2 == self.spent), None)
+        return self.stops[-1] if here is None and self.stops and not self.ahead else here
 
     def _weigh(self, stop: schedule.Level | None) -> None:
         """See what the statistics alone certify; else whether a look is worth its price."""
@@ -294,10 +303,25 @@ class RidgePath:
                 return
         self._offer()
 
+    def refused(self, left: int) -> None:
+        """The account would not pay for the next step: one last look with what it has left, or the end."""
+        worth = self._last(left) if self.measured and (self.left is None or left < self.left) else None
+        self._pending = self._look = None
+        if worth is None:
+            self.give_up(CAP)
+        else:
+            self._ask(worth)
+
+    def _last(self, left: int) -> Worth | None:
+        self.left = left
+        return self.question.last(self)
+
     def _offer(self) -> None:
         worth = self.question.look(self)
-        if worth is None:
-            return
+        if worth is not None:
+            self._ask(worth)
+
+    def _ask(self, worth: Worth) -> None:
         self._look, look, step = worth, worth.look, worth.step
         self._pending = Ask(
             f"look {self.looked}",
@@ -309,6 +333,7 @@ class RidgePath:
                 "limit": worth.limit,
                 "level": len(self.measured),
                 "reach": look.reach,
+                **({"alone": True} if worth.alone else {}),
             },
         )
 
@@ -316,11 +341,12 @@ class RidgePath:
         assert self._look is not None
         worth, self._look = self._look, None
         model, reach, passed = worth.look.model, worth.look.reach, bool(answer <= worth.limit)
-        self.seen.append(Seen(model, len(self.measured), ask.cost, passed, answer, reach))
+        self.seen.append(Seen(model, len(self.measured), ask.cost, passed, answer, reach, worth.alone))
         self.history.append(Stop(ask.name, ask.cost / MICRO**2, passed=passed, loss=self._told(self.looked - 1)))
-        self.model = as_model(model) if self.model is None else self.model
         if passed:
             self._finish(as_model(model), self.question.passed(self), MET, reach)
+        elif worth.alone:
+            self.give_up(CAP)
         elif self.question.blind:
             self._offer()
 
@@ -330,9 +356,9 @@ class RidgePath:
         return self.question.told(self, [look for look in self.seen[: index + 1] if look.level == level])
 
     def give_up(self, reason: str) -> None:
-        """End without an answer; the model is the best guess there is, and nothing is promised of it."""
+        """End without an answer: the model is the one with the least bound, or else the best guess that all levels give."""
         self.reason = reason
-        if self.measured and self.model is None:
+        if self.measured and not math.isfinite(self.bound):
             self.model = self.question.guess(self)
 
     def _finish(self, model: Array, bound: float, reason: str, reach: int = WHOLE) -> None:

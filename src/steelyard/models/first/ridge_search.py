@@ -23,10 +23,11 @@ from steelyard.models.first import questions, schedule
 from steelyard.models.first.by_user import exact_of, unit_of
 from steelyard.models.first.certificate import Ridge
 from steelyard.models.first.implied import Asked, answering
+from steelyard.models.first.limits import left_of
 from steelyard.models.first.measured import Exact, Integers, norm_bound, packed, unpacked
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import public_n
-from steelyard.models.first.ridge_path import CAP, MET, WHOLE, Ask, RidgePath, Seen
+from steelyard.models.first.ridge_path import MET, WHOLE, Ask, RidgePath, Seen
 from steelyard.models.first.steps import bought, stored
 from steelyard.models.first.transcript import Transcript
 from steelyard.models.rows import Target, gather
@@ -134,10 +135,7 @@ class RidgeWalk:
                 return told
         steps = self._steps()
         path, private = self._path(asked, looks), _Private(self._search, self._desk.terms.unit)
-        try:
-            self._serve(path, steps, private, asked.name, progress)
-        except BudgetExceeded:
-            path.give_up(CAP)
+        self._serve(path, steps, private, asked.name, progress)
         return self._found(path, asked)
 
     def _again(self, asked: Asked) -> Found | None:
@@ -163,31 +161,38 @@ class RidgeWalk:
         return _Steps(self._desk, self._search)
 
     def _path(self, asked: Asked, looks: int) -> RidgePath:
-        failure = schedule.Failure(1 - asked.confidence)
+        failure, rank = schedule.Failure(1 - asked.confidence), self._steps().rank(asked.name)
         question: questions.Excess | questions.Target
         if asked.kind == "excess":
-            question = questions.Excess(asked.amount, failure, looks)
+            question = questions.Excess(asked.amount, failure, looks, rank)
         else:
-            share = questions.share_of(self._steps().rank(asked.name))
-            question = questions.Target(asked.amount, share * failure.total, asked.how == "True")
+            question = questions.Target(asked.amount, questions.share_of(rank) * failure.total, asked.how == "True")
         return RidgePath(
             self.ridge, unit_of(self._desk.terms.unit), question, failure, label_micro(self.ridge, question)
         )
 
     def _serve(self, path: RidgePath, steps: _Steps, private: _Private, name: str, progress: Progress | None) -> None:
+        def serve(ask: Ask) -> None:
+            try:
+                path.take(steps.pay(ask, private, name))
+            except BudgetExceeded as refused:
+                path.refused(left_of(refused))
+                return
+            if progress is not None:
+                progress(path.history[-1])
+
         label, ask = steps.label(path), path.next()
         assert ask is not None
-        path.take(steps.pay(ask, private, name) if label is None else label)
-        if progress is not None:
-            progress(path.history[-1])
+        if label is None:
+            serve(ask)
+        else:
+            path.take(label)
         levels, looks = steps.levels(), steps.looks(name)
         if levels:
             path.measure_as(steps.vector)
         path.take_up(levels, looks)
         while (ask := path.next()) is not None:
-            path.take(steps.pay(ask, private, name))
-            if progress is not None:
-                progress(path.history[-1])
+            serve(ask)
 
 
 def label_micro(ridge: Ridge, question: Any) -> int:
@@ -222,9 +227,13 @@ class _Steps:
 
     def asked(self, kind: str) -> list[str]:
         """The questions for which steps of a kind were bought, in order."""
-        names: list[str] = []
+        return [name for _, name in self._told(kind)]
+
+    def _told(self, kind: str) -> list[tuple[int, str]]:
+        """Where each stored step of a kind stands on the ledger, and the question that it was bought for."""
+        names: list[tuple[int, str]] = []
         while (found := stored(self._desk, f"{kind} {len(names)}")) is not None:
-            names.append(str(found.point["target"]))
+            names.append((found.receipt.sequence, str(found.point["target"])))
         return names
 
     def names(self) -> list[str]:
@@ -236,8 +245,9 @@ class _Steps:
         return max((index + 1 for index, other in enumerate(self.asked("level")) if other == name), default=0)
 
     def rank(self, name: str) -> int:
-        """How many other questions had looks before this one's first."""
-        names = list(dict.fromkeys(self.asked("look")))
+        """How many other questions took a share before this one: by a look, or an excess by a measurement."""
+        found = [*self._told("look"), *((at, other) for at, other in self._told("level") if other.startswith("excess"))]
+        names = list(dict.fromkeys(other for _, other in sorted(found)))
         return names.index(name) if name in names else len(names)
 
     def label(self, path: RidgePath) -> Integers | None:
@@ -264,7 +274,8 @@ class _Steps:
             if point["target"] == name:
                 answer = int(told[0])
                 passed, model = bool(answer <= point["limit"]), tuple(int(k) for k in point["model"])
-                kept.append(Seen(model, int(point["level"]), cost, passed, answer, int(point.get("reach", WHOLE))))
+                reach, alone = int(point.get("reach", WHOLE)), bool(point.get("alone", False))
+                kept.append(Seen(model, int(point["level"]), cost, passed, answer, reach, alone))
             self._looked += 1
         return kept
 

@@ -34,6 +34,9 @@ from steelyard.tables import Table
 STEPS = 2**16
 """How far a replaced row or user moves the answer to any question."""
 
+PATIENCE = 4
+"""A path that costs so many times what its watch did is better looked at by a sharper one."""
+
 QUESTIONS, SHARPER = 32, 4
 _RATIOS = [Fraction(k, 8) for k in range(6, 25)]  # of the questions' noise to the threshold's
 _CELLS, _FAR = 40, 50  # cells in one scale of the threshold's noise, and how many scales are looked at

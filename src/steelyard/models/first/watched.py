@@ -27,8 +27,6 @@ from steelyard.release import Release
 from steelyard.tables import Table
 
 Progress = Callable[[Stop], None]
-PATIENCE = 4
-"""A path that costs so many times what its watch did is better looked at by a sharper one."""
 
 
 def share_of(rank: int) -> float:
@@ -76,6 +74,10 @@ class Course(Protocol):
     @property
     def watches(self) -> int:
         """How many watches one call may buy, each sharper than the one before."""
+
+    @property
+    def patience(self) -> float:
+        """How many times its watch's price a level may cost before a sharper watch is bought first."""
 
     def watch(self, failure: float, bought: int) -> watch.Watch:
         """The watch to buy when so many were bought, from public numbers."""
@@ -127,7 +129,8 @@ class Walk:
             self._go(1 - confidence)
         except BudgetExceeded:
             self._reason = CAP
-        last = self._last
+        met = self._reason in (MET, NULL)  # else the sharpest model there is, whether or not a watch was left to ask
+        last = self._course.candidate() if self._course.path.releases and not met else self._last
         if last is None:
             return Found(None, math.inf, self._reason, tuple(self._history), self.spent)
         return self._ended(last.steps, last.reach, self._reason)
@@ -145,7 +148,7 @@ class Walk:
         for micro in course.levels():
             if releases and micro <= int(releases[-1].point["micro"]):
                 continue
-            if releases and micro > PATIENCE * self._bought[-1].micro and self._sharper(failure):
+            if releases and micro > course.patience * self._bought[-1].micro and self._sharper(failure):
                 return
             course.take(micro)
             self._tell(self._level(len(releases) - 1))
