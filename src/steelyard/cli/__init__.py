@@ -19,6 +19,9 @@ from steelyard.errors import SteelyardError
 _BUG = "steelyard failed in a way it should not. Set STEELYARD_TRACEBACK=1 to see where, and please report it."
 
 
+_NO_MEMORY = (
+    "memory ran out; what was charged, if anything, stays charged, and a retry with the same --key costs nothing more."
+)
 _STOPPED = "stopped; what was charged stays charged, and a retry with the same --key costs nothing more."
 
 
@@ -31,6 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(type(error).__name__, str(error), error.exit_code, as_json=args.json)
     except KeyboardInterrupt:
         return _fail("Interrupted", _STOPPED, 130, as_json=args.json)
+    except MemoryError:
+        return _fail("OutOfMemory", _NO_MEMORY, 2, as_json=args.json)
     except (SystemExit, GeneratorExit):
         raise
     except BaseException:  # a panic of an engine is no Exception, and its words may depend on rows

@@ -16,6 +16,7 @@ from steelyard.errors import CurrencyMismatch, InvalidTask, LedgerError
 from steelyard.lazy import lazy
 from steelyard.ledger import moves, place
 from steelyard.ledger.charge import Charge
+from steelyard.ledger.link import UNKNOWN, LinkLost, told_more
 from steelyard.ledger.store import Store, reach
 from steelyard.ledger.terms import check_size, differences, read_terms
 from steelyard.privacy import Event, Loss, Number, Terms, Unit
@@ -71,7 +72,10 @@ class Account:
         if not isinstance(request, bytes):
             raise InvalidTask(f"a request is bytes (its canonical JSON); got {type(request).__name__}.")
         detail = moves.event_text(None if event is None else event.to_json())
-        standing = self._store.write(moves.charge(self.name, key, moves.bound_to(request, of), loss, detail))
+        try:
+            standing = self._store.write(moves.charge(self.name, key, moves.bound_to(request, of), loss, detail))
+        except LinkLost as error:
+            raise told_more(error, UNKNOWN) from None
         return Charge(self._store, self.name, key, standing)
 
     def find(self, *, key: str, request: bytes, of: str = "") -> Charge | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from steelyard.errors import CurrencyMismatch, InvalidTask
+from steelyard.errors import CurrencyMismatch, InvalidTask, LedgerError
 from steelyard.ledger import moves
+from steelyard.ledger.link import told_more
 from steelyard.ledger.moves import Standing
 from steelyard.ledger.receipt import Receipt
 from steelyard.ledger.store import Store
@@ -74,9 +75,20 @@ class Charge:
             raise InvalidTask(f"an answer is stored as bytes; got {type(payload).__name__}.")
         if not isinstance(step, int) or not 0 <= step < 2**31:
             raise InvalidTask(f"a step is a number from 0 on; got {step!r}.")
-        held = self._store.write(moves.store(self.account, self.sequence, step, payload))
+        try:
+            held = self._store.write(moves.store(self.account, self.sequence, step, payload))
+        except LedgerError as error:
+            raise self._not_stored(error) from None
         self._standing.answers[step] = held
         return held
+
+    def _not_stored(self, error: LedgerError) -> LedgerError:
+        """The same refusal, told to somebody who has already paid."""
+        return told_more(
+            error,
+            f"That was while an answer was being stored, and no answer is delivered; {self.level} was charged before, on account "
+            f"{self.account!r}, and stays charged. Ask again with the same key ({self.key!r}): that costs nothing more.",
+        )
 
     def __repr__(self) -> str:
         return f"Charge({self.account!r}, {self.key!r}, sequence={self.sequence}, level={str(self.level)!r})"

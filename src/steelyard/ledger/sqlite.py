@@ -27,6 +27,7 @@ _PRAGMAS: tuple[str, ...] = (
     "PRAGMA trusted_schema = OFF",
     "PRAGMA cell_size_check = ON",
 )
+_NOTHING = " Nothing was charged."
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)  # the driver stumbles over text that is not UTF-8 in either way
 
 
@@ -97,7 +98,12 @@ class SqliteLink:
 
     def commit(self) -> None:
         """Commit and sync."""
-        self.execute("COMMIT")
+        try:
+            self.execute("COMMIT")
+        except (LedgerLocked, LedgerTampered):
+            raise
+        except LedgerError as error:
+            raise LedgerError(f"{str(error).removesuffix(_NOTHING)} {link.UNKNOWN}") from None
 
     def rollback(self) -> None:
         """Drop the transaction, if there is one."""
@@ -152,7 +158,7 @@ class SqliteLink:
             )
         if code == sqlite3.SQLITE_CANTOPEN:
             return LedgerError(f"{self._shown} cannot be opened: does its folder exist, and may you write there?")
-        return LedgerError(f"{self._shown} cannot be used: {error}.")
+        return LedgerError(f"{self._shown} cannot be used: {error}.{_NOTHING}")
 
 
 def _deadline() -> float:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from steelyard.errors import LedgerError, OurBug, SteelyardError
 from steelyard.ledger.guard import Anchor
-from steelyard.ledger.link import Link, LinkLost
+from steelyard.ledger.link import UNKNOWN, Link, LinkLost
 from steelyard.ledger.transaction import Identity, Transaction
 from steelyard.ledger.witness import Witness
 
@@ -24,6 +24,10 @@ T = TypeVar("T")
 IDLE = 3.0
 GROUP = 512
 _TRIES = 3
+_NO_MEMORY = f"the ledger ran out of memory. {UNKNOWN}"
+_NO_THREAD = (
+    "the ledger can start no thread (memory or a limit on processes). Nothing was charged. Ask again with more room."
+)
 
 
 class _Move:
@@ -71,7 +75,10 @@ class Writer:
         with self._lock:
             if self._thread is None:
                 thread = threading.Thread(target=self._serve, name="steelyard-ledger", daemon=True)
-                thread.start()  # may fail for want of threads: then nothing is queued and the next caller tries again
+                try:
+                    thread.start()
+                except (RuntimeError, MemoryError):  # nothing is queued, and the next caller tries again
+                    raise LedgerError(_NO_THREAD) from None
                 self._thread = thread
             self._queue.put(move)
         outcome: T = move.wait()
@@ -155,6 +162,8 @@ class Writer:
                     self._fail(group, error)
             except SteelyardError as error:
                 return self._fail(group, error)
+            except MemoryError:
+                return self._fail(group, LedgerError(_NO_MEMORY))
             except Exception as error:  # whatever it is, nobody may wait for ever (law 1)
                 return self._fail(group, OurBug(f"the ledger's writer broke: {error!r}"))
         return None
@@ -215,5 +224,7 @@ def _perform(move: _Move, transaction: Transaction) -> None:
         if transaction.sequence != before or isinstance(error, LedgerError):
             raise _Unforeseen(error) from None
         move.error = error
+    except MemoryError:
+        raise
     except Exception as error:  # a bug in one move must fail that caller and no other: nobody hangs (law 1)
         raise _Unforeseen(OurBug(f"a ledger move broke: {error!r}")) from error
