@@ -115,7 +115,7 @@ def sharpened(location: str, folder: Path) -> list[str]:
                 broken.append(f"{name} {step} was answered twice, differently")
     for (name, step), answer in told.items():
         value, micro = answer.split()
-        charge = at.account.find(key=name, request=canonical(request_of(SUM)))
+        charge = at.account.find(key=name, request=canonical(request_of(SUM)), of=at._table.identity)
         if charge is None or charge.level.amount < int(micro):
             broken.append(f"{name} {step} was never paid for")
         elif json.loads(charge.answers[int(step.split()[1])])["value"] != float(value):

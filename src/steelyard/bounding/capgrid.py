@@ -9,13 +9,13 @@ What must not change: no edge and no cap may ever depend on the data.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
+from steelyard.lazy import lazy
 
 _FEWEST = 4
 _MOST = 160
@@ -42,7 +42,7 @@ class CapGrid:
         if self.slots > _MOST:
             raise InvalidTask("upper is more than 2^80 times resolution; raise resolution, which default is finer.")
 
-    @cached_property
+    @lazy
     def slots(self) -> int:
         """How many half octaves lie between the lowest edge and ``upper``."""
         octaves, reach = 0, self.resolution**2
@@ -50,23 +50,23 @@ class CapGrid:
             octaves, reach = octaves + 1, reach * 2
         return max(octaves, _FEWEST)
 
-    @cached_property
+    @lazy
     def tops(self) -> tuple[int, ...]:
         """The largest total of each bin, ascending, the last one being ``upper``."""
         return tuple(sorted(set(self.slot_tops)))
 
-    @cached_property
+    @lazy
     def edges(self) -> tuple[int, ...]:
         """Half-open bins [edge, next edge); totals outside belong to the end bins."""
         return (min(0, self.tops[0]), *(top + 1 for top in self.tops))
 
-    @cached_property
+    @lazy
     def caps(self) -> tuple[int, ...]:
         """The candidate caps: floor(upper 2^(-m/4)), never below 1."""
         every = {isqrt(isqrt(self.upper**4 >> quarter)) for quarter in range(2 * self.slots + 5)}
         return tuple(sorted(every - {0}))
 
-    @cached_property
+    @lazy
     def bins(self) -> int:
         """How many counts a histogram on this grid has."""
         return len(self.tops)
@@ -79,7 +79,7 @@ class CapGrid:
         wide[real] = counts
         return wide, real.astype(float)
 
-    @cached_property
+    @lazy
     def slot_tops(self) -> tuple[int, ...]:
         """The largest total of every half octave, repeated where a half octave holds no integer of its own."""
         return tuple(isqrt(self.upper**2 >> (self.slots - slot)) for slot in range(self.slots + 1))

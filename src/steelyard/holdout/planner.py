@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import InvalidTask
@@ -20,6 +19,7 @@ from steelyard.holdout import bounds
 from steelyard.holdout.bounded import down, planned_capacity, planned_width, up
 from steelyard.holdout.certified import question_nats, usual_steps
 from steelyard.holdout.widths import normal_design
+from steelyard.lazy import lazy
 from steelyard.privacy import Number, decimal_text, exact, positive, probability
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Plan:
         """The largest number of questions any valid mode certifies within the tolerance (at most a thousand million)."""
         return max(row.questions for row in self._candidates)
 
-    @cached_property
+    @lazy
     def misses(self) -> int:
         """How many wrong guesses certified checks can afford among these questions; -1 if not even a right one."""
         return bounds.misses(self.n, self.questions, self.tolerance, _beta(self.confidence))

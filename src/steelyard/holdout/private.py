@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Protocol
 
 from steelyard.accounting.gaussian import epsilon_of, mu_request
@@ -26,6 +26,7 @@ from steelyard.holdout.bounded import design, half_width
 from steelyard.holdout.modes import Frame, Question
 from steelyard.holdout.record import Record
 from steelyard.holdout.widths import account_distance, check_rows, normal_design, normal_width
+from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian
 from steelyard.mechanisms.bounded import BoundedNoise
 from steelyard.noise import ExactNoise, Noise
@@ -65,7 +66,7 @@ class Normal:
     epsilon: Fraction
     delta: Fraction
 
-    @cached_property
+    @lazy
     def mechanism(self) -> Gaussian:
         """The noise of one answer."""
         share = mu_request(self.epsilon, self.delta) ** 2 // self.questions
@@ -129,7 +130,7 @@ class Bounded:
         """A Gaussian account that sets the failure aside."""
         return {"epsilon": self._promised, "delta": self.delta, "additive_delta": self.law.failure}
 
-    @cached_property
+    @lazy
     def _promised(self) -> Fraction:
         """The epsilon of that account at its delta."""
         parameters = self.law.event.parameters

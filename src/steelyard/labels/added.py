@@ -13,13 +13,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
+from steelyard.lazy import lazy
 from steelyard.mechanisms.laplace import Laplace
 from steelyard.mechanisms.observe import show
 from steelyard.mechanisms.staircase import Staircase
@@ -76,7 +76,7 @@ class AddedNoise:
         """Noise that is as likely upwards as downwards has no bias."""
         return True
 
-    @cached_property
+    @lazy
     def step(self) -> Fraction:
         """The distance of two neighbouring points of the grid."""
         return (self.inputs[-1] - self.inputs[0]) / self.noise.sensitivity
@@ -142,7 +142,7 @@ class Added:
         """What one pass is charged for: one changed label moves one of the integers by the whole range at most."""
         return self.mechanism.noise.event
 
-    @cached_property
+    @lazy
     def digest(self) -> str:
         """The name of everything that decides what a label becomes."""
         return hashlib.sha256(canonical({**self.mechanism.to_json(), "missing": self.missing})).hexdigest()

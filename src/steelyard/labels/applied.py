@@ -11,12 +11,12 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.lazy import lazy
 from steelyard.mechanisms.observe import show
 from steelyard.noise import Noise
 from steelyard.noise.finite import FiniteTable
@@ -37,12 +37,12 @@ class Applied:
     mechanism: FiniteMechanism
     missing: float | None = None
 
-    @cached_property
+    @lazy
     def ratio(self) -> Fraction:
         """The largest ratio of two weights of one output."""
         return max(Fraction(max(column.weights), min(column.weights)) for column in self.mechanism.columns)
 
-    @cached_property
+    @lazy
     def event(self) -> Event:
         """What one pass over the records is charged for: the exact largest ratio of two weights of one output."""
         parts: dict[str, int | str | list[int]] = {
@@ -51,13 +51,13 @@ class Applied:
         }
         return Event("finite", parts, Neighbours.CHANGE_LABEL)
 
-    @cached_property
+    @lazy
     def digest(self) -> str:
         """The name of everything that decides what a label becomes."""
         core = {**self.mechanism.to_json(), "certificate": None, "missing": self.missing}
         return hashlib.sha256(canonical(core)).hexdigest()
 
-    @cached_property
+    @lazy
     def values(self) -> Floats:
         """Each output as the nearest float."""
         return np.array([float(z) for z in self.mechanism.outputs])
@@ -71,7 +71,7 @@ class Applied:
         """The noisy labels of these output numbers."""
         return self.values[drawn]
 
-    @cached_property
+    @lazy
     def table(self) -> FiniteTable:
         """The weights, four times as large so that they fill 64-bit words, as exact alias tables."""
         rows, scale = len(self.mechanism.inputs), 64 - self.mechanism.bits

@@ -12,13 +12,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
+from steelyard.lazy import lazy
 from steelyard.privacy import exact
 
 from .containers import Floats
@@ -76,18 +76,18 @@ class Nodes:
         """The largest label; anything above counts as this."""
         return self.labels[-1]
 
-    @cached_property
+    @lazy
     def even(self) -> bool:
         """Whether all nodes are equally far apart."""
         step = self.labels[1] - self.labels[0]
         return all(y == self.lower + i * step for i, y in enumerate(self.labels))
 
-    @cached_property
+    @lazy
     def floats(self) -> Floats:
         """The nodes as floats."""
         return np.array([float(y) for y in self.labels])
 
-    @cached_property
+    @lazy
     def told_apart(self) -> bool:
         """Whether every node is a float of its own and is put on itself, exactly; else a label would not be itself."""
         try:
@@ -101,7 +101,7 @@ class Nodes:
             below, steps = self.places(floats)
         return bool(np.all(below == np.arange(len(floats))) and not np.any(steps))
 
-    @cached_property
+    @lazy
     def scale(self) -> float:
         """Steps of the fine grid per unit of label, where the nodes are even."""
         return float(Fraction((len(self.labels) - 1) << COIN) / (self.upper - self.lower))

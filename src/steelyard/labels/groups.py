@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
+from steelyard.lazy import lazy
 from steelyard.noise import Noise
 from steelyard.privacy import Event, canonical
 
@@ -61,18 +61,18 @@ class Grouped:
         """What labels that are no number count as."""
         return self.parts[0].missing
 
-    @cached_property
+    @lazy
     def event(self) -> Event:
         """What a pass is charged for: the group with the largest ratio."""
         return max(self.parts, key=lambda part: part.ratio).event
 
-    @cached_property
+    @lazy
     def digest(self) -> str:
         """The name of everything that decides what a label becomes."""
         core = {name: part.digest for name, part in zip(self.names, self.parts, strict=True)}
         return hashlib.sha256(canonical(core)).hexdigest()
 
-    @cached_property
+    @lazy
     def values(self) -> Floats:
         """The outputs of all groups, one after another."""
         return np.concatenate([part.values for part in self.parts])

@@ -13,12 +13,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from steelyard.accounting.bounded import loss_curve, whole_weights
 from steelyard.accounting.curves import Curve
 from steelyard.errors import InvalidTask, OurBug
+from steelyard.lazy import lazy
 from steelyard.mechanisms.integers import check_sensitivity, noisy
 from steelyard.mechanisms.observe import show
 from steelyard.privacy import ATTO, MICRO, Event, Neighbours
@@ -67,12 +67,12 @@ class BoundedNoise:
         """The largest noise on a mean over n rows: never exceeded."""
         return Fraction(self.radius, self.n * self.sensitivity)
 
-    @cached_property
+    @lazy
     def weights(self) -> NDArray[np.int64]:
         """The whole weights of -radius..radius, symmetric; log-concave where a row moves a total by more than one."""
         return whole_weights(self.power, self.radius, self.sensitivity)
 
-    @cached_property
+    @lazy
     def curve(self) -> Curve:
         """The pessimistic loss curve of all questions together; both directions agree, because the law is symmetric."""
         return loss_curve(self.weights, self.sensitivity, self.questions)
@@ -89,7 +89,7 @@ class BoundedNoise:
         """Whether some epsilon is enough at this failure: outcomes that give a row away are rarer together."""
         return self.delta(math.inf) <= failure * (1 - 1e-9)
 
-    @cached_property
+    @lazy
     def event(self) -> Event:
         """What the whole conversation is charged for, before its first answer."""
         epsilon = self.epsilon(float(self.failure) * (1 - 1e-9))
@@ -126,7 +126,7 @@ class BoundedNoise:
         ends = self._ends
         return int(np.searchsorted(ends, noise.below(int(ends[-1])), side="right")) - self.radius
 
-    @cached_property
+    @lazy
     def _ends(self) -> NDArray[np.int64]:
         import numpy as np
 

@@ -11,11 +11,11 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from steelyard.errors import InvalidTask
+from steelyard.lazy import lazy
 from steelyard.mechanisms.observe import show
 from steelyard.privacy import Event, Neighbours
 
@@ -46,13 +46,13 @@ class Finite:
         if self.neighbours is Neighbours.ADD_REMOVE:
             raise InvalidTask("one output per unit shows how many units there are; use replace or change-label.")
 
-    @cached_property
+    @lazy
     def ratio(self) -> Fraction:
         """The exact largest ratio between two rows' probabilities of one output."""
         totals = [sum(row) for row in self.weights]
         return max(_spread(column, totals) for column in zip(*self.weights, strict=True))
 
-    @cached_property
+    @lazy
     def event(self) -> Event:
         """What one output per unit is charged for."""
         ratio = self.ratio
@@ -74,7 +74,7 @@ class Finite:
         ends = self._ends[row]
         return bisect_right(ends, noise.below(ends[-1]))
 
-    @cached_property
+    @lazy
     def _ends(self) -> tuple[tuple[int, ...], ...]:
         return tuple(tuple(accumulate(row)) for row in self.weights)
 

@@ -12,11 +12,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from steelyard.accounting.normal import digits_for, upper_tail
 from steelyard.errors import InvalidTask
+from steelyard.lazy import lazy
 from steelyard.mechanisms.gaussian import Gaussian
 from steelyard.mechanisms.integers import check_scale, check_sensitivity
 from steelyard.privacy import ATTO, Event
@@ -54,7 +54,7 @@ class KeyThreshold:
         event = self.counts.event
         return replace(event, parameters={**event.parameters, "failure_atto": math.ceil(self.failure * ATTO)})
 
-    @cached_property
+    @lazy
     def threshold(self) -> int:
         """The smallest count at which one unit alone is shown with probability at most failure / max_keys."""
         allowed = self.failure / self.max_keys

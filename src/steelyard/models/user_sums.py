@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
+from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian
 from steelyard.noise.grid import fit_norm, sqrt_above
 from steelyard.privacy import MICRO, Event
@@ -38,12 +38,12 @@ class ByUser:
 
     codes: Ints
 
-    @cached_property
+    @lazy
     def order(self) -> Ints:
         """A permutation that makes every user's rows neighbours."""
         return np.argsort(self.codes, kind="stable")
 
-    @cached_property
+    @lazy
     def starts(self) -> Ints:
         """Where each user's rows begin in that order, and where the last one's end."""
         ordered = self.codes[self.order]
@@ -55,7 +55,7 @@ class ByUser:
         """Rows per user."""
         return np.diff(self.starts)
 
-    @cached_property
+    @lazy
     def _matrix(self) -> Any:
         from scipy.sparse import csr_array
 

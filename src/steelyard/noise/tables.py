@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 
 from steelyard.errors import OurBug
+from steelyard.lazy import lazy
 from steelyard.noise.certify import exponential_floors, normal_floors
 from steelyard.noise.stream import uniform_below
 
@@ -62,22 +63,22 @@ class Law:
     strip: int = 10
     columns: int = 14
 
-    @cached_property
+    @lazy
     def laplace(self) -> bool:
         """Whether this is the exponential law, the one with a sign to spare and an escape."""
         return self.kind == "exponential"
 
-    @cached_property
+    @lazy
     def escape(self) -> int:
         """The first symbol that is not a strip; the exponential law adds this many strips and draws again."""
         return (1 << self.columns) - 2
 
-    @cached_property
+    @lazy
     def residual(self) -> int:
         """The symbol that stands for everything the first digits left over."""
         return (1 << self.columns) - 1
 
-    @cached_property
+    @lazy
     def weights(self) -> list[int]:
         """The weight of every symbol in [0, 2^columns): strips, escape, residual."""
         floors = self._floors(1)
@@ -86,12 +87,12 @@ class Law:
         floors += [0] * (self.residual - len(floors))
         return [*floors, (1 << self.width) - sum(floors)]
 
-    @cached_property
+    @lazy
     def table(self) -> tuple[int, ...]:
         """The packed alias table."""
         return alias(self.weights, self.width, self.columns)
 
-    @cached_property
+    @lazy
     def digest(self) -> str:
         """SHA-256 of the packed table, entries as little-endian 64-bit words."""
         return hashlib.sha256(b"".join(entry.to_bytes(8, "little") for entry in self.table)).hexdigest()

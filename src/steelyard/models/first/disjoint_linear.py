@@ -12,10 +12,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 from steelyard.bounding.amounts import sigma_for
+from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian
 from steelyard.models.columns import SIZE
 from steelyard.models.first import schedule
@@ -139,7 +139,7 @@ class Linear:
         """About how many units train."""
         return self.crowd.training if self.crowd.n is not None else max(self._means[0], self._spread, 1.0)
 
-    @cached_property
+    @lazy
     def square(self) -> float:
         """About the mean of the squared labels."""
         return min(max(self._means[-1] / self.n, 0.0), 1.0)
@@ -162,7 +162,7 @@ class Linear:
     def _designed(self, vector: int) -> Design:
         return OwnDesign(self.crowd.grain, self.width, vector, self.crowd.neighbours)
 
-    @cached_property
+    @lazy
     def stops(self) -> list[int]:
         """What levels may have cost: from where a look can first pass to where a tenth of the target would be certified."""
         last = schedule.planned_mu(self.ridge, self.norm, self.target / 10, 0.05) * ABOVE

@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy as np
 from steelyard.accounting.objective import LEAST, MOST
 from steelyard.bounding.amounts import sigma_for
 from steelyard.desk import Desk
+from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, Objective
 from steelyard.models.columns import Features
 from steelyard.models.first.certificate import Array
@@ -92,7 +92,7 @@ class LogisticLook(Look):
     target: float
     reach: int
 
-    @cached_property
+    @lazy
     def _loss(self) -> LogLoss:
         return LogLoss(1, self.model, self.target, self.reach)
 

@@ -13,12 +13,12 @@ import math
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.lazy import lazy
 from steelyard.models.columns import SIZE, Features
 from steelyard.models.first.by_user import ROOT, weighed, weights
 from steelyard.models.first.measured import Exact
@@ -53,7 +53,7 @@ class Part:
         """What a look at single losses reads."""
         return (self.x, self.y) if self.owners is None else (self.x, self.y, self.owners)
 
-    @cached_property
+    @lazy
     def exact(self) -> Exact:
         """The statistics, each row counting once, or each user; no branch follows from how many there are."""
         if self.owners is None:

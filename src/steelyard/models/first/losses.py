@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.lazy import lazy
 from steelyard.models.columns import SIZE
 from steelyard.models.first.certificate import Array
 from steelyard.models.first.models import MODEL_BITS, Private
@@ -92,7 +92,7 @@ class LogLoss:
         """No margin is longer."""
         return float(math.sqrt(sum(k * k for k in self.model)) / 2**GRID)
 
-    @cached_property
+    @lazy
     def losses(self) -> NDArray[np.int64]:
         """The loss at each margin of the grid, rounded up: public, made before a row is read."""
         top = math.ceil(self.length * 2**MARGIN) + 1

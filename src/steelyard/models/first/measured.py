@@ -14,13 +14,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.bounding.amounts import sigma_for
+from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian
 from steelyard.mechanisms.gradual import release_array
 from steelyard.models.columns import SIZE, Features
@@ -53,7 +54,7 @@ class Exact:
         """The number of features."""
         return len(self.moment)
 
-    @cached_property
+    @lazy
     def narrow(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """The sums as 64-bit integers with room for every weight, where the public n says that they fit."""
         if self.n * self.unit**2 * MATRIX >= 2**61:

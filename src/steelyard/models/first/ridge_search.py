@@ -11,13 +11,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
 
 from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, KeyConflict
+from steelyard.lazy import lazy
 from steelyard.models.columns import SIZE, Features
 from steelyard.models.first import questions, schedule
 from steelyard.models.first.by_user import exact_of, unit_of
@@ -87,12 +87,12 @@ class TableRows:
     def __init__(self, table: Table, features: Features, label: Target, unit: Unit) -> None:
         self._table, self._features, self._label, self._unit = table, features, label, unit
 
-    @cached_property
+    @lazy
     def exact(self) -> Exact:
         """The exact statistics."""
         return exact_of(self._table, self._features, self._label, self._unit)
 
-    @cached_property
+    @lazy
     def rows(self) -> tuple[NDArray[Any], ...]:
         """The whole-number rows in memory, in the path's steps, and whose they are where users are hidden."""
         gathered = gather(self._table, self._features, self._label, self._unit)

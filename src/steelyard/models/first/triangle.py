@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
+from steelyard.lazy import lazy
 from steelyard.models.first.certificate import Noisy, Ridge
 from steelyard.models.first.measured import MATRIX, Exact, Integers
 from steelyard.privacy import MICRO
@@ -35,7 +36,7 @@ class Triangle:
     vector: int
     busy: int
 
-    @cached_property
+    @lazy
     def sensitivity(self) -> int:
         """By how much one replaced row, or user, moves all integers together: the least that is proved."""
         return min(self._twice(), *(self._apart(split) for split in _SPLITS))
