@@ -19,6 +19,7 @@ _HOMES = {
     "HiddenLabels": "holdouts",
     "Mu": "claims",
     "Pool": "corpus",
+    "RandomizedLabels": "randomized",
     "TapeNoise": "tapes",
     "Verdict": "verdict",
     "audit": "subjects",
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from steelyard.audit.exact import largest_ratio as largest_ratio
     from steelyard.audit.features import Feature as Feature
     from steelyard.audit.holdouts import HiddenLabels as HiddenLabels
+    from steelyard.audit.randomized import RandomizedLabels as RandomizedLabels
     from steelyard.audit.replays import replay as replay
     from steelyard.audit.sampling import Bound as Bound
     from steelyard.audit.sampling import certify as certify

@@ -1,4 +1,4 @@
-"""One call that audits anything: a task or a holdout's metric by replay, a mechanism by enumeration and sampling."""
+"""One call that audits anything: a task by replay, a mechanism by enumeration and sampling, the rest as it says itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from steelyard.audit.corpus import Corpus, Pool, floats, texts
-from steelyard.audit.holdouts import HiddenLabels
 from steelyard.audit.probes import Effort, probe
 from steelyard.audit.replays import replay
 from steelyard.audit.verdict import Verdict
@@ -30,14 +29,14 @@ def audit(
 
     A task needs ``terms`` (``account.terms`` will do) and is replayed on made-up neighbouring tables; ``columns`` says
     what they hold where the default (hostile floats, and the task's own keys) does not fit. A mechanism is enumerated
-    or sampled; a metric is replayed on neighbouring labels, given as ``HiddenLabels``. ``samples`` and ``share`` (see ``Corpus``) set the effort. *Privacy:* no real row is read and nothing is charged. A clean verdict is no proof.
+    or sampled; a metric is replayed on neighbouring labels, given as ``HiddenLabels``, and so is a randomizer, as ``RandomizedLabels``. ``samples`` and ``share`` (see ``Corpus``) set the effort. *Privacy:* no real row is read and nothing is charged. A clean verdict is no proof.
 
     >>> from fractions import Fraction
     >>> from steelyard.mechanisms import Laplace
     >>> audit(Laplace(1, Fraction(2)), samples=20_000).ok
     True
     """
-    if isinstance(subject, HiddenLabels):
+    if callable(getattr(subject, "audited", None)):
         return Verdict(_name(subject), subject.audited(share))
     if not callable(getattr(subject, "run", None)):
         return Verdict(_name(subject), tuple(probe(subject, Effort(samples=samples))))

@@ -17,6 +17,7 @@ from typing import Any
 
 from steelyard.accounting.gaussian import mu_cap
 from steelyard.audit.corpus import Pool, decimals, floats, integers, texts
+from steelyard.audit.documents import saved_randomizers
 from steelyard.audit.holdouts import hidden_labels
 from steelyard.audit.paths import (
     DisjointStep,
@@ -27,6 +28,7 @@ from steelyard.audit.paths import (
     RidgeLevel,
     RidgeLook,
 )
+from steelyard.audit.randomized import randomized_labels
 from steelyard.audit.subjects import audit
 from steelyard.audit.verdict import Verdict
 from steelyard.bounding import Count, CountUsers, Mean, Profile, Quantile, Sum, Together
@@ -342,7 +344,8 @@ def disjoint_checks(features: Features, table: Mapping[str, Pool]) -> dict[str, 
 
 def registry() -> dict[str, Item]:
     """Everything, by name."""
-    return {**mechanisms(), **tasks(), **{name: Item(metric) for name, metric in hidden_labels().items()}}
+    others = {**hidden_labels(), **randomized_labels(), **saved_randomizers()}
+    return {**mechanisms(), **tasks(), **{name: Item(subject) for name, subject in others.items()}}
 
 
 def select(names: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ back has a type that owes nothing to the labels. The law: nothing that was paid 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -87,13 +88,15 @@ def _refuse(kind: object) -> InvalidTask:
 
 
 def _one_by_one(entries: Iterable[Any]) -> Floats:
-    return np.fromiter((_number(entry) for entry in entries), dtype=np.float64)
+    with warnings.catch_warnings():  # an entry's own type may warn, and that would tell of it
+        warnings.simplefilter("ignore")
+        return np.fromiter((_number(entry) for entry in entries), dtype=np.float64)
 
 
 def _number(value: Any) -> float:
-    """One entry as a float, whatever it is; a list or an array inside a column is no number."""
+    """One entry as a float, whatever it is; a list, an array or a complex number inside a column is none."""
     try:
-        return math.nan if getattr(value, "ndim", 0) else float(value)
+        return math.nan if getattr(value, "ndim", 0) or isinstance(value, np.complexfloating) else float(value)
     except INTERRUPTS:
         raise
     except BaseException:  # whatever an entry's own type raises would tell something about it

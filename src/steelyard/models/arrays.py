@@ -8,6 +8,7 @@ changes another, and none raises.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
@@ -61,7 +62,8 @@ def entries(y: Any) -> NDArray[Any]:
 def number(entry: Any) -> float:
     """One entry as a float, whatever it is; NaN for what is no number."""
     try:
-        return math.nan if getattr(entry, "ndim", 0) or isinstance(entry, complex) else float(entry)
+        odd = getattr(entry, "ndim", 0) or isinstance(entry, complex | np.complexfloating)
+        return math.nan if odd else float(entry)
     except INTERRUPTS:
         raise
     except BaseException:  # whatever an entry's own type raises would tell something about it
@@ -70,7 +72,9 @@ def number(entry: Any) -> float:
 
 def numbers(y: Any) -> Floats:
     """A column without a type as floats."""
-    return np.fromiter((number(entry) for entry in y), dtype=np.float64, count=len(y))
+    with warnings.catch_warnings():  # an entry's own type may warn, and that would tell of it
+        warnings.simplefilter("ignore")
+        return np.fromiter((number(entry) for entry in y), dtype=np.float64, count=len(y))
 
 
 def units(users: Any) -> NDArray[Any]:

@@ -134,7 +134,7 @@ def test_labels_that_were_paid_for_are_never_lost_to_their_container(monkeypatch
 
 
 ODD = [
-    "x", "3", b"", None, math.nan, math.inf, -0.0, True, 10**400, 1j, [1, 2], {}, object(), Decimal("sNaN"), Fraction(1, 3),
+    "x", "3", b"", None, math.nan, math.inf, -0.0, True, 10**400, 1j, np.complex128(1j), [1, 2], {}, object(), Decimal("sNaN"), Fraction(1, 3),
     np.array([1, 2]), np.array([1]), np.float32(2), pd.NA, pd.NaT, pd.Timestamp("2020-01-01"), 1e308, "nan", (),
 ]  # fmt: skip
 

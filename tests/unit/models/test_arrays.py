@@ -30,7 +30,7 @@ from steelyard.tables import read
 DRAW = np.random.default_rng(7)
 X = DRAW.normal(size=(3000, 2))
 Y = (X[:, 0] + DRAW.normal(size=3000) > 0).astype(int)
-ODD = ["x", "1", b"1", None, math.nan, math.inf, True, 1.0, 1.5, 10**400, 1j, [1, 2], {}, object(), np.array([1, 2]), pd.NA, Decimal("sNaN")]  # fmt: skip
+ODD = ["x", "1", b"1", None, math.nan, math.inf, True, 1.0, 1.5, 10**400, 1j, np.complex128(1j), [1, 2], {}, object(), np.array([1, 2]), pd.NA, Decimal("sNaN")]  # fmt: skip
 LOOSE: dict[str, Callable[[list[Any]], Any]] = {
     "list": list,
     "tuple": tuple,
