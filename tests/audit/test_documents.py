@@ -25,7 +25,7 @@ def test_a_changed_document_is_refused_or_true(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", names())
 def test_ten_thousand_changed_documents_are_refused_or_true(name: str) -> None:
-    (check,) = DocumentFuzz(name).examine(500, seed=1)
+    (check,) = DocumentFuzz(name).examine(500)
     assert check.ok, check.text
 
 

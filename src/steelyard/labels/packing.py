@@ -16,6 +16,8 @@ from typing import Any
 
 from steelyard.privacy import written
 
+from .check import only
+
 PLAIN = "steelyard label randomizer 1"
 PACKED = "steelyard label randomizer 2"
 ROOM = 1 << 15  # bytes of JSON from which a document is packed
@@ -39,6 +41,8 @@ def pack(document: Mapping[str, Any]) -> dict[str, Any]:
 def unpack(packed: Mapping[str, Any]) -> dict[str, Any]:
     """The plain document of a packed one; what cannot be unpacked raises ValueError, KeyError, TypeError or IndexError."""
     table = packed["mechanism"]
+    if packed["values"] is not None:
+        raise ValueError("a packed document leaves the outputs as floats out")
     columns = _read_columns(table["columns"])
     plain = {**packed, "format": PLAIN, "values": [float(Fraction(column[0])) for column in columns]}
     plain["mechanism"] = {**table, "columns": columns}
@@ -82,7 +86,9 @@ def _over(outputs: list[Fraction], shared: list[int], shift: Fraction) -> tuple[
 
 def _read_columns(packed: Mapping[str, Any]) -> list[list[Any]]:
     shift, unit = written(packed["shift"], "the shift"), written(packed["unit"], "the unit")
-    parts = {name: _read_wholes(packed[name]) for name in ("outputs", "shared", "ratios", "runs", "starts", "picks")}
+    lists = ("outputs", "shared", "ratios", "runs", "starts", "picks")
+    only(packed, "shift", "unit", *lists)
+    parts = {name: _read_wholes(packed[name]) for name in lists}
     if unit.denominator != 1 or max(*parts["shared"], *parts["ratios"]) > 1 << 64:
         raise ValueError("the unit is not whole, or a weight exceeds what any row may sum to")
     columns, place = [], 0
@@ -110,6 +116,7 @@ def _pack_prices(prices: Sequence[str]) -> dict[str, str]:
 
 
 def _read_prices(packed: Mapping[str, str]) -> list[str]:
+    only(packed, "unit", "mantissas", "powers")
     unit, powers = written(packed["unit"], "the unit of prices"), _read_wholes(packed["powers"])
     if max(powers, default=0) > 1 << 12:
         raise ValueError("a price has a power of two beyond any price")

@@ -176,9 +176,9 @@ def judge(data: Mapping[str, Any]) -> Report:
     try:
         report, more = _judge_noise(data) if kind == NOISY else _judge_table(data)
         more += _shared(data) + judge_prior(data["prior"], data)
+        return replace(report, findings=(*report.findings, *more), unproved=unproved(data["prior"]))
     except _BROKEN as problem:
         return Report((unreadable(problem),))
-    return replace(report, findings=(*report.findings, *more), unproved=unproved(data["prior"]))
 
 
 def _judge_groups(data: Mapping[str, Any]) -> Report:

@@ -103,6 +103,20 @@ def a_shift_without_end(data: Document) -> None:
     data["mechanism"]["columns"]["shift"] = "1e99999999"
 
 
+def a_packed_output(data: Document) -> None:
+    data.update(pack(data))
+    data["values"] = [0.0]
+
+
+def a_packed_claim(data: Document) -> None:
+    data.update(pack(data))
+    data["mechanism"]["columns"]["variance"] = "0"
+
+
+def a_list_for_a_source(data: Document) -> None:
+    data["prior"]["source"] = ["public"]
+
+
 def one_more_claim(data: Document) -> None:
     data["mechanism"]["variance"] = "0"
 
@@ -142,6 +156,9 @@ FAULTS: list[tuple[str, Callable[[Document], None]]] = [
     ("laplace", a_number_without_end),
     ("unbiased", a_shift_without_end),
     ("unbiased", one_more_claim),
+    ("unbiased", a_packed_output),
+    ("unbiased", a_packed_claim),
+    ("rr", a_list_for_a_source),
     ("laplace", one_more_claim),
     ("rr", a_truth_value_for_missing),
     ("rr", another_method),
