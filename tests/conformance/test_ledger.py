@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import postgres
-from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, KeyConflict, LedgerError
+from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, KeyConflict, LedgerError, LedgerTampered
 from steelyard.ledger import Account, Ledger, open_account
+from steelyard.ledger.guard import FileAnchor
 from steelyard.mechanisms.gradual import LaplacePath
 from steelyard.privacy import Currency, Event, Loss, holdout, rows, users
 
@@ -310,3 +312,38 @@ def test_opening_an_account_needs_no_heavy_import() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("anchor", ["kept", "removed", "rolled back"])
+def test_an_older_history_put_under_a_running_process_buys_nothing(account: Account, anchor: str) -> None:
+    charge(account, "0.25", "first")
+    store = account._store
+    assert isinstance(store.anchor, FileAnchor)
+    before, older = store.witness.chain, store.anchor.path.read_bytes()
+    assert before is not None
+    charge(account, "0.75", "second")
+    with closing(store.connect()) as link:
+        link.execute("DELETE FROM entries WHERE sequence > ?", (before.sequence,))
+        link.execute("UPDATE head SET sequence = ?, mac = ?", (before.sequence, before.head))
+        link.execute("UPDATE balances SET spent = 250000")
+    if anchor == "removed":
+        store.anchor.path.unlink()
+    elif anchor == "rolled back":
+        store.anchor.path.write_bytes(older)
+    with pytest.raises(LedgerTampered, match="Nothing was charged"):
+        charge(account, "0.75", "third")
+    with pytest.raises(LedgerTampered):
+        charge(Account(account.location, "spend"), "0.75", "third")
+    assert not Ledger(account.location).verify().ok
+
+
+def test_a_key_is_bound_to_what_it_is_asked_of(account: Account) -> None:
+    account.charge(Loss.pure("0.5"), key="k", request=b"sum", of="'may.parquet'").store(b"1")
+    assert account.charge(Loss.pure("0.5"), key="k", request=b"sum", of="'may.parquet'").answer == b"1"
+    for of in ("'june.parquet'", ""):
+        with pytest.raises(KeyConflict, match=r"'may\.parquet'.*(june|no named table)"):
+            account.charge(Loss.pure("0.5"), key="k", request=b"sum", of=of)
+        with pytest.raises(KeyConflict):
+            account.find(key="k", request=b"sum", of=of)
+    assert account.spent == Loss.pure("0.5")
