@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from steelyard.labels.applied import Applied
 from steelyard.labels.groups import Grouped
 from steelyard.labels.packing import PACKED
 from steelyard.labels.randomizer import LabelRandomizer
@@ -183,3 +185,47 @@ def test_what_cannot_be_read_exactly_is_refused_in_both_languages(node: str) -> 
         assert not judge(data).passed
         texts.append(json.dumps(data))
     assert [ok for ok, _ in refusals(node, texts, [])["out"]] == [True] + [False] * len(FALSE)
+
+
+AGREEMENT = """
+const { LabelRandomizer } = require(process.argv[1]);
+const job = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const out = job.texts.map((text) => {
+  try {
+    const made = LabelRandomizer.parse(text);
+    return job.words.map((word, i) => made.apply(made.nodes[i % made.nodes.length], job.coins[i], BigInt(word)));
+  } catch (problem) { return null; }
+});
+process.stdout.write(JSON.stringify(out));
+"""
+
+
+def test_changed_documents_are_drawn_from_alike_or_refused(node: str) -> None:
+    """What Python's judge passes, JavaScript reads, and draws the same from; what it reads has the weights Python reads."""
+    from steelyard.audit.documents import changed
+    from steelyard.labels.saved import judge, plain, restore, table_of
+
+    rng = random.Random(4)
+    texts = [json.dumps(changed(name, rng)) for name in ("rr", "two_point", "uneven", "packed", "bought") * 60]
+    words, coins = TestNoise(1).bits(40), TestNoise(2).bits(40).astype(np.uint32)
+    job = {"texts": texts, "words": [str(w) for w in words.tolist()], "coins": coins.tolist()}
+    done = subprocess.run(
+        [node, "-e", AGREEMENT, str(CLIENT)], input=json.dumps(job).replace("NaN", "null").replace("Infinity", "null"),
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    read = drawn = 0
+    for text, there in zip(texts, json.loads(done.stdout), strict=True):
+        data = dict(plain(json.loads(text)))
+        if there is not None and data["format"] != PACKED:  # a damaged certificate is not for a device to find
+            read += 1
+            table = table_of(data)
+            rows = len(table["inputs"])
+            sums = [sum(w for _, s, ws in table["columns"] for a, b, w in zip(s, [*s[1:], rows], ws, strict=True) if a <= i < b) for i in range(rows)]  # fmt: skip
+            assert set(sums) == {1 << table["bits"]}
+        if judge(data).passed:
+            applied, _ = restore(data)
+            assert isinstance(applied, Applied)
+            labels = applied.nodes.floats[np.arange(40) % len(applied.nodes.floats)]
+            assert applied.values[applied.pick(labels, coins, words)].tolist() == there
+            drawn += 1
+    assert read > drawn > 20
