@@ -106,7 +106,8 @@ def _fit(args: argparse.Namespace) -> Answer:
     with Outputs(args, args.out, inputs=(args.data, args.ledger, args.prior)) as files:
         with waiting("making the mechanism"):
             nodes, missing_value = made.grid()
-            made.fit_counts(lambda: file.counts(nodes, missing_value, known), file.rows, key=args.key, groups=known)
+            count, of = lambda: file.counts(nodes, missing_value, known), f"column {args.column!r} of {args.data!r}"
+            made.fit_counts(count, file.rows, key=args.key, groups=known, of=of)
         files.write(args.out, made.save)
     answer = _described(made, told, {"spends": spends, "saved": args.out})
     if not files.problems:

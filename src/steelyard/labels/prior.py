@@ -108,15 +108,19 @@ def histogram(bins: int, micro: int) -> Histogram:
     return Histogram.laplace(bins, whole_grid(2, micro).scale, Neighbours.CHANGE_LABEL)
 
 
-def buy(account: Account, key: str, counter: Any, bins: int, micro: int, noise: Noise) -> tuple[Prior, Event]:
+def buy(
+    account: Account, key: str, counter: Any, bins: int, micro: int, noise: Noise, *, about: str = "", of: str = ""
+) -> tuple[Prior, Event]:
     """Charge for a histogram, count, noise, store, and read the prior back.
 
+    The key is bound to what is counted (``about`` the nodes and groups) and ``of`` which labels, in public words.
     *Privacy:* pure ``micro`` millionths; ``counter()`` is called once the charge is on disk, and only if there is no
     stored answer yet.
     """
     mechanism = histogram(bins, micro)
-    request = canonical({"labels": "prior", "bins": bins, "micro": micro})
-    charge = account.charge(price(mechanism.event, account.terms), key=key, request=request, event=mechanism.event)
+    request = canonical({"labels": "prior", "bins": bins, "micro": micro, "about": about})
+    cost = price(mechanism.event, account.terms)
+    charge = account.charge(cost, key=key, request=request, event=mechanism.event, of=of)
     held = charge.answer
     if held is None:
         released = mechanism.release([int(c) for c in counter()], noise)

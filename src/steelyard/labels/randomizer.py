@@ -8,6 +8,7 @@ The law: charge, then draw, then store, then deliver; and noisy labels are never
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import warnings
@@ -135,9 +136,12 @@ class LabelRandomizer:
         return self.fit_counts(counter, size, key=key, groups=known)
 
     def fit_counts(
-        self, counter: Any, records: int, *, key: str | None = None, groups: tuple[str, ...] = ()
+        self, counter: Any, records: int, *, key: str | None = None, groups: tuple[str, ...] = (), of: str = ""
     ) -> LabelRandomizer:
-        """As ``fit``, from a function that counts labels by (group and) nearest node, and the public number of records."""
+        """As ``fit``, from a function that counts labels by (group and) nearest node, and the public number of records.
+
+        ``of`` says in public words which labels they are; the key of a bought prior is bound to it.
+        """
         check_method(self.method, self.loss)
         if groups and self.method in KINDS:
             raise InvalidTask(f"method {self.method!r} treats all records alike; leave groups= out.")
@@ -151,7 +155,8 @@ class LabelRandomizer:
         self._start(micro)
         if part:
             name = f"labels/prior/{secrets.token_hex(16) if key is None else key}"
-            bought, event = buy(self.account_, name, counter, cells, part, self._noise)
+            about = hashlib.sha256(repr([[str(node) for node in nodes.labels], groups, missing]).encode()).hexdigest()
+            bought, event = buy(self.account_, name, counter, cells, part, self._noise, about=about, of=of)
             self._spent(event)
             found = bought.split(len(found))
         weighed = None if self.unbiased else records // max(1, len(groups))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from steelyard.accounting.prices import price
-from steelyard.errors import BudgetExceeded, OurBug
+from steelyard.errors import BudgetExceeded, KeyConflict, OurBug
 from steelyard.labels import randomizer
 from steelyard.labels.choice import split
 from steelyard.labels.continuous import Nodes
@@ -134,3 +134,14 @@ def test_a_public_prior_may_be_a_mapping_and_is_used_as_it_is() -> None:
     made = Prior.public({0: 6, "1.0": 2}, Nodes.of(0, 2))
     assert made == Prior("public", (3, 1, 0))
     assert LabelRandomizer(4, 0, 3, prior=[6, 2, 2, 2]).fit().prior_ == Prior("public", (3, 1, 1, 1))
+
+
+def test_the_key_of_a_prior_is_bound_to_its_nodes_and_to_its_labels() -> None:
+    budget = account("4")
+    LabelRandomizer(4, 0, 3, "unbiased", prior="private", account=budget).fit(SPIKY, key="prior")
+    with pytest.raises(KeyConflict, match="another request"):  # as many nodes, at other places
+        LabelRandomizer(4, 10, 13, "unbiased", prior="private", account=budget).fit(SPIKY + 10, key="prior")
+    other = LabelRandomizer(4, 0, 3, "unbiased", prior="private", account=budget)
+    with pytest.raises(KeyConflict, match=r"'june\.parquet'"):
+        other.fit_counts(lambda: np.zeros(4), len(SPIKY), key="prior", of="'june.parquet'")
+    assert str(budget.spent) == "epsilon 0.4"
