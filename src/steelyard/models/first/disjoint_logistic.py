@@ -68,7 +68,7 @@ class DisjointLogistic:
     def check(self, table: Table, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
         self.features.check(table)
-        table.require(self.label)
+        Classes(self.label, self.classes).check(table)
         check_search(table, terms, self.penalty, Split(self.share, self.ids))
 
     def start(self, desk: Desk) -> DisjointWalk:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from steelyard.bounding import Count, Sum
 from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.ledger import Account, open_account
+from steelyard.models.arrays import check_kinds, codes, in_order
 from steelyard.models.first.charts import path_chart, relative
 from steelyard.models.first.limits import within
 from steelyard.models.first.planning import like, places, whole
@@ -290,15 +291,13 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         return reach_linear(session, features, label, wanted, penalty=self.penalty, key=key, progress=progress)
 
     def _codes(self, labels: Any) -> NDArray[np.int64]:
-        """The two declared classes as 0 and 1, anything else as -1, which counts for nothing."""
+        """The two declared classes, in order, as 0 and 1; anything else as -1, which counts for nothing."""
         classes = getattr(self.estimator, "classes", None)
         if classes is None or len(classes) != 2:
             raise InvalidTask("give the classifier its two public classes, such as classes=[0, 1].")
-        self.classes_ = np.asarray(classes)
-        found = np.full(len(labels), -1, dtype=np.int64)
-        for code, value in enumerate(classes):
-            found[np.asarray(labels) == value] = code
-        return found
+        self.classes_ = in_order(classes)
+        check_kinds(labels, self.classes_.tolist())
+        return codes(np.asarray(labels), self.classes_.tolist())
 
     @property
     def _gaussian(self) -> bool:

@@ -68,7 +68,7 @@ class LogisticSearch:
     def check(self, table: Table, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
         self.features.check(table)
-        table.require(self.label)
+        Classes(self.label, self.classes).check(table)
         check_terms(terms)
         if not Fraction(1, 10**8) <= self.penalty <= 100:
             raise InvalidTask("the penalty of an accuracy-first model must lie between 1e-8 and 100.")

@@ -85,7 +85,7 @@ class LogisticTask:
         """Refuse what the schema or the account rule out."""
         check_unit(table, terms)
         self.features.check(table)
-        table.require(self.label)
+        Classes(self.label, self.classes).check(table)
         self.fit(terms)
 
     def event(self, table: Table, terms: Terms) -> Event:

@@ -19,6 +19,7 @@ import numpy as np
 from steelyard.accounting.prices import price
 from steelyard.desk import Desk
 from steelyard.errors import CurrencyMismatch, InvalidTask
+from steelyard.models.classes import Classes
 from steelyard.models.columns import Features
 from steelyard.models.first.by_user import shares
 from steelyard.models.first.certificate import Array
@@ -66,7 +67,7 @@ class PureLogistic:
     def check(self, table: Table, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
         self.features.check(table)
-        table.require(self.label)
+        Classes(self.label, self.classes).check(table)
         public_n(terms)
         if terms.currency is not Currency.PURE:
             raise CurrencyMismatch("a watch over pure draws needs a pure account; on this one use LogisticSearch.")

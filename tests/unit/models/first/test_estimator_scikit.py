@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 from sklearn.model_selection import cross_val_score
 from sklearn.utils import get_tags
 
 from steelyard.bounding import Sum
 from steelyard.errors import InvalidTask
+from steelyard.models.estimator import labels_of
 from steelyard.models.first.estimator import AccuracyFirst
 from steelyard.models.linear_regression import LinearRegression
 from steelyard.models.logistic_regression import LogisticRegression
@@ -87,3 +88,18 @@ def test_going_on_with_other_columns_is_refused_and_the_model_stays() -> None:
     with pytest.raises(ValueError, match="features"):
         fitted.resume(X[:, :2], Y, target_loss=0.02)
     assert np.array_equal(fitted.predict(X[:5]), told)
+
+
+@pytest.mark.parametrize("order", [["no", "yes"], ["yes", "no"]])
+def test_the_order_in_which_classes_are_declared_does_not_turn_a_score_around(order: list[str]) -> None:
+    model = clone(LOGISTIC).set_params(estimator__classes=order).fit(X, NAMES)
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert roc_auc_score(NAMES == "yes", model.predict_proba(X)[:, 1]) > 0.7
+
+
+def test_classes_that_y_cannot_hold_are_refused_and_odd_labels_are_not() -> None:
+    model = AccuracyFirst(LogisticRegression(classes=["a", "b"]), target_loss=0.68, epsilon=1)
+    with pytest.raises(InvalidTask, match="no row could ever"):
+        model.fit(X[:50], np.zeros(50))
+    odd: list[Any] = ["a", np.array([1, 2]), None, {}, 1j, *["b"] * 45]
+    assert model._codes(labels_of(model, odd)).tolist() == [0, -1, -1, -1, -1, *[1] * 45]
