@@ -370,7 +370,10 @@ def test_what_others_add_meanwhile_is_no_tampering(tmp_path: Path) -> None:
     assert str(account.spent) == "epsilon 0.71"
 
 
-def test_an_anchor_that_could_not_be_moved_lags_and_stops_nobody(tmp_path: Path) -> None:
+def test_an_anchor_that_could_not_be_moved_lags_and_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "_PATIENCE", 0.05)
     account = open_account(tmp_path / "budget.db", "a", unit=rows(), epsilon="1")
     anchor = Path(f"{account.location}.anchor")
     with anchor.open("rb") as held:

@@ -20,13 +20,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.errors import LedgerError, LedgerTampered
+from steelyard.errors import LedgerError, LedgerLocked, LedgerTampered
+from steelyard.ledger.link import WAIT
 from steelyard.privacy import canonical
 
 GENESIS = "0" * 64
 _WIDTH = 320  # one line within one disk sector, so an overwrite is old or new and never half of each
 _READS = 5
-_LOCKS = 100
+_PATIENCE = 1.0  # seconds: whoever holds the anchor for longer makes it lag, and nobody wait
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ class FileAnchor:
 
     def reset(self, mark: Mark) -> None:
         """Put the anchor to ``mark``, be it behind the present one or in place of none."""
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_once(self.path, _line(mark, self._key))
         with self._held() as handle:
             os.truncate(handle, _WIDTH)
@@ -117,7 +119,7 @@ class FileAnchor:
         """The anchor's file, locked; one that is missing is not made here."""
         handle = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            _lock(handle)
+            _lock(handle, _PATIENCE)
             yield handle
         finally:
             os.close(handle)
@@ -145,13 +147,18 @@ class FileAnchor:
 Anchor = MemoryAnchor | FileAnchor
 
 
-def _lock(handle: int) -> None:
-    """Wait a little for a file's lock; whoever holds it for long makes the anchor lag and nobody wait."""
-    for _ in range(_LOCKS - 1):
-        with contextlib.suppress(BlockingIOError):
+def _lock(handle: int, seconds: float) -> None:
+    """Wait for a file's lock, or say that it is held; a file system that knows none is used without."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
             return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise
+        except OSError:
+            return None
         time.sleep(0.001)
-    return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _line(mark: Mark, key: bytes) -> bytes:
@@ -224,7 +231,11 @@ def folder_lock(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        _lock(handle, WAIT)
+    except BlockingIOError:
+        os.close(handle)
+        raise LedgerLocked(f"the folder {folder} was locked for {WAIT:g} seconds; nothing was made.") from None
+    try:
         yield
     finally:
         os.close(handle)

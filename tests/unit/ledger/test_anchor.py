@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 from pathlib import Path
 
 import pytest
 
-from steelyard.errors import LedgerTampered
+from steelyard.errors import LedgerLocked, LedgerTampered
 from steelyard.ledger import guard
 from steelyard.ledger.guard import FileAnchor, Mark
 
@@ -77,3 +79,37 @@ def test_an_anchor_that_is_removed_is_not_remembered(anchor: FileAnchor) -> None
     anchor.path.unlink()
     assert anchor.peek() is None
     assert anchor.read() is None
+
+
+def test_an_anchor_is_made_where_there_is_no_folder_yet(tmp_path: Path) -> None:
+    made = FileAnchor(tmp_path / "home" / "x.anchor", KEY)
+    made.reset(SECOND)
+    assert made.read() == SECOND
+
+
+def test_a_file_system_without_locks_is_used_without(anchor: FileAnchor, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    assert anchor.write(SECOND) == SECOND
+    with guard.folder_lock(anchor.path.parent):
+        pass
+
+
+def test_a_lock_that_is_held_makes_nobody_wait_for_ever(anchor: FileAnchor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "WAIT", 0.01)
+    monkeypatch.setattr(guard, "_PATIENCE", 0.01)
+    with guard.folder_lock(anchor.path.parent), pytest.raises(LedgerLocked), guard.folder_lock(anchor.path.parent):
+        pass
+    with anchor._held(), pytest.raises(BlockingIOError):
+        anchor.write(SECOND)
+
+
+def test_a_missing_or_unsound_anchor_is_not_made_anew(anchor: FileAnchor) -> None:
+    anchor.path.write_bytes(b"garbage")
+    assert (anchor.write(SECOND), anchor.path.read_bytes()) == (None, b"garbage")
+    anchor.path.unlink()
+    with pytest.raises(FileNotFoundError):
+        anchor.write(SECOND)
+    assert not anchor.path.exists()
