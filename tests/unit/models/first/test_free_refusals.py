@@ -61,16 +61,21 @@ def frame(count: int = N, *, changed: bool = False) -> pd.DataFrame:
     return pd.DataFrame({"a": a, "b": b, "y": y, "c": (y > 0).astype(int), "who": np.arange(count) // 2})
 
 
+def named(source: Any) -> Table:
+    """A table under the one name that all have: what a table is called is public, and a key is bound to it."""
+    return read(source, name="people")
+
+
 def gone(tmp_path: Path) -> Table:
     """A table whose rows can no longer be read at all."""
     frame().to_parquet(tmp_path / "gone.parquet")
-    table = read(tmp_path / "gone.parquet")
+    table = named(tmp_path / "gone.parquet")
     (tmp_path / "gone.parquet").unlink()
     return table
 
 
 def others(tmp_path: Path) -> list[Table]:
-    return [read(frame(changed=True)), read(frame(2 * N)), read(frame(7)), read(frame(0)), gone(tmp_path)]
+    return [named(frame(changed=True)), *(named(frame(count)) for count in (2 * N, 7, 0)), gone(tmp_path)]
 
 
 def account(kind: str) -> Account:
@@ -98,7 +103,7 @@ def transcript(kind: str, at: Account, table: Table, *, more: bool, plan: bool) 
 
 def differs(kind: str, tables: list[Table]) -> bool:
     """Whether any table is told from the one that a path began with, before or after its first step, for nothing."""
-    own, at = read(frame()), account(kind)
+    own, at = named(frame()), account(kind)
     seen: list[bool] = []
     for begun in (False, True):
         if begun:
@@ -125,7 +130,7 @@ def test_a_desk_that_counts_before_it_charges_is_caught(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Desk, "charge", counts)
     monkeypatch.setattr("steelyard.models.first.refusals._Desk.charge", counts)
-    assert differs("ridge target", [read(frame(7))])
+    assert differs("ridge target", [named(frame(7))])
 
 
 def test_a_path_that_compares_before_its_level_rises_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +144,7 @@ def test_a_path_that_compares_before_its_level_rises_is_caught(monkeypatch: pyte
         return take(self, micro, read, tell)
 
     monkeypatch.setattr(Rising, "take", compares)
-    assert differs("laplace total", [read(frame(7))])
+    assert differs("laplace total", [named(frame(7))])
 
 
 @pytest.mark.parametrize("unit", [(), ("--user", "who")])

@@ -103,9 +103,9 @@ def test_a_path_that_does_not_compare_its_total_is_caught(monkeypatch: pytest.Mo
 
 def test_a_table_that_cannot_be_read_fails_like_a_changed_one(tmp_path: Path) -> None:
     at, file = account(), tmp_path / "spend.parquet"
-    begun(at)
     pq.write_table(pa.table({"who": np.arange(2000), "spend": SPEND}), file)
     table = read(file)
+    Session(table, at).open(SEARCH, key="k").reach(0.05, 0.9)
     file.unlink()
     assert fails(at, table)
 
