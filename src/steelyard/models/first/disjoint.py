@@ -42,6 +42,7 @@ from steelyard.tables import Table
 
 Progress = Callable[[Stop], None]
 FREE = 4  # looks at a model are as sharp as if the path had cost so many times what looks may cost for nothing
+SCANT = 100  # less than one part in so many of what the levels have cost is nothing to look with
 
 
 class Trainer(Protocol):
@@ -211,7 +212,7 @@ class _Walk:
     def _last(self, left: int, progress: Progress | None) -> None:
         """One look with what is left, before the search ends because the account would not pay for more."""
         place = turn(self._looks)
-        if not self._trainer.paid or place >= len(SHARES):
+        if not self._trainer.paid or place >= len(SHARES) or SCANT * left < self._trainer.paid:
             return
         ask, none, tried = self._candidate()
         cost = left + self._purse.paid.free
