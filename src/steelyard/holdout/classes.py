@@ -126,7 +126,7 @@ def settled_numbers(labels: Any) -> NDArray[np.float64]:
     if array.ndim != 1:
         return array
     if array.dtype.kind in "biuf":
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             return np.nan_to_num(array.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
     return np.array([settled_number(label) for label in array], dtype=np.float64)
 
@@ -151,10 +151,10 @@ def need_classes(classes: Sequence[Any] | None, metric: str) -> Sequence[Any]:
 def class_array(values: Any, what: str) -> NDArray[Any]:
     """Classes as a flat array of numbers or text; missing ones are refused."""
     array = np.asarray(values)
-    if array.dtype.kind == "O":
-        array = _of_one_kind(array, what)
     if array.ndim != 1:
         raise InvalidTask(f"{what} must be one class per row; got an array of shape {array.shape}.")
+    if array.dtype.kind == "O":
+        array = _of_one_kind(array, what)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise InvalidTask(f"some {what} are not a number (NaN) or infinite.")
     if array.dtype.kind not in "biufUS":
@@ -173,16 +173,42 @@ def _of_one_kind(array: NDArray[Any], what: str) -> NDArray[Any]:
         if all(issubclass(kind, int | np.integer | np.bool_) for kind in kinds):
             return array.astype(np.int64)
         if all(issubclass(kind, int | float | np.integer | np.floating | np.bool_) for kind in kinds):
-            return array.astype(np.float64)
+            return _exact_floats(array)
     except (OverflowError, TypeError):
         pass
     raise InvalidTask(f"{what} must be all text or all numbers of at most 64 bits, and none missing.")
 
 
+def _exact_floats(array: NDArray[Any]) -> NDArray[np.float64]:
+    """Numbers as floats; a whole number that is none is too large to stand beside them, or it would become another."""
+    made = array.astype(np.float64)
+    if any(
+        isinstance(given, int | np.integer) and given != read for given, read in zip(array, made.tolist(), strict=True)
+    ):
+        raise OverflowError
+    return made
+
+
 def codes_of(values: NDArray[Any], known: NDArray[Any], order: NDArray[np.intp]) -> NDArray[np.int32]:
-    """The code of each value, or -1; ``known`` is sorted and ``order`` says which code each of them has."""
+    """The code of each value, or -1; ``known`` is sorted and ``order`` says which code each of them has.
+
+    A value is a class or is not, whatever other classes there are: it is compared exactly, and never fails to be.
+    """
+    if _is_text(known) and values.dtype.kind != known.dtype.kind:
+        to_bytes = known.dtype.kind == "S"
+        values = np.strings.encode(values, "utf-8", "surrogatepass") if to_bytes else (
+            np.strings.decode(values, "utf-8", "surrogateescape")
+        )  # fmt: skip
+    elif not _is_text(known) and values.dtype.kind != known.dtype.kind and _largest(known) >= 2**53:
+        codes = dict(zip(known.tolist(), order.tolist(), strict=True))
+        return np.array([codes.get(value, UNKNOWN) for value in values.tolist()], dtype=np.int32)
     places = np.minimum(np.searchsorted(known, values), len(known) - 1)
     return np.where(known[places] == values, order[places], UNKNOWN).astype(np.int32)
+
+
+def _largest(known: NDArray[Any]) -> int:
+    """How far sorted numbers reach; from 2^53 on numpy rounds them when it compares two types."""
+    return max(-int(known[0]), int(known[-1]))
 
 
 def declared(classes: Sequence[Any] | None) -> str:
@@ -192,6 +218,8 @@ def declared(classes: Sequence[Any] | None) -> str:
 
 def numbers(values: Any, what: str) -> NDArray[np.float64]:
     """Finite numbers, one per row."""
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        raise InvalidTask(f"{what} must be one number per row, at least one; got an array of shape {values.shape}.")
     try:
         array = np.asarray(values, dtype=np.float64) + 0.0
     except (OverflowError, TypeError, ValueError):

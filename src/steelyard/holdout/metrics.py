@@ -9,7 +9,7 @@ label and prediction, whatever the other rows hold; errors depend on the predict
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Protocol, cast
 
@@ -86,8 +86,8 @@ class Accuracy:
 
     classes: tuple[Any, ...] | None = None
     error: bool = False
-    scale: int = 1
-    upper: Fraction = Fraction(1)
+    scale: int = field(default=1, init=False)
+    upper: Fraction = field(default=Fraction(1), init=False)
 
     @property
     def higher_is_better(self) -> bool:
@@ -127,8 +127,8 @@ class Cost:
 
     matrix: tuple[tuple[Number, ...], ...]
     classes: tuple[Any, ...]
-    scale: int = SCALE
-    higher_is_better: bool = False
+    scale: int = field(default=SCALE, init=False)
+    higher_is_better: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         cells = [cell for row in self._exact() for cell in row]
@@ -164,7 +164,8 @@ class _Rows:
         return read
 
     def total(self, read: NDArray[Any]) -> int:
-        return int(self._losses(read).sum(dtype=np.int64))
+        with np.errstate(all="ignore"):  # whatever the caller's settings: an overflow or underflow could tell a label
+            return int(self._losses(read).sum(dtype=np.int64))
 
 
 def _whole(shares: NDArray[np.float64]) -> Integers:
@@ -178,9 +179,9 @@ class Brier:
     """The mean squared difference between the probability of the second class, in sorted order, and what happened."""
 
     classes: tuple[Any, ...] | None = None
-    scale: int = SCALE
-    upper: Fraction = Fraction(1)
-    higher_is_better: bool = False
+    scale: int = field(default=SCALE, init=False)
+    upper: Fraction = field(default=Fraction(1), init=False)
+    higher_is_better: bool = field(default=False, init=False)
 
     def judge(self, labels: Any) -> Judge:
         """Make labels ready."""
@@ -202,8 +203,8 @@ class LogLoss:
 
     upper: Fraction
     classes: tuple[Any, ...] | None = None
-    scale: int = SCALE
-    higher_is_better: bool = False
+    scale: int = field(default=SCALE, init=False)
+    higher_is_better: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "upper", _cut(self.upper))
@@ -216,8 +217,7 @@ class LogLoss:
 
         def losses(read: NDArray[np.float64]) -> Integers:
             right = np.where(held.codes == 1, read, 1 - read) if columns is None else read[places, held.codes]
-            with np.errstate(divide="ignore"):
-                return _whole(-np.log(right) / upper)
+            return _whole(-np.log(right) / upper)
 
         return _Rows(held.rows, probabilities(held.rows, columns), losses)
 
@@ -230,8 +230,8 @@ class AbsoluteError:
     """The mean absolute difference, each row cut at ``upper``."""
 
     upper: Fraction
-    scale: int = SCALE
-    higher_is_better: bool = False
+    scale: int = field(default=SCALE, init=False)
+    higher_is_better: bool = field(default=False, init=False)
     power = 1
 
     def __post_init__(self) -> None:
@@ -243,8 +243,7 @@ class AbsoluteError:
         read = one_per_row(len(truth))
 
         def losses(predicted: NDArray[np.float64]) -> Integers:
-            with np.errstate(over="ignore"):
-                return _whole(np.abs(predicted - truth) ** power / upper)
+            return _whole(np.abs(predicted - truth) ** power / upper)
 
         return _Rows(len(truth), read, losses)
 
@@ -271,7 +270,7 @@ class PerExample:
 
     function: Callable[[Any, Any], float]
     upper: Fraction
-    scale: int = SCALE
+    scale: int = field(default=SCALE, init=False)
     higher_is_better: bool = False
     version: str | None = None
 
@@ -289,7 +288,7 @@ class PerExample:
             raise InvalidTask("the holdout has no labels.")
 
         def losses(read: NDArray[Any]) -> Integers:
-            with quietly(), np.errstate(all="ignore"):
+            with quietly():
                 return _whole(np.array([_one(self.function, a, b) for a, b in zip(held, read, strict=True)]) / upper)
 
         return _Rows(len(held), one_per_row(len(held), exactly=False), losses)
@@ -350,16 +349,16 @@ def _declare(metric: Any, classes: tuple[Any, ...]) -> Metric:
 
 def settled(labels: Any, metric: Any, mode: str) -> Any:
     """Labels for a mode that hides them: one that does not fit becomes a fixed public value, where others see an error."""
-    if isinstance(metric, Accuracy | Cost | Brier | LogLoss):
+    if type(metric) in (Accuracy, Cost, Brier, LogLoss):
         if metric.classes is None:
             raise InvalidTask(
                 f"mode {mode!r} hides labels, and which of them occur would show in what it refuses: declare what they "
                 "may be, such as classes=[0, 1] (--classes 0,1)."
             )
         return settled_classes(labels, metric.classes)
-    if isinstance(metric, AbsoluteError):
+    if type(metric) in (AbsoluteError, SquaredError):
         return settled_numbers(labels)
-    if isinstance(metric, PerExample):
+    if type(metric) is PerExample:
         return labels  # judged row by row, and a row that fits nothing counts upper
     raise InvalidTask(
         f"mode {mode!r} hides labels, and nobody has shown that {metric} judges each of them by itself: say it as "

@@ -2,7 +2,8 @@
 
 numpy gives a whole list one type, so that one odd label makes text or floats of all the others; a column with a missing
 number hands out floats. Here a list, a tuple or a column stays a row of objects, each as it is; an array that has a type
-of its own keeps it (the type is a public fact, and whoever made the array chose it).
+of its own keeps it (the type is a public fact, and whoever made the array chose it). A table of columns is refused: as
+an array it has one type for all rows, and a missing value may decide which.
 Law: every function below looks at one row at a time, takes anything, and never fails because of what it holds.
 """
 
@@ -19,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.interrupts import INTERRUPTS
+from steelyard.errors import InvalidTask
+from steelyard.interrupts import INTERRUPTS, attempt
 
 _SPELLED = {"true": 1, "false": 0}
 _MISSING = "nan"
@@ -29,18 +31,30 @@ def one_by_one(labels: Any) -> NDArray[Any]:
     """Labels as an array of their own type, or of objects where they came as single values."""
     typed = isinstance(getattr(labels, "dtype", None), np.dtype)
     flat = len(getattr(labels, "shape", (0,))) == 1
+    if not typed and not flat and hasattr(labels, "columns"):
+        raise InvalidTask("labels are one column, an array or a list (of tuples, if each is several); got a table.")
     if typed or not flat or isinstance(labels, str | bytes | Mapping | Set) or not isinstance(labels, Iterable):
         return np.asarray(labels)
     return np.fromiter(_single(labels), dtype=object)
 
 
 def _single(labels: Any) -> Iterable[Any]:
-    """The values of a column, each by itself: categories by their codes, others as the column lists them."""
+    """The values of a column, each by itself: categories by their codes, others as the column lists them.
+
+    Where it cannot list them (text that is none, a day that Python does not know), what it cannot show is missing.
+    """
     held = getattr(labels, "array", labels)
     if hasattr(held, "categories") and hasattr(held, "codes"):
         names = list(held.categories)
         return [None if code < 0 else names[code] for code in held.codes]
-    return next((getattr(labels, way)() for way in ("to_pylist", "to_list", "tolist") if hasattr(labels, way)), labels)
+    way = next((way for way in ("to_pylist", "to_list", "tolist") if hasattr(labels, way)), None)
+    listed = (labels,) if way is None else attempt(getattr(labels, way))
+    return [_at(held, place) for place in range(len(held))] if listed is None else listed[0]
+
+
+def _at(held: Any, place: int) -> Any:
+    read = attempt(lambda: getattr(held[place], "as_py", lambda: held[place])())
+    return None if read is None else read[0]
 
 
 def number_in(label: Any) -> int | float | None:
@@ -80,7 +94,7 @@ def _finite(number: float) -> float | None:
 
 def text_of(label: str | bytes) -> str:
     """Text, whether it came as such or as bytes."""
-    return label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)
+    return bytes.decode(label, "utf-8", "replace") if isinstance(label, bytes) else str.__str__(label)
 
 
 def settled_number(label: Any) -> float:
@@ -97,6 +111,11 @@ def settled_class(label: Any, classes: list[Any]) -> Any:
 
     A column that one odd label has made text or floats is so read as it was meant.
     """
+    read = attempt(lambda: _same_class(label, classes))
+    return classes[0] if read is None else read[0]
+
+
+def _same_class(label: Any, classes: list[Any]) -> Any:
     if isinstance(label, str | bytes):
         same = [each for each in classes if isinstance(each, str | bytes) and text_of(each) == text_of(label)]
         if same:
