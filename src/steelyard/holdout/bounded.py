@@ -55,9 +55,12 @@ def half_width(noise: BoundedNoise, beta: float, transfer: Transfer = positional
 def bounded_width(
     n: int, questions: int, beta: float, failure: float, transfer: Transfer = positional_distance_at
 ) -> float:
-    """The half-width of the best bounded noise; 1 when it certifies nothing, or has no price at this failure."""
+    """The half-width of the best bounded noise; 1 when it certifies nothing, or has no price at this failure.
+
+    A little more than it is, so that a tolerance of as much, as a decimal, is enough.
+    """
     found = design(n, questions, beta, failure, transfer)
-    return 1.0 if found is None else found.half_width
+    return 1.0 if found is None else min(1.0, found.half_width * (1 + 1e-12))
 
 
 def _powers(questions: int, beta: float) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 MOST = 10**9
 DELTA = Fraction(1, 10**6)
 _FINEST = 7000  # no tolerance below 1e-7 is looked at
+_NONE = "none"
 _ROUNDED = 1.003  # prices are whole micros, and the nats of a tolerance are searched to a thousandth
 ADVERSARIAL, GUESSES, LEADERBOARD, ROUNDS = "any questions", "good guesses", "a leaderboard", "rounds of candidates"
 
@@ -110,12 +112,14 @@ class Plan:
         if self.possible:
             options = "".join(f", {key}={value!r}" for key, value in self.options.items())
             head = (
-                f"{ask}: every answer within ±{best.half_width:.4f} by {best.name} (asked: ±{self.tolerance:g}).\n"
+                f"{ask}: every answer within {_width(best.half_width)} by {best.name} (asked: ±{self.tolerance:g}).\n"
                 f"Open it with tolerance={self.tolerance:g}, confidence={self.confidence:.12g}{options}."
             )
         else:
+            offered = _width(best.half_width)
+            instead = "Nothing can" if offered == _NONE else f"{offered} can, by {best.name}"
             head = (
-                f"{ask}: ±{self.tolerance:g} cannot be certified. ±{best.half_width:.4f} can, by {best.name}; "
+                f"{ask}: ±{self.tolerance:g} cannot be certified. {instead}; "
                 f"within ±{self.tolerance:g} at most {self.allowed:,} questions."
             )
         lines = [
@@ -274,7 +278,9 @@ def _short(count: int) -> str:
 
 
 def _width(half: float) -> str:
-    return f"±{half:.4f}" if half < 1 else "none"
+    """A half-width as text, rounded up: what is printed opens."""
+    shown = Decimal(half).quantize(Decimal("0.0001"), ROUND_CEILING)
+    return f"±{shown}" if shown < 1 else _NONE
 
 
 _PUBLISHED: tuple[tuple[str, bounds.Width], ...] = (

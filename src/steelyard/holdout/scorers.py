@@ -17,7 +17,13 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.holdout.holdout import Holdout
 from steelyard.holdout.metrics import Metric
+from steelyard.interrupts import attempt
 from steelyard.privacy import Number, exact
+
+FAILED = (
+    "the estimator failed on the holdout's features. What it said is not told, because it may tell of them: try its predict on "
+    "rows of your own that have everything the holdout's may have, such as missing values and unknown categories."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +45,10 @@ class Scorer:
             )
         guess = self.guess if self.guess is not None else self._from_fold(estimator, X, y)
         holdout, features = kept
-        answer = holdout.check(copy.deepcopy(estimator).predict(features), guess=guess)
+        predicted = attempt(lambda: copy.deepcopy(estimator).predict(features))
+        if predicted is None:
+            raise InvalidTask(FAILED)
+        answer = holdout.check(predicted[0], guess=guess)
         if answer.value is None:
             raise BudgetExceeded(f"the holdout {self.name!r} answers no more questions.")
         return answer.value if self.metric.higher_is_better else -answer.value

@@ -15,7 +15,7 @@ import pytest
 
 from steelyard.errors import InvalidTask
 from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.scorers import Scorer
+from steelyard.holdout.scorers import FAILED, Scorer
 
 BENCH = Path(__file__).parents[3] / "bench" / "holdout_features.py"
 
@@ -90,6 +90,20 @@ def test_the_estimator_of_the_search_never_meets_the_features() -> None:
     assert asked.shown == []
     Holdout([0, 1] * 500, tolerance=0.2).scorer(np.zeros((1_000, 3)))(asked, fold, [0, 1, 0, 1])
     assert [len(x) for x in asked.shown] == [4]
+
+
+def test_what_an_estimator_says_of_the_features_when_it_fails_is_not_told() -> None:
+    class Strict:
+        def predict(self, x: Any) -> Any:
+            raise ValueError(f"unknown category {x[5][0]!r}")
+
+    scorer, features, _ = made()
+    with pytest.raises(InvalidTask) as caught:
+        scorer(Strict(), np.ones((4, 3)), None)
+    assert str(caught.value) == FAILED
+    assert caught.value.__cause__ is caught.value.__context__ is None
+    with pytest.raises(ValueError, match="unknown category"):  # the twin: the estimator on its own
+        Strict().predict(features)
 
 
 def test_copies_in_the_same_process_share_the_budget_and_a_pickle_elsewhere_cannot_score(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from dataclasses import replace
 from fractions import Fraction
@@ -102,8 +103,8 @@ def test_a_plan_that_cannot_be_says_what_could() -> None:
     text = str(found)
     assert not found.possible
     assert "±0.02 cannot be certified" in text
-    assert f"±{found.half_width:.4f} can" in text
-    assert plan(10_000, 500, found.half_width * (1 + 1e-9)).possible
+    assert re.search(r"±0\.\d{4} can, by", text)
+    assert plan(10_000, 500, found.half_width).possible
     assert all(row.name in text for row in found.rows)
 
 
@@ -117,6 +118,22 @@ def answers(found: Plan) -> bool:
         return bool(mode.admit(terms) <= found.half_width * (1 + 1e-9))
     surprises = 0 if found.best.name == "certified checks" else found.questions - 1
     return mode.price(found.questions, surprises) * 10**6 <= mode.nats
+
+
+@pytest.mark.parametrize("questions", [1, 3, 7, 20, 50, 91, 150, 400])
+def test_the_width_that_is_printed_or_handed_out_opens(questions: int) -> None:
+    """Rounded to the nearest digit, half of all printed widths would be refused."""
+    for found in (plan(n, questions, 0.001, 0.8, None, "0.01") for n in (199, 5_000, 41_000)):
+        printed = re.search(r"±(0\.\d+) can, by", str(found))
+        assert (printed is None) == (found.half_width > 0.9999)
+        for width in [] if printed is None else [found.half_width, float(printed[1])]:
+            offered = plan(found.n, questions, width, 0.8, None, "0.01")
+            assert offered.possible
+            assert answers(offered)
+
+
+def test_where_nothing_can_be_certified_nothing_is_offered() -> None:
+    assert "Nothing can; within ±0.5 at most 0" in str(plan(2, 100, 0.5))
 
 
 GRID = [
