@@ -25,7 +25,6 @@ from writers import SOURCES, by_duckdb, by_polars, by_pyarrow, duckdb_view, lyin
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::steelyard.errors.UncheckedQuery"),
-    pytest.mark.filterwarnings("ignore:The 'future.infer_string' option"),
     pytest.mark.usefixtures("compiled_once"),
 ]
 

@@ -15,6 +15,7 @@ from steelyard.errors import EngineMissing, TableError
 from steelyard.tables.engine import SOURCE, Bind
 from steelyard.tables.frames import bind_stream
 from steelyard.tables.origin import base_table
+from steelyard.tables.sqlite import bind_sqlite, open_sqlite
 
 HOW = "write it as scheme://place::table, such as duckdb:///sales.db::orders or sqlite:///sales.db::orders"
 
@@ -68,7 +69,7 @@ def open_ibis(scheme: str, address: str, table: str) -> Any:
         raise EngineMissing(f"{scheme} tables need an Ibis backend.", install=f"pip install 'ibis-framework[{scheme}]'")
     if table not in backend.list_tables():
         raise TableError(f"there is no table {table!r} in that database.")
-    return backend.table(table)
+    return open_sqlite(backend, table) if scheme == "sqlite" else backend.table(table)
 
 
 def native(table: Any) -> Any:
@@ -89,6 +90,11 @@ def native(table: Any) -> Any:
 
 def bind_ibis(table: Any) -> Bind:
     """An Ibis table of any other backend, fetched for each question, only the columns needed."""
+    from ibis.common.exceptions import IbisError
+
+    with suppress(IbisError):
+        if table.get_backend().name == "sqlite":
+            return bind_sqlite(table)
     empty = table.schema().to_pyarrow().empty_table()
     return bind_stream(lambda columns: table.select(*columns).to_pyarrow(), empty)
 

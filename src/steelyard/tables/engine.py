@@ -17,10 +17,15 @@ from typing import Any, Protocol, TypeVar, cast
 
 from steelyard.errors import TableError
 from steelyard.interrupts import attempt
-from steelyard.tables import soundness
+from steelyard.tables import plain, soundness
 from steelyard.tables.folding import Step, added
 
 SOURCE = "steelyard_source"
+"""What a source is called inside its engine, as it comes."""
+
+PLAIN = "steelyard_plain"
+"""The same with every column in plain form: what questions are asked of."""
+
 FAILED = (
     "the engine could not answer. Nothing more is said here, because the reason may depend on private rows. "
     "Check that the files are complete, that nobody changed them meanwhile, and that memory and disk suffice."
@@ -83,8 +88,9 @@ class DuckEngine:
 
     name = "duckdb"
 
-    def __init__(self, bind: Bind) -> None:
-        self._bind = bind
+    def __init__(self, bind: Bind, text: str = plain.REPAIRED) -> None:
+        self._bind, self._text = bind, text
+        self._kinds: dict[str, str] = {}
         self._lock = threading.Lock()
         self._connection: Any = None
 
@@ -97,7 +103,8 @@ class DuckEngine:
 
         with closing(self._cursor()) as cursor, suppress(duckdb.Error):
             self._bind(cursor, (), True)
-            return [(row[0], row[1]) for row in cursor.execute(f"DESCRIBE {SOURCE}").fetchall()]
+            self._kinds = {row[0]: row[1] for row in cursor.execute(f"DESCRIBE {SOURCE}").fetchall()}
+            return list(self._kinds.items())
         return None
 
     def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -114,12 +121,12 @@ class DuckEngine:
 
     def _rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         with closing(self._cursor()) as cursor:
-            self._bind(cursor, columns, _once(sql))
+            self._show(cursor, columns, _once(sql))
             return list(cursor.execute(sql).fetchall())
 
     def _batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
         with closing(self._cursor()) as cursor:
-            self._bind(cursor, columns, _once(sql))
+            self._show(cursor, columns, _once(sql))
             yield from cursor.sql(sql).to_arrow_reader(size)
 
     def _narrow(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
@@ -127,10 +134,17 @@ class DuckEngine:
         spill = tempfile.mkdtemp(prefix="steelyard-")
         connection = _connect(spill, {"threads": "2", "disable_parquet_prefetching": "true"})
         try:
-            self._bind(connection, columns, _once(sql))
+            self._show(connection, columns, _once(sql))
             yield from connection.sql(sql).to_arrow_reader(size)
         finally:
             _close(connection, spill)
+
+    def _show(self, cursor: Any, columns: Sequence[str], once: bool) -> None:
+        """Bind the source, and before it the needed columns in plain form."""
+        self._bind(cursor, columns, once)
+        forms = [(name, plain.in_duckdb(name, self._kinds[name], self._text)) for name in columns]
+        shown = ", ".join(form + ' AS "' + name.replace('"', '""') + '"' for name, form in forms)
+        cursor.execute(f"CREATE OR REPLACE TEMP VIEW {PLAIN} AS SELECT {shown} FROM {SOURCE}")
 
     def _cursor(self) -> Any:
         with self._lock:
@@ -173,7 +187,7 @@ def _hide_progress(connection: Any) -> None:
 
 def _once(sql: str) -> bool:
     """Whether the source is named once, and outside any part that the engine may choose to run again."""
-    return sql.count(SOURCE) == 1 and not sql.startswith("WITH")
+    return sql.count(PLAIN) == 1 and not sql.startswith("WITH")
 
 
 def _close(connection: Any, spill: str) -> None:

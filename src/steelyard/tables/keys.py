@@ -61,6 +61,8 @@ def _check_key(kind: str, key: Any, by: str) -> Any:
         fits = fits and Decimal(key).is_finite() and abs(key) < 10**37
     elif kind == "float":
         fits = fits and math.isfinite(key)
+    elif kind == "string":
+        fits = fits and key.encode(errors="replace").decode() == key  # half a surrogate pair is no text
     if not fits:
         raise InvalidTask(f"column {by!r} holds {kind} values; {key!r} is not one.")
     return float(key) + 0.0 if kind == "float" else key
@@ -69,22 +71,27 @@ def _check_key(kind: str, key: Any, by: str) -> Any:
 def is_wanted(key: Any, keys: Sequence[Any]) -> Any:
     """The condition that a row's key is one of the asked keys: true or false, never null.
 
-    So written it is no plain comparison of a column, and Spark skips no part of a file by what its statistics say.
+    The column is never converted: keys that it cannot hold are dropped, and the others written in its own type. As no
+    plain comparison of a column it is not handed to Spark's reader of files, which would skip rows by their statistics.
     """
     kind = key.type()
     if kind.is_floating():
-        return key.isin([double(each) for each in keys]).fill_null(False)
-    if kind.is_integer():
-        inside = [each for each in keys if -(2**63) <= each < 2**63]
-        return key.isin(inside or [0]).fill_null(False) if inside else key.isnull()
-    if kind.is_decimal():
-        return key.isin([_exact(each) for each in keys]).fill_null(False)
-    return key.isin(list(keys)).fill_null(False)
+        keys = [double(each) for each in keys]
+    elif kind.is_integer():
+        keys = [each for each in keys if -(2**63) <= each < 2**63]
+    elif kind.is_decimal():
+        keys = [_exact(Decimal(each), kind) for each in keys if _holds(kind, Decimal(each))]
+    return key.isin(list(keys)).fill_null(False) if keys else key.isnull()
 
 
-def _exact(value: int | Decimal) -> Any:
+def _holds(kind: Any, number: Decimal) -> bool:
+    """Whether a decimal type has this very number among its values."""
+    digits = "".join(map(str, number.as_tuple().digits))
+    last = int(number.as_tuple().exponent) + len(digits) - len(digits.rstrip("0"))  # the place of the last digit
+    return not number or (last >= -kind.scale and number.adjusted() < kind.precision - kind.scale)
+
+
+def _exact(number: Decimal, kind: Any) -> Any:
     import ibis
 
-    number = Decimal(value)
-    scale = max(0, -int(number.as_tuple().exponent))
-    return ibis.literal(number, f"decimal(38, {min(scale, 38)})")
+    return ibis.literal(f"{number:f}" if number else "0").cast(kind)

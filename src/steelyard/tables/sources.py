@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from steelyard.errors import TableError
+from steelyard.tables import plain
 from steelyard.tables.databases import bind_duckdb_file, bind_ibis, is_duckdb_table, native, open_ibis, split_url
-from steelyard.tables.engine import SOURCE, Bind, DuckEngine
+from steelyard.tables.engine import PLAIN, Bind, DuckEngine
 from steelyard.tables.files import bind_files
 from steelyard.tables.frames import bind_arrow, bind_dict, bind_pandas, bind_polars, bind_relation
 from steelyard.tables.identity import identify, in_words
@@ -65,7 +66,8 @@ def _opened(source: Any, options: Mapping[str, Any]) -> Table:
     if isinstance(source, str) and "://" in source and "::" in source:
         scheme, address, table = split_url(source)
         if scheme == "duckdb":
-            return _through_duckdb(bind_duckdb_file(address, table), stored=is_duckdb_table(address, table))
+            bind = bind_duckdb_file(address, table)
+            return _through_duckdb(bind, plain.BY_BYTES, stored=is_duckdb_table(address, table))
         source, library = open_ibis(scheme, address, table), "ibis"
     stored = is_stored(source, library)
     if library == "ibis":
@@ -73,7 +75,8 @@ def _opened(source: Any, options: Mapping[str, Any]) -> Table:
         library = type(source).__module__.partition(".")[0]
     if library == "pyspark":
         return _through_spark(source, stored=stored)
-    return _through_duckdb(_bind(source, library, options), stored=stored)
+    text = plain.REPAIRED if _paths(source) is None else plain.AS_IT_IS
+    return _through_duckdb(_bind(source, library, options), text, stored=stored)
 
 
 def _through_spark(frame: Any, *, stored: bool) -> Table:
@@ -84,23 +87,30 @@ def _through_spark(frame: Any, *, stored: bool) -> Table:
     return table
 
 
-def _through_duckdb(bind: Bind, *, stored: bool) -> Table:
+def _through_duckdb(bind: Bind, text: str, *, stored: bool) -> Table:
     import ibis
 
-    engine = DuckEngine(bind)
+    engine = DuckEngine(bind, text)
     described = engine.describe()
     if not described:
         raise TableError("no schema can be read from the source. Check that it is whole and of the format it claims.")
-    table = Table(engine, ibis.table(schema_of(described), name=SOURCE), stored=stored)
+    table = Table(engine, ibis.table(schema_of(described), name=PLAIN), stored=stored)
     table.prepare()
     return table
 
 
-def _bind(source: Any, library: str, options: Mapping[str, Any]) -> Bind:
+def _paths(source: Any) -> list[str | os.PathLike[str]] | None:
     if isinstance(source, str | os.PathLike):
-        return bind_files([source], options)
+        return [source]
     if isinstance(source, Sequence) and source and all(isinstance(path, str | os.PathLike) for path in source):
-        return bind_files(list(source), options)
+        return list(source)
+    return None
+
+
+def _bind(source: Any, library: str, options: Mapping[str, Any]) -> Bind:
+    paths = _paths(source)
+    if paths is not None:
+        return bind_files(paths, options)
     if options:
         raise TableError(f"the options {', '.join(sorted(options))} apply to files only.")
     if isinstance(source, Mapping):

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from steelyard.errors import EngineMissing, TableError
-from steelyard.tables import soundness
+from steelyard.tables import plain, soundness
 from steelyard.tables.engine import SOURCE, guarded, guarded_batches
 from steelyard.tables.folding import Step, on_spark
 from steelyard.tables.schema import check_names
@@ -94,6 +94,7 @@ def read_spark(frame: Any, *, stored: bool) -> Table:
 
     soundness.once("Spark", lambda: soundness.spark_passes(frame.sparkSession))
     check_names(frame.columns)
+    frame = plain.in_spark(frame)
     schema = {field.name: _ibis_type(PySparkType, field.dataType) for field in frame.schema.fields}
     engine = SparkEngine(frame)
     return Table(engine, ibis.table(schema, name=engine.source), stored=stored)

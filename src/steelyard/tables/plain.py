@@ -1,0 +1,66 @@
+"""Columns in plain form: what reaches a question can be compared, fetched and written as text without ever failing.
+
+Chosen from the schema alone, before anything is read. Text is compared by its bytes, whatever collation its column has,
+and bytes that are no text are replaced by a mark; dates that Python cannot hold and integers of more than 38 digits are missing.
+Law: a plain form is a total function of the cell alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+AS_IT_IS = "{}"
+"""For text that its reader has repaired and that has no collation."""
+
+BY_BYTES = '{} COLLATE "binary"'
+"""For text of a DuckDB database, which is valid but may be collated."""
+
+REPAIRED = "decode(encode({}), 'replace')"
+"""For text that nobody has checked."""
+
+FIRST_DAY, AFTER_LAST_DAY = "0001-01-01", "10000-01-01"
+FIRST_MOMENT, LAST_MOMENT = "0001-01-03", "9999-12-30"  # in whatever time zone Python then reads them
+_MOMENTS = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP WITH TIME ZONE")
+
+
+def in_duckdb(name: str, kind: str, text: str) -> str:
+    """A column of a DuckDB type as SQL; ``text`` says how text becomes plain."""
+    column = '"' + name.replace('"', '""') + '"'
+    if kind == "VARCHAR":
+        return text.format(column)
+    if kind.startswith("ENUM"):
+        return f"CAST({column} AS VARCHAR)"
+    if kind == "HUGEINT":
+        return f"TRY_CAST({column} AS DECIMAL(38, 0))"
+    if kind == "DATE":
+        return _between(column, kind, FIRST_DAY, AFTER_LAST_DAY)
+    return _between(column, kind, FIRST_MOMENT, LAST_MOMENT) if kind in _MOMENTS else column
+
+
+def _between(column: str, kind: str, first: str, after: str) -> str:
+    lower, upper = f"CAST('{first}' AS {kind})", f"CAST('{after}' AS {kind})"
+    return f"CASE WHEN {column} >= {lower} AND {column} < {upper} THEN {column} END"
+
+
+def in_spark(frame: Any) -> Any:
+    """A Spark data frame with its columns in plain form; nothing runs."""
+    return frame.select(*(_spark_column(field).alias(field.name) for field in frame.schema.fields))
+
+
+def _spark_column(field: Any) -> Any:
+    from pyspark.sql import functions as spark
+    from pyspark.sql.types import DateType, StringType, TimestampNTZType, TimestampType
+
+    column = spark.col("`" + field.name.replace("`", "``") + "`")
+    if isinstance(field.dataType, StringType):
+        return spark.collate(spark.make_valid_utf8(spark.collate(column, "UTF8_BINARY")), "UTF8_BINARY")
+    if isinstance(field.dataType, DateType):
+        return spark.when(
+            (column >= spark.lit(FIRST_DAY).cast("date")) & (column <= spark.lit("9999-12-31").cast("date")), column
+        )
+    if isinstance(field.dataType, TimestampType | TimestampNTZType):
+        kind = field.dataType
+        return spark.when(
+            (column >= spark.lit(FIRST_MOMENT).cast(kind)) & (column < spark.lit(LAST_MOMENT).cast(kind)), column
+        )
+    return column
