@@ -36,9 +36,14 @@ def test_a_thousand_kills_along_a_path_break_no_promise(tmp_path: Path) -> None:
 
 
 def test_kills_along_a_laplace_path_break_no_promise_and_the_next_process_goes_on(tmp_path: Path) -> None:
-    report = run(tmp_path, "laplace", 5)
-    assert report["violations"] == []
-    assert report["resumed"] > 0
+    for attempt in range(
+        4
+    ):  # whether a kill falls between two levels of a path is chance; that none breaks a promise is not
+        report = run(tmp_path / str(attempt), "laplace", 5)
+        assert report["violations"] == []
+        if report["resumed"] > 0:
+            return
+    pytest.fail("no path was gone on with")
 
 
 def test_a_path_that_forgets_to_pay_for_its_next_level_is_caught(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_every_source_is_the_same_table_and_can_be_asked_twice(name: str, tmp_pa
         ("duckdb:///nowhere.db::t", "no database file"),
         ("sqlite:///nowhere.db::t", "no database file"),
         (5, "not a table"),
-        (object(), "not a table"),
+        pytest.param(object(), "not a table", id="object"),
         ([], "not a table"),
         ({}, "no columns"),
         ({"a": [1], "b": [1, 2]}, "no clear schema"),
