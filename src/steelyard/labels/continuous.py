@@ -26,6 +26,7 @@ from .exact import read_inputs
 
 COIN = 24  # bits; the other 8 of a coin's 32-bit word are not used
 MOST = 2049  # nodes; the table that is sampled has at most twice as many columns
+_FAR = 1e100
 _SMALL = 512  # up to this width integer bounds mean integer labels
 
 
@@ -96,7 +97,8 @@ class Nodes:
             return False
         with np.errstate(all="ignore"):
             gaps = np.diff(floats)
-            if not (np.all(gaps > 0) and np.all(np.isfinite(gaps)) and 0 < scale < math.inf):
+            sized = np.max(np.abs(floats)) <= _FAR and floats[-1] - floats[0] >= 1 / _FAR  # squares of them are floats
+            if not (sized and np.all(gaps > 0) and np.all(np.isfinite(gaps)) and 0 < scale < math.inf):
                 return False
             below, steps = self.places(floats)
         return bool(np.all(below == np.arange(len(floats))) and not np.any(steps))

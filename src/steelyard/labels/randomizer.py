@@ -31,6 +31,7 @@ from .added import KINDS, Added, AddedNoise
 from .applied import Applied
 from .check import Report, check
 from .choice import WITHOUT_PRIOR, balanced, build, check_bias, check_method, split
+from .classic import two_point
 from .containers import Floats, holds_objects, read_labels, wrapped
 from .continuous import Nodes
 from .exact import read_epsilon
@@ -152,6 +153,8 @@ class LabelRandomizer:
         part = self._part(micro, cells, records)
         rest = read_epsilon(Fraction(micro - part, MICRO))
         found = self._priors(nodes, Fraction(micro, MICRO), groups)
+        if part and self.method == "auto" and self.unbiased:
+            two_point(nodes.labels, rest)  # what nodes rule out is told before the prior is paid for
         self._start(micro)
         if part:
             name = f"labels/prior/{secrets.token_hex(16) if key is None else key}"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from steelyard.accounting.prices import price
-from steelyard.errors import BudgetExceeded, KeyConflict, OurBug
+from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict, OurBug
 from steelyard.labels import randomizer
 from steelyard.labels.choice import split
 from steelyard.labels.continuous import Nodes
@@ -145,3 +145,13 @@ def test_the_key_of_a_prior_is_bound_to_its_nodes_and_to_its_labels() -> None:
     with pytest.raises(KeyConflict, match=r"'june\.parquet'"):
         other.fit_counts(lambda: np.zeros(4), len(SPIKY), key="prior", of="'june.parquet'")
     assert str(budget.spent) == "epsilon 0.4"
+
+
+@pytest.mark.parametrize(
+    "grid", [{"upper": 1, "nodes": [0, "0.123456789123456789", 1]}, {"upper": "1e300", "nodes": 2}]
+)
+def test_nodes_that_no_mechanism_can_be_made_for_are_refused_before_a_prior_is_paid_for(grid: dict[str, Any]) -> None:
+    budget = open_account(":memory:", "labels", unit=labels("y"), epsilon="40")
+    with pytest.raises(InvalidTask):
+        LabelRandomizer(20, 0, prior="private", account=budget, **grid).fit(np.linspace(0, 1, 20_000))
+    assert budget.spent.amount == 0
