@@ -13,7 +13,7 @@ import pytest
 
 from steelyard.cli import main
 from steelyard.cli.door import Checked, Shut
-from steelyard.errors import ColumnMissing, InvalidTask, KeyConflict, TableError
+from steelyard.errors import ColumnMissing, CurrencyMismatch, InvalidTask, KeyConflict
 from steelyard.ledger import Account, Allowance, Ledger, open_account
 from steelyard.privacy import Loss, rows
 from unit.cli.commands import command
@@ -152,10 +152,22 @@ def test_booleans_may_be_typed_as_python_prints_them(people: Path, out: Path) ->
         command(*logistic(people, out, *price, "--classes", "no,yes"))
 
 
-def test_no_header_precedes_a_refusal(people: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(TableError, match="rows"):
-        command(*linear(people, out, "--rows", N + 1, "--target-loss", 3000))
-    assert capsys.readouterr().err == ""
+def test_no_header_precedes_a_refusal(
+    people: Path, out: Path, account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named, kept = (*linear(people, out), "--target-loss", 9000), (*pays(account), "--key", "mine")
+    command(*named, *kept)
+    capsys.readouterr()
+    refused: list[tuple[tuple[Any, ...], type[Exception]]] = [
+        (("--rows", N, "--label", "expense"), ColumnMissing),
+        (("--rows", N, "--penalty", 1000), InvalidTask),
+        (("--check", "disjoint", "--delta", "0"), CurrencyMismatch),
+        ((*kept, "--penalty", "0.1"), KeyConflict),
+    ]
+    for more, kind in refused:
+        with pytest.raises(kind):
+            command(*named, *more)
+        assert capsys.readouterr().err == ""
 
 
 def test_a_conflict_names_the_key_that_was_typed(people: Path, out: Path, account: Account) -> None:
@@ -173,13 +185,24 @@ def test_a_plan_refuses_what_the_run_would(people: Path, out: Path) -> None:
     named = linear(people, out, "--rows", N, "--target-loss", 3000)
     with pytest.raises(ColumnMissing):
         command(*named, "--label", "expense", "--plan")
-    with pytest.raises(TableError, match="rows"):
-        command(*named, "--rows", N - 1, "--plan")
     with pytest.raises(InvalidTask, match="penalty"):
         command(*named, "--penalty", -1, "--plan")
+    for more, kind in ((("--penalty", 1000), InvalidTask), (("--user", "nobody", "--users", N), InvalidTask)):
+        for planned in ((), ("--plan",)):
+            with pytest.raises(kind):
+                command(*named, *more, *planned)
     told = command(*named, "--plan")
     assert "(epsilon 20 at delta" in told.text
     assert told.data["epsilon_at_most"] == pytest.approx(20, rel=1e-3)
+
+
+def test_neither_a_plan_nor_a_run_compares_a_declared_n_with_the_table(people: Path, out: Path) -> None:
+    shown = set()
+    for kept in (N, N - 1, 10, 0):
+        pd.read_parquet(people).head(kept).to_parquet(people)
+        shown.add(command(*linear(people, out, "--rows", N, "--target-loss", 3000, "--plan")).text)
+    assert len(shown) == 1
+    assert command(*linear(people, out, "--rows", N, "--target-loss", 9000)).exit_code == 0
 
 
 @pytest.mark.parametrize("delta", ["1e-6", "0"])
