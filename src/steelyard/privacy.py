@@ -373,8 +373,8 @@ class Terms:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Terms:
         """Read back what ``to_json`` wrote."""
-        epsilon = None if data["epsilon"] is None else Fraction(data["epsilon"])
-        return cls(Unit.from_json(data["unit"]), Loss.from_json(data["cap"]), epsilon, Fraction(data["delta"]))
+        epsilon = None if data["epsilon"] is None else written(data["epsilon"], "epsilon")
+        return cls(Unit.from_json(data["unit"]), Loss.from_json(data["cap"]), epsilon, written(data["delta"], "delta"))
 
 
 AS_GIVEN = " of the table as given, not checked: the query that made it may mix people"
