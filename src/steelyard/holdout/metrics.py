@@ -349,16 +349,16 @@ def _declare(metric: Any, classes: tuple[Any, ...]) -> Metric:
 
 def settled(labels: Any, metric: Any, mode: str) -> Any:
     """Labels for a mode that hides them: one that does not fit becomes a fixed public value, where others see an error."""
-    if type(metric) in (Accuracy, Cost, Brier, LogLoss):
+    if isinstance(metric, Accuracy | Cost | Brier | LogLoss):
         if metric.classes is None:
             raise InvalidTask(
                 f"mode {mode!r} hides labels, and which of them occur would show in what it refuses: declare what they "
                 "may be, such as classes=[0, 1] (--classes 0,1)."
             )
         return settled_classes(labels, metric.classes)
-    if type(metric) in (AbsoluteError, SquaredError):
+    if isinstance(metric, AbsoluteError):
         return settled_numbers(labels)
-    if type(metric) is PerExample:
+    if isinstance(metric, PerExample):
         return labels  # judged row by row, and a row that fits nothing counts upper
     raise InvalidTask(
         f"mode {mode!r} hides labels, and nobody has shown that {metric} judges each of them by itself: say it as "

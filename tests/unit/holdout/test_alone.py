@@ -162,12 +162,3 @@ def test_the_scale_of_a_row_is_no_setting(made: Any) -> None:
     """Noise is made for it: a smaller one than the losses have would hide nobody."""
     with pytest.raises(TypeError, match="scale"):
         made(scale=1)
-
-
-def test_a_metric_that_only_descends_from_ours_is_not_taken_for_it() -> None:
-    class Mine(Accuracy):
-        def judge(self, labels: Any) -> Any:
-            raise AssertionError
-
-    with pytest.raises(InvalidTask, match="nobody has shown"):
-        Holdout([0, 1] * 500, mode="private", tolerance=0.5, metric=Mine((0, 1)))
