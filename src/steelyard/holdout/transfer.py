@@ -107,7 +107,7 @@ def gaussian_distance(mu: float, beta: float, transfer: Transfer = positional_di
     """The distance after answers that are mu-GDP together.
 
     >>> round(gaussian_distance(0.01, 0.05) / 0.01, 3)
-    0.647
+    0.648
     """
     if not mu < 100:
         return 1.0
