@@ -240,6 +240,8 @@ def _gaussian_path(given: _Whole) -> Claim:
 
 
 def _square(given: _Whole) -> int:
+    if "sensitivity" in given and "sensitivity_squared" in given:
+        raise ValueError("a sensitivity is given, and a square of one as well")
     return given["sensitivity"] ** 2 if "sensitivity" in given else given["sensitivity_squared"]
 
 

@@ -19,7 +19,7 @@ from steelyard.ledger.transaction import Transaction
 from steelyard.privacy import Currency, Event, Loss, Terms, canonical
 
 Move = Callable[[Transaction], "Standing"]
-_OF = " of "
+OF = " of "
 
 _BALANCE = "SELECT spent, spent_delta, cap, cap_delta FROM balances WHERE account = ?"
 _SPEND = (
@@ -123,11 +123,11 @@ def _resume(transaction: Transaction, made: Entry, request: str, loss: Loss, det
 def bound_to(request: bytes, of: str) -> str:
     """What a key is bound to: the digest of its request, and the public identity of what it is asked of."""
     digest = hashlib.sha256(request).hexdigest()
-    return f"{digest}{_OF}{of}" if of else digest
+    return f"{digest}{OF}{of}" if of else digest
 
 
 def _conflict(made: Entry, request: str) -> str:
-    (asked, _, of), (before, _, then) = request.partition(_OF), made.request.partition(_OF)
+    (asked, _, of), (before, _, then) = request.partition(OF), made.request.partition(OF)
     if asked == before:
         return (
             f"the key {made.name!r} on account {made.account!r} belongs to this request of {then or 'no named table'}, and this "

@@ -125,6 +125,8 @@ def examine(link: Link, identity: Identity, marks: Sequence[Mark | None], *, pri
             if len(findings) == _ENOUGH:
                 findings.append("and perhaps more: the check stopped here")
                 break
+        if not findings:  # a raise may be authentic and still start from a level that its charge never had
+            findings.extend(_spendings(link))
     except LedgerError as error:  # the engine cannot even read what is there
         findings.append(f"the ledger cannot be read to its end: {error}")
     return Report(not findings, tuple(findings), replay.sequence, replay.head)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import time
 from fractions import Fraction
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 
 from steelyard.accounting import prices
-from steelyard.accounting.prices import Claim, Mu, disjoint, price
+from steelyard.accounting.prices import Claim, Mu, composed, disjoint, price
 from steelyard.cli import main
 from steelyard.ledger import Account, Ledger, open_account, verify
 from steelyard.ledger.store import reach
+from steelyard.ledger.transaction import Transaction
 from steelyard.mechanisms import BoundedNoise, Gaussian, Laplace
 from steelyard.mechanisms.gradual import LaplacePath
 from steelyard.mechanisms.objective import Objective, PureObjective, UserObjective
@@ -126,6 +128,81 @@ def test_a_path_that_is_raised_without_saying_how_far_is_found() -> None:
     assert "does not say" in findings(held)[0]
 
 
+def path(level: int, sensitivity: int = 1) -> Event:
+    return LaplacePath(sensitivity, (Fraction(10 * sensitivity, level),)).event
+
+
+ELSEWHERE = {
+    "a note": Event("holdout opened", {}),
+    "another step": Laplace(1, Fraction(100)).event,
+    "a path of fewer": LaplacePath(1, (Fraction(10),)).event,
+    "a path of other neighbours": LaplacePath(5, (Fraction(50),), Neighbours.REPLACE).event,
+}
+
+
+@pytest.mark.parametrize("event", ELSEWHERE.values(), ids=ELSEWHERE.keys())
+def test_a_path_that_is_raised_by_the_price_of_something_else_is_found(event: Event) -> None:
+    held = account(epsilon="3")
+    held.charge(Loss.pure("0.1"), key="k", request=b"", event=path(1, 5)).raise_to(Loss.pure("0.15"), event)
+    assert "something else" in findings(held)[0]
+
+
+def test_taking_every_path_for_the_same_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: half the epsilon of a path whose row moves five, stated as one that moves one."""
+    monkeypatch.setattr("steelyard.ledger.charged._along", lambda _: ("a path",))
+    held = account(epsilon="3")
+    cheap = ELSEWHERE["a path of fewer"]
+    held.charge(Loss.pure("0.1"), key="k", request=b"", event=path(1, 5)).raise_to(Loss.pure("0.15"), cheap)
+    assert findings(held) == ()
+
+
+def test_a_path_inside_several_steps_cannot_be_raised_unseen() -> None:
+    held = account(epsilon="3")
+    event = composed(path(1), PURE["laplace"])
+    held.charge(price(event, held.terms), key="k", request=b"", event=event).raise_to(Loss.pure("0.25"))
+    assert "does not say" in findings(held)[0]
+
+
+def test_what_is_no_path_is_not_raised_as_one() -> None:
+    held = account(epsilon="3")
+    held.charge(Loss.pure("0.1"), key="k", request=b"", event=PURE["laplace"]).raise_to(Loss.pure("0.3"), path(3))
+    assert "raises none" in findings(held)[0]
+
+
+def raised_by_hand(held: Account, charge: int, before: int, level: int) -> None:
+    """What a holder of the key may write past the library: an authentic raise, with the balance that goes with it."""
+
+    def move(transaction: Transaction) -> None:
+        transaction.execute("UPDATE balances SET spent = spent + ?", (level - before,))
+        detail = json.dumps({"from": before})
+        transaction.append("raise", account=held.name, amount=level, charge=charge, detail=detail)
+
+    held._store.write(move)
+
+
+@pytest.mark.parametrize(("charge", "before"), [(3, 299_999), (3, 100_001), (99, 299_999)])
+def test_a_raise_from_a_level_that_its_charge_never_had_is_found(charge: int, before: int) -> None:
+    held = account(epsilon="3")
+    made = held.charge(Loss.pure("0.1"), key="k", request=b"")
+    assert made.sequence == 3
+    raised_by_hand(held, charge, before, 300_000)
+    assert "is not the sum of its charges" in findings(held)[0]
+
+
+def test_a_raise_on_an_account_that_counts_mu_is_found() -> None:
+    held = account()
+    made = held.charge(Loss(held.terms.currency, 10), key="k", request=b"")
+    raised_by_hand(held, made.sequence, 10, 20)
+    assert "pure epsilon" in findings(held)[0]
+
+
+def test_a_step_that_states_its_sensitivity_twice_has_no_price() -> None:
+    held = account()
+    event = lowered(GAUSSIAN["gaussian"], sensitivity=0, sensitivity_squared=900)
+    held.charge(Loss.mu("0.1"), key="k", request=b"", event=event)
+    assert "no price" in findings(held)[0]
+
+
 def parts(before: tuple[int, int], part: str = "train") -> Event:
     return disjoint(GAUSSIAN["gaussian"], part, {"train": before[0], "check": before[1]})
 
@@ -152,6 +229,17 @@ def test_a_step_that_counts_from_what_nobody_paid_or_from_what_is_used_up_is_fou
         held.charge(price(event, held.terms), key=key, request=b"", event=event)
     (finding,) = findings(held)
     assert "counts from" in finding
+
+
+@pytest.mark.parametrize(
+    ("keys", "tables"), [(("one task", "another"), ("a", "a")), (("p/step 0", "p/step 1"), ("a", "b"))]
+)
+def test_parts_of_other_tasks_and_tables_are_not_counted_from(keys: tuple[str, str], tables: tuple[str, str]) -> None:
+    held = account()
+    first = parts((0, 0))
+    for key, of, event in zip(keys, tables, (first, parts(after(first), "check")), strict=True):
+        held.charge(price(event, held.terms), key=key, request=b"", event=event, of=of)
+    assert "counts from" in findings(held)[0]
 
 
 def test_an_answer_that_no_plan_paid_for_is_found() -> None:
