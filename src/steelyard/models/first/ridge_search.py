@@ -280,13 +280,12 @@ class _Steps:
         return kept
 
     def pay(self, ask: Ask, private: _Private, name: str) -> Integers:
-        """Charge a step, compute it, store it, and read it back."""
-        step, facts = ask.name, {**ask.facts, "target": name}
-        if "limit" in facts:
-            step = f"look {self._looked}"
-            self._looked += 1
+        """Charge a step, compute it, store it, and read it back; one that is refused leaves its name to the next."""
+        facts = {**ask.facts, "target": name}
+        step = f"look {self._looked}" if "limit" in facts else ask.name
         compute = lambda table, noise: _outcome(ask, facts, private.of(table), noise)  # noqa: E731
         release = self._desk.answer(bought(self._desk, ask.event, step), ask.event, compute)
+        self._looked += "limit" in facts
         if not _same(release, ask, facts):
             raise KeyConflict(MEANWHILE)
         return unpacked(release.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,17 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steelyard.errors import BudgetExceeded, KeyConflict
+from steelyard.ledger import Ledger
 from steelyard.models.columns import SIZE
-from steelyard.models.first import questions, schedule
+from steelyard.models.first import questions, ridge_search, schedule
 from steelyard.models.first.certificate import Ridge
+from steelyard.models.first.estimator import AccuracyFirst
 from steelyard.models.first.looking import SHARES, last_look, turn
 from steelyard.models.first.models import as_model
 from steelyard.models.first.quantiles import normal_quantile
 from steelyard.models.first.ridge_path import CAP, MET, RidgePath
 from steelyard.models.first.ridge_search import label_micro
 from steelyard.noise import TestNoise
-from steelyard.privacy import MICRO
-from unit.models.first.combinations import MODELS, C, Combination, X, Y
+from steelyard.privacy import MICRO, Loss
+from steelyard.session import Session
+from unit.models.first.combinations import MODELS, TABLE, TASKS, C, Combination, X, Y
 from unit.models.first.made_up import Data, whole
 
 N = 20_000
@@ -133,6 +138,49 @@ def loss_of(kind: Combination, model: Any) -> float:
     if kind.task == "linear":
         return float(np.mean((told - Y) ** 2))
     return float(-np.mean(np.where(C == 1, np.log(told), np.log(1 - told))))
+
+
+def forgotten(kind: Combination, target: float, parts: Sequence[float]) -> int:
+    """Of searches that an allowance ends early: after how many a stored look or level is not found again."""
+    whole, found = kind.account(), 0
+    kind.ask(whole, target)
+    for part in parts:
+        at = kind.account()
+        most = Loss(at.terms.currency, int(part * whole.spent.amount))
+        first = AccuracyFirst(TASKS[kind.task], target_loss=target, check=kind.check)
+        first.release(Session(TABLE, at, noise=TestNoise(1)).up_to(most), key="k")
+        kept = sum(entry.kind == "charge" for entry in Ledger(at.location).entries())
+        try:
+            again = AccuracyFirst(TASKS[kind.task], target_loss=target, check=kind.check)
+            again.release(Session(TABLE, at, noise=TestNoise(2)).up_to(Loss(most.currency, 0)), key="k")
+            found += len(again.path_) != kept
+        except KeyConflict:
+            found += 1
+    return found
+
+
+GAUSSIAN = [kind for kind in MODELS if kind.delta is not None and kind.unit.kind == "rows"]
+PARTS = (0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 0.97)
+TIGHT = {"linear": 0.0027, "logistic": 0.34}
+
+
+@pytest.mark.parametrize("kind", GAUSSIAN, ids=str)
+def test_a_refused_look_leaves_no_gap_behind_which_later_ones_are_forgotten(kind: Combination) -> None:
+    assert not forgotten(kind, TIGHT[kind.task], (0.45, 0.7, 0.9) if kind is not GAUSSIAN[0] else PARTS)
+
+
+def test_a_search_that_counts_refused_looks_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    pay = ridge_search._Steps.pay
+
+    def counts(self: Any, ask: Any, private: Any, name: str) -> Any:
+        try:
+            return pay(self, ask, private, name)
+        except BudgetExceeded:
+            self._looked += "limit" in ask.facts
+            raise
+
+    monkeypatch.setattr(ridge_search._Steps, "pay", counts)
+    assert forgotten(GAUSSIAN[0], TIGHT["linear"], PARTS)
 
 
 @pytest.mark.parametrize("kind", MODELS, ids=str)
