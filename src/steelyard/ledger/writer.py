@@ -68,21 +68,27 @@ class Writer:
         self._lock = threading.Lock()  # held to start the thread, to let it end, and over a fork
         self._queue: SimpleQueue[_Move | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._ending: threading.Thread | None = None  # asked to end, and perhaps still at its last group
 
     def submit(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` in a transaction and return what it returned, after that is durable."""
         move = _Move(work)
         with self._lock:
             if self._thread is None:
-                thread = threading.Thread(target=self._serve, name="steelyard-ledger", daemon=True)
-                try:
-                    thread.start()
-                except (RuntimeError, MemoryError):  # nothing is queued, and the next caller tries again
-                    raise LedgerError(_NO_THREAD) from None
-                self._thread = thread
+                self._begin()
             self._queue.put(move)
         outcome: T = move.wait()
         return outcome
+
+    def _begin(self) -> None:
+        """Start the thread on a queue of its own: one that an interrupt left behind in here is never given a move."""
+        queue: SimpleQueue[_Move | None] = SimpleQueue()
+        thread = threading.Thread(target=self._serve, args=(queue, self._ending), name="steelyard-ledger", daemon=True)
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError):  # nothing is queued, and the next caller tries again
+            raise LedgerError(_NO_THREAD) from None
+        self._queue, self._thread = queue, thread
 
     def alone(self, work: Callable[[Transaction], T]) -> T:
         """The same in the caller's thread, for a store that has nothing to sync; callers take turns by themselves."""
@@ -96,9 +102,9 @@ class Writer:
         """Before a fork, and at exit: let the thread finish its group, end it, close its connection, hold the lock."""
         self._lock.acquire()
         if self._thread is not None:
+            self._ending, self._thread = self._thread, None
             self._queue.put(None)
-            self._thread.join()
-            self._thread = None
+            self._ending.join()
 
     def resume(self) -> None:
         """After a fork, in the parent: carry on."""
@@ -108,9 +114,11 @@ class Writer:
         """After a fork, in the child: nothing of the parent's is kept."""
         self._fresh()
 
-    def _serve(self) -> None:
+    def _serve(self, queue: SimpleQueue[_Move | None], before: threading.Thread | None) -> None:
+        if before is not None:  # two threads must never be on one connection
+            before.join()
         while True:
-            group, last = self._gather()
+            group, last = self._gather(queue)
             if group:
                 try:
                     self._run(group)
@@ -120,27 +128,29 @@ class Writer:
                     move.finish()
             if last:
                 return self._close()
-            if not group and self._idle():
+            if not group and self._idle(queue):
                 return None
 
-    def _gather(self) -> tuple[list[_Move], bool]:
+    def _gather(self, queue: SimpleQueue[_Move | None]) -> tuple[list[_Move], bool]:
         """What waits, up to a group's size, and whether the thread was asked to end after it."""
         group: list[_Move] = []
         with contextlib.suppress(Empty):
-            move = self._queue.get(timeout=IDLE)
+            move = queue.get(timeout=IDLE)
             while move is not None:
                 group.append(move)
                 if len(group) == GROUP:
                     return group, False
-                move = self._queue.get_nowait()
+                move = queue.get_nowait()
             return group, True
         return group, False
 
-    def _idle(self) -> bool:
+    def _idle(self, queue: SimpleQueue[_Move | None]) -> bool:
         if not self._lock.acquire(blocking=False):
             return False
         try:
-            if self._queue.empty():
+            if queue is not self._queue:
+                return True
+            if queue.empty():
                 self._close()
                 self._thread = None
             return self._thread is None

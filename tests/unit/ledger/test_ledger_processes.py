@@ -218,6 +218,60 @@ def test_the_writer_goes_away_when_idle_and_comes_back(account: Account, monkeyp
     assert account.spent == Loss.pure("0.02")
 
 
+def test_an_interrupt_while_the_writer_starts_leaves_no_second_one_at_work(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reach(account.location).writer.pause()
+    reach(account.location).writer.resume()
+    ran, start, run = set[int](), threading.Thread.start, writer.Writer._run
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name == "steelyard-ledger":
+            monkeypatch.setattr(threading.Thread, "start", start)
+            raise KeyboardInterrupt
+
+    def noted(self: writer.Writer, group: list[Any]) -> None:
+        ran.add(threading.get_ident())
+        time.sleep(0.001)
+        run(self, group)
+
+    monkeypatch.setattr(writer.Writer, "_run", noted)
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        charge(account, "interrupted")
+    crew = [threading.Thread(target=charge, args=(account, f"k{number}")) for number in range(20)]
+    for thread in crew:
+        thread.start()
+        time.sleep(0.002)
+    for thread in crew:
+        thread.join()
+    assert len(ran) == 1
+    assert account.spent == Loss.pure("0.2")
+    assert Ledger(account.location).verify().ok
+
+
+def test_an_interrupt_while_the_writer_ends_leaves_nobody_waiting(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    charge(account, "a")
+    store = reach(account.location)
+
+    def interrupted(thread: threading.Thread, timeout: float | None = None) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        store.writer.pause()
+    store.writer.resume()
+    late = threading.Thread(target=charge, args=(account, "b"), daemon=True)
+    late.start()
+    late.join(20)
+    assert not late.is_alive()
+    assert account.spent == Loss.pure("0.02")
+
+
 def test_a_file_replaced_under_an_open_handle_is_noticed(account: Account) -> None:
     charge(account, "k")
     path = Path(account.location)
