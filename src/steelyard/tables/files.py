@@ -92,18 +92,23 @@ def _csv(paths: Sequence[str], types: Mapping[str, str], delimiter: str) -> str:
             raise ColumnMissing(name, names)
         if kind not in _CSV_TYPES:
             raise TableError(f"the type of column {name!r} must be one of {', '.join(_CSV_TYPES)}; got {kind!r}.")
-    columns = ", ".join(_cell(name, types.get(name, "string")) for name in names)
+    columns = ", ".join(_cell(name, types.get(name, "string"), first=name == names[0]) for name in names)
     texts = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
     dialect = f"""header = true, delim = {_text(delimiter)}, quote = '"', escape = '"', null_padding = false"""
-    # no row is an error: one that does not fit the header is skipped
-    how = f"ignore_errors = true, strict_mode = false, auto_detect = false, columns = {{{texts}}}"
+    # no row is an error: one that does not fit the header is skipped. Threads that begin in the middle of a file would take
+    # a line within quotes for a row, and drop what other people have up to the next of them
+    how = f"ignore_errors = true, strict_mode = false, auto_detect = false, parallel = false, columns = {{{texts}}}"
     return f"SELECT {columns} FROM read_csv({_list(paths)}, {dialect}, {how})"
 
 
-def _cell(name: str, kind: str) -> str:
-    """A column as its stated type. The trim keeps the cast out of DuckDB's reader, which drops rows that do not fit."""
+def _cell(name: str, kind: str, *, first: bool) -> str:
+    """A column as its stated type. The trim keeps the cast out of DuckDB's reader, which drops rows that do not fit.
+
+    A row that ends in a carriage return too many leaves a line end in front of the next person's first cell.
+    """
     quoted = _quoted(name)
-    return quoted if kind == "string" else f"TRY_CAST(trim({quoted}) AS {_CSV_TYPES[kind]}) AS {quoted}"
+    text = f"ltrim({quoted}, chr(13) || chr(10))" if first else quoted
+    return f"{text} AS {quoted}" if kind == "string" else f"TRY_CAST(trim({text}) AS {_CSV_TYPES[kind]}) AS {quoted}"
 
 
 def _header(path: str, delimiter: str) -> list[str]:
