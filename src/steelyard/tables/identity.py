@@ -19,9 +19,16 @@ from steelyard.errors import InvalidTask
 
 _SHOWN = 240
 _PASSWORD = re.compile(r"(://[^/@:]*):[^@]*@|([?&](?:password|pwd)=)[^&:]*", re.IGNORECASE)
+_IN_QUERY = re.compile(r"(://[^\s'/@:]*:)[^\s'@]*(?=@)|(\b(?:password|pwd)=)[^\s'&;]+", re.IGNORECASE)
 _MADE_UP = re.compile(
-    r'"?\b(?:__duckdb_source_\w+|(?:unnamed_relation|df|arrow_object)_[0-9a-f]{16}|ibis_\w*memtable_\w+)\b"?'
+    r'"?\b(?:__duckdb_source_\w+|(?:unnamed_relation|df|arrow_object)_[0-9a-f]{16}|'
+    r'ibis_\w*memtable_\w+|ibis_\w+_[a-z2-7]{26})\b"?'
 )
+_BARE = re.compile(r"SELECT \* FROM _(?: AS _)?")
+_VALUES = re.compile(r"\bVALUES\s*\(", re.IGNORECASE)  # rows, written into the text
+_TEXT = r"'(?:[^']|'')*'"
+_GUESSED = re.compile(rf", \w+ := (?:{_TEXT}|\{{(?:{_TEXT}|[^'}}])*\}}|\[(?:{_TEXT}|[^'\]])*\]|[^,)]*)")
+"""How a relation reads its file, in DuckDB's words; most of it was found by looking at rows."""
 
 
 def identify(source: Any, name: str | None, options: Mapping[str, Any]) -> str:
@@ -52,7 +59,8 @@ def in_words(kind: str, columns: Mapping[str, str]) -> str:
 
 
 def _path(path: str | os.PathLike[str]) -> str:
-    return repr(_PASSWORD.sub(lambda m: f"{m[1]}:***@" if m[1] else f"{m[2]}***", os.fspath(path)))
+    text = os.fspath(path)
+    return repr(_PASSWORD.sub(lambda m: f"{m[1]}:***@" if m[1] else f"{m[2]}***", text) if "://" in text else text)
 
 
 def _written(options: Mapping[str, Any]) -> str:
@@ -63,7 +71,7 @@ def _written(options: Mapping[str, Any]) -> str:
 
 
 def _query(source: Any) -> str:
-    """The text of a query, without the names that a library makes up for what it holds in memory."""
+    """The text of a query, without the names that a library makes up for what it holds in memory; empty where it holds rows."""
     library = type(source).__module__.partition(".")[0]
     text = ""
     with suppress(Exception):  # a source that has no text has its schema; nothing here reads rows
@@ -73,7 +81,9 @@ def _query(source: Any) -> str:
             import ibis
 
             text = str(ibis.to_sql(source))
-    return " ".join(_MADE_UP.sub("_", text).split())
+    told = " ".join(_MADE_UP.sub("_", _GUESSED.sub("", text)).split())
+    told = _IN_QUERY.sub(lambda m: f"{m[1] or m[2]}***", told)
+    return "" if _BARE.fullmatch(told) or _VALUES.search(told) else told
 
 
 def _short(text: str) -> str:

@@ -22,11 +22,15 @@ from steelyard.ledger import Ledger, open_account
 from steelyard.privacy import users
 from steelyard.session import Session
 from steelyard.tables import read
+from steelyard.tables.identity import identify
 
 ONE = {"u": [1, 1, 2], "x": [1.0, 2.0, 3.0]}
 OTHER = {"u": [7, 8, 9, 9], "x": [0.5, -1.0, float("nan"), 2.0]}
 
-pytestmark = pytest.mark.filterwarnings("ignore::steelyard.errors.UncheckedQuery")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::steelyard.errors.UncheckedQuery"),
+    pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning"),  # of Ibis
+]
 
 
 def parquet(folder: Path, data: Any) -> str:
@@ -58,6 +62,16 @@ def expression(folder: Path, data: Any) -> Any:
     return ibis.memtable(pyarrow.table(data)).filter(ibis._.x > 1)
 
 
+def guessed(folder: Path, data: Any) -> Any:
+    odd = '"one, or two"' if data is OTHER else "1.0"  # DuckDB looks at it, and guesses other quotes and another type
+    (folder / "a.csv").write_text(f"u,x\n1,1.0\n2,{odd}\n")
+    return duckdb.connect().read_csv(str(folder / "a.csv")).filter("u IS NOT NULL")
+
+
+def written_out(_: Path, data: Any) -> Any:
+    return duckdb.values([duckdb.ConstantExpression(data["u"][0]), duckdb.ConstantExpression(data["x"][0])])
+
+
 SOURCES: dict[str, Callable[[Path, Any], Any]] = {
     "a file": parquet,
     "a glob": glob,
@@ -70,6 +84,12 @@ SOURCES: dict[str, Callable[[Path, Any], Any]] = {
     "a dictionary": lambda _, data: data,
     "a relation": relation,
     "an expression": expression,
+    "a relation of a file": guessed,
+    "a relation of values": written_out,
+    "a query of values": lambda _, data: duckdb.connect().sql(
+        f"SELECT * FROM (values ({data['u'][0]}, 1.0)) AS t (u, x)"
+    ),
+    "a file of Ibis": lambda folder, data: ibis.duckdb.connect().read_parquet(parquet(folder, data)),
 }
 
 
@@ -106,6 +126,23 @@ def test_an_identity_is_what_was_written() -> None:
     ]
 
 
+def test_two_files_are_two_tables_whatever_their_names_look_like() -> None:
+    one, two = (identify(f"sales?pwd={number}.csv", None, {}) for number in (1, 2))
+    assert one != two
+
+
+@pytest.mark.parametrize(
+    "address", ["postgres://ann:{}@db/shop", "dbname=shop password={}", "dbname=shop password={} port=1"]
+)
+def test_no_password_is_told_of_a_query(address: str) -> None:
+    class Relation:
+        def sql_query(self) -> str:
+            return f"SELECT * FROM postgres_scan('{address.format('hunter2')}', 'public', 't')"
+
+    Relation.__module__ = "duckdb"
+    assert identify(Relation(), None, {}) == f"the query {Relation().sql_query().replace('hunter2', '***')!r}"
+
+
 def test_what_is_kept_of_a_table_is_of_that_table(tmp_path: Path) -> None:
     table = read(parquet(tmp_path, ONE), name="t")
     assert table.keep_rows(users("u"), 1).identity == table.identity
@@ -125,8 +162,6 @@ print(read(duckdb.connect().register("held", held).sql("SELECT u, x FROM held WH
 
 def test_long_identities_are_kept_by_their_digest() -> None:
     long = [f"part-{i:06}.parquet" for i in range(5000)]
-    from steelyard.tables.identity import identify
-
     one, two = identify(long, None, {}), identify([*long[:-1], "other.parquet"], None, {})
     assert (len(one) < 300, one == two, one[:100] == two[:100]) == (True, False, True)
 
