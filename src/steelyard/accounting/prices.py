@@ -172,6 +172,8 @@ def _claim(event: Event) -> Claim:
     read = _CLAIMS.get(event.name)
     if read is None:
         raise OurBug(f"no price is known for the event {event.name!r}.")
+    if event.name in _ADDED and event.neighbours is not Neighbours.ADD_REMOVE:
+        raise OurBug(f"the price of {event.name!r} is proved for units that are added or removed, and for no others.")
     try:
         return read(_Whole(event.parameters))
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as fault:
@@ -331,3 +333,6 @@ _CLAIMS: dict[str, Callable[[_Whole], Claim]] = {
     "objective_users": _objective_users,
     "thresholdout": _thresholdout,
 }
+
+_ADDED = {"objective", "objective_pure", "objective_users"}
+"""Events whose price has a proof of its own, for one relation: another one that they state is not believed."""

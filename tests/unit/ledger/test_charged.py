@@ -94,6 +94,24 @@ def test_the_micro_that_pays_for_rounded_spherical_noise_cannot_be_left_out() ->
     assert "rounding" in findings(held)[0]
 
 
+@pytest.mark.parametrize("name", ["objective", "objective_users", "objective_pure"])
+@pytest.mark.parametrize("twin", [False, True])
+def test_an_objective_step_that_says_its_price_covers_a_replaced_unit_is_found(
+    name: str, twin: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replaced unit is one removed and one added: two steps, four times the mu squared. The twin believes the event."""
+    budget = {"mu": "3", "delta": "1e-6"} if name in GAUSSIAN else {"epsilon": "3"}
+    true = {**GAUSSIAN, **PURE}[name]
+    held = open_account(":memory:", "a", unit=rows(neighbours="replace", n=100), **budget)
+    held.charge(price(true, held.terms), key="true", request=b"", event=true)
+    assert findings(held) == ()
+    low = dataclasses.replace(true, neighbours=Neighbours.REPLACE)
+    held.charge(price(true, account(**budget).terms), key="k", request=b"", event=low)
+    if twin:
+        monkeypatch.setattr(prices, "_ADDED", set())
+    assert (findings(held) == ()) is twin
+
+
 def test_a_failure_that_was_not_charged_is_found() -> None:
     held = account(mu="3", delta="1e-6", additive_delta="1e-7")
     event = lowered(GAUSSIAN["gaussian"], failure_atto=10**9)
