@@ -51,6 +51,7 @@ function wholes(text) {
   const values = [];
   let [value, shift] = [0n, 0n];
   for (const byte of bytes(text)) {
+    need(shift <= 16384n, "a number is longer than any of a mechanism");
     value |= BigInt(byte & 127) << shift;
     shift += 7n;
     if (byte < 128) {

@@ -117,11 +117,21 @@ class Release:
 
 
 def read_document(path: str | os.PathLike[str], what: str) -> Any:
-    """A saved JSON document; what cannot be read, is nested too deep or holds no proper numbers is refused by name."""
+    """A saved JSON document; what cannot be read, is nested too deep or holds no proper numbers is refused by name.
+
+    So is one that has a field twice: readers differ on which of the two it then says.
+    """
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number)
+        return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number, object_pairs_hook=_once)
     except (OSError, ValueError, RecursionError) as problem:
         raise InvalidTask(f"{os.fspath(path)} is not {what} ({type(problem).__name__}).") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a field stands twice")
+    return found
 
 
 def _no_number(text: str) -> Any:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from steelyard.privacy import written
@@ -23,6 +23,8 @@ MOST_BITS = 64  # of a row's sum: one random word draws an output
 MOST_EPSILON = 64  # beyond any mechanism that is made; e^epsilon is computed from it
 MOST_COLUMNS = 1 << 16
 _LATTICE = 1 << 15  # bits of the labels' (or prices') common denominator
+_FINEST = 1 << 19  # bits of the outputs' one: each may have a denominator of its own
+_TINY = Fraction(1, 1 << 1000)  # nearer to zero a device's arithmetic on floats is not exact
 _FIELDS = ("format", "epsilon", "bits", "unbiased", "inputs", "columns", "certificate")
 Weighted = tuple[Fraction, list[tuple[int, int, int]]]  # an output, and (first row, past the last, weight) runs
 
@@ -94,6 +96,13 @@ def only(document: Mapping[str, Any], *fields: str) -> None:
         raise ValueError(f"the field {strange[0]!r} is missing or not known")
 
 
+def listed(value: Any, name: str) -> list[Any]:
+    """A JSON list: a text or a mapping goes through a loop too, and says something else."""
+    if type(value) is not list:
+        raise ValueError(f"{name} must be a list")
+    return value
+
+
 def whole(value: Any, low: int, high: int, name: str) -> int:
     """A JSON integer between two bounds."""
     if type(value) is not int or not low <= value <= high:
@@ -103,12 +112,21 @@ def whole(value: Any, low: int, high: int, name: str) -> int:
 
 def rising(labels: Any) -> list[Fraction]:
     """The labels of a mechanism: at least two, each larger than the one before, on one lattice."""
-    inputs = [written(y, "a label") for y in labels]
+    inputs = [written(y, "a label") for y in listed(labels, "the labels")]
     if len(inputs) < 2 or any(x >= y for x, y in pairwise(inputs)):
         raise ValueError("a mechanism has at least two labels, rising")
-    if math.lcm(*(y.denominator for y in inputs)).bit_length() > _LATTICE:
-        raise ValueError("the labels have no common step of sensible size")
+    _common(inputs, _LATTICE, "the labels")
     return inputs
+
+
+def _common(numbers: Sequence[Fraction], most: int, name: str) -> int:
+    """The least common denominator; refused as soon as it is known to have too many bits."""
+    found = 1
+    for denominator in {number.denominator for number in numbers}:
+        found = math.lcm(found, denominator)
+        if found.bit_length() > most:
+            raise ValueError(f"{name} have no common step of sensible size")
+    return found
 
 
 def read_epsilon(value: Any) -> Fraction:
@@ -123,18 +141,21 @@ def _check(document: Mapping[str, Any]) -> Report:
     only(document, *_FIELDS)
     inputs, epsilon = rising(document["inputs"]), read_epsilon(document["epsilon"])
     total, count = 1 << whole(document["bits"], 1, MOST_BITS, "bits"), len(inputs)
-    columns = [(written(z, "an output"), _runs(starts, weights, count)) for z, starts, weights in document["columns"]]
+    columns = [_column(column, count) for column in listed(document["columns"], "the columns")]
     if document["format"] != FORMAT or type(document["unbiased"]) is not bool or not 1 <= len(columns) <= MOST_COLUMNS:
         raise ValueError("not a table of a format that is known, with a word on its bias and at least one output")
     findings = _private(columns, exponential(epsilon)[0])
-    sums, means = _rows(columns, count)
-    findings += [f"row {i} sums to {found}, not {total}" for i, found in enumerate(sums) if found != total]
-    bias = max(abs(mean / total - y) for mean, y in zip(means, inputs, strict=True))
+    findings += [
+        f"row {i} sums to {found}, not {total}" for i, found in enumerate(_sums(columns, count)) if found != total
+    ]
+    bias = _bias(columns, inputs, total)
     rounding = max(abs(Fraction(float(z)) - z) for z, _ in columns)
     if document["unbiased"] and bias:
         findings.append(f"the mechanism is biased by {float(bias):.3g}")
     if rounding > (inputs[-1] - inputs[0]) / (1 << 24):
         findings.append(f"the outputs are not what floats can say: one is moved by {float(rounding):.3g}")
+    if any(0 < abs(z) < _TINY for z, _ in columns):
+        findings.append("the outputs are not what floats can say: one is all but zero")
     report = Report(tuple(findings), bias, rounding=rounding)
     certificate = document["certificate"]
     return report if certificate is None else _certified(document, report, inputs, columns, epsilon, total)
@@ -161,7 +182,8 @@ def _certified(
     """The report with the gap that the certificate proves; its bound is one on unbiased mechanisms and on no others."""
     certificate, findings = document["certificate"], list(report.findings)
     only(certificate, "prior", "u", "slope", "gap")
-    prior, *duals = ([written(x, "a price") for x in certificate[name]] for name in ("prior", "u", "slope"))
+    lists = (listed(certificate[name], name) for name in ("prior", "u", "slope"))
+    prior, *duals = ([written(x, "a price") for x in numbers] for numbers in lists)
     claimed, mass = written(certificate["gap"], "the gap"), sum(prior)
     if len(prior) != len(inputs) or min(prior) < 0 or mass <= 0 or any(p.denominator != 1 for p in prior):
         return replace(report, findings=(*findings, "the prior is not a prior"))
@@ -175,30 +197,45 @@ def _certified(
     return replace(report, findings=tuple(findings), value=value, lower_bound=bound)
 
 
-def _runs(starts: Sequence[int], weights: Sequence[int], count: int) -> list[tuple[int, int, int]]:
-    """A column as (first row, past the last row, weight), covering every row once."""
-    stops = [*starts[1:], count]
-    integers = all(type(x) is int for x in [*starts, *weights])
+def _column(column: Any, count: int) -> Weighted:
+    """A column as its output and (first row, past the last row, weight), covering every row once."""
+    output, starts, weights = listed(column, "a column")
+    stops = [*listed(starts, "starts")[1:], count]
+    integers = all(type(x) is int for x in [*starts, *listed(weights, "weights")])
     if not integers or not starts or starts[0] != 0 or any(a >= b for a, b in zip(starts, stops, strict=True)):
         raise ValueError("a column must list integer weights from row 0 on, in order")
     if max(weights) > 1 << MOST_BITS:
         raise ValueError("a weight exceeds what any row may sum to")
-    return list(zip(starts, stops, weights, strict=True))
+    return written(output, "an output"), list(zip(starts, stops, weights, strict=True))
 
 
-def _rows(columns: Sequence[Weighted], count: int) -> tuple[list[int], list[Fraction]]:
-    """The sum and the mean (times the total) of every row, from the differences between consecutive rows."""
-    sums, means = [0] * (count + 1), [Fraction(0)] * (count + 1)
-    for z, runs in columns:
+def _sums(columns: Sequence[Weighted], count: int) -> list[int]:
+    """The sum of every row, from the differences between consecutive rows."""
+    changes = [0] * count
+    for _, runs in columns:
         before = 0
         for start, _, weight in runs:
-            sums[start] += weight - before
-            means[start] += (weight - before) * z
+            changes[start] += weight - before
             before = weight
-    for i in range(1, count):
-        sums[i] += sums[i - 1]
-        means[i] += means[i - 1]
-    return sums[:count], means[:count]
+    return list(accumulate(changes))
+
+
+def _bias(columns: Sequence[Weighted], inputs: Sequence[Fraction], total: int) -> Fraction:
+    """The most that the mean of a row is away from its label, exactly.
+
+    In integers: outputs count in the one step they have in common, so that sums stay as long as that step's denominator.
+    """
+    lattice = _common(inputs, _LATTICE, "the labels")
+    unit = math.lcm(lattice, _common([z for z, _ in columns], _FINEST, "the outputs"))
+    changes = [0] * len(inputs)
+    for z, runs in columns:
+        place, before = z.numerator * (unit // z.denominator), 0
+        for start, _, weight in runs:
+            changes[start] += (weight - before) * place
+            before = weight
+    label = unit // lattice * total
+    means = zip(accumulate(changes), inputs, strict=True)
+    return Fraction(max(abs(mean - int(y * lattice) * label) for mean, y in means), unit * total)
 
 
 def squared_error(columns: Sequence[Weighted], inputs: Sequence[Fraction], prior: Sequence[Fraction]) -> Fraction:

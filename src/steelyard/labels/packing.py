@@ -21,6 +21,7 @@ from .check import only
 PLAIN = "steelyard label randomizer 1"
 PACKED = "steelyard label randomizer 2"
 ROOM = 1 << 15  # bytes of JSON from which a document is packed
+_LONGEST = 1 << 14  # bits of a whole number: reading a longer one takes its square
 
 
 def pack(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,8 +90,8 @@ def _read_columns(packed: Mapping[str, Any]) -> list[list[Any]]:
     lists = ("outputs", "shared", "ratios", "runs", "starts", "picks")
     only(packed, "shift", "unit", *lists)
     parts = {name: _read_wholes(packed[name]) for name in lists}
-    if unit.denominator != 1 or max(*parts["shared"], *parts["ratios"]) > 1 << 64:
-        raise ValueError("the unit is not whole, or a weight exceeds what any row may sum to")
+    if unit < 1 or packed["unit"] != str(unit.numerator) or max(*parts["shared"], *parts["ratios"]) > 1 << 64:
+        raise ValueError("the unit is not a whole positive number, or a weight exceeds what any row may sum to")
     columns, place = [], 0
     for output, shared, runs in zip(parts["outputs"], parts["shared"], parts["runs"], strict=True):
         starts, start = [], 0
@@ -144,7 +145,12 @@ def _wholes(values: Iterable[int]) -> str:
 
 def _read_wholes(text: str) -> list[int]:
     values, value, shift = [], 0, 0
-    for byte in base64.b64decode(text, validate=True):
+    held = base64.b64decode(text, validate=True)
+    if base64.b64encode(held).decode("ascii") != text:
+        raise ValueError("a list of whole numbers is written in another way than a browser reads")
+    for byte in held:
+        if shift > _LONGEST:
+            raise ValueError("a whole number is longer than any of a mechanism")
         value |= (byte & 127) << shift
         shift += 7
         if byte < 128:

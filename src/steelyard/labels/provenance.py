@@ -16,7 +16,7 @@ from steelyard.accounting.prices import price
 from steelyard.ledger import Receipt
 from steelyard.privacy import Currency, Loss, Terms, labels, written
 
-from .check import only, whole
+from .check import listed, only, whole
 from .continuous import Nodes
 from .prior import from_counts, histogram
 
@@ -35,8 +35,8 @@ def judge_prior(prior: Mapping[str, Any], data: Mapping[str, Any]) -> list[str]:
     """Everything about a saved prior that can be wrong; ``data`` is the document it is part of."""
     only(prior, "source", "weights", "counts", "micro", "receipt")
     table = data["mechanism"]
-    weights, findings = [written(w, "a weight of the prior") for w in prior["weights"]], []
-    counts = tuple(whole(c, -_HUGE, _HUGE, "a count") for c in prior["counts"])
+    weights, findings = [written(w, "a weight of the prior") for w in listed(prior["weights"], "weights")], []
+    counts = tuple(whole(c, -_HUGE, _HUGE, "a count") for c in listed(prior["counts"], "counts"))
     if len(weights) != len(table["inputs"]) or min(weights) < 0 or not any(weights) or not _integers(weights):
         return ["the prior is not a prior"]
     certificate = table.get("certificate")

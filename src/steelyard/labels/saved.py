@@ -8,6 +8,7 @@ independent checker, and prior, outputs and grid are re-derived. The law: a clai
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -19,11 +20,12 @@ from typing import Any
 
 from steelyard.errors import InvalidTask
 from steelyard.privacy import MICRO, written
+from steelyard.release import read_document
 
 from .added import Added, AddedNoise
 from .applied import Applied
 from .check import FORMAT as TABLE_FORMAT
-from .check import Report, check, only, read_epsilon, unreadable, whole
+from .check import Report, check, listed, only, read_epsilon, unreadable, whole
 from .check_noise import FORMAT as NOISE_FORMAT
 from .check_noise import check_noise
 from .continuous import COIN, Nodes
@@ -119,13 +121,8 @@ def plain(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read a JSON document; what is no JSON object is refused."""
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as problem:
-        raise InvalidTask(
-            f"{os.fspath(path)} cannot be read as a saved randomizer ({type(problem).__name__})."
-        ) from None
+    """Read a JSON document; what is no JSON object, or says something twice, is refused."""
+    data = read_document(path, "a saved randomizer")
     if not isinstance(data, dict):
         raise InvalidTask(f"{os.fspath(path)} is not a saved randomizer.")
     return dict(plain(data))
@@ -134,7 +131,10 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 def table_of(data: Mapping[str, Any]) -> dict[str, Any]:
     """The mechanism inside a document, weights as integers, as the checker wants it; they must be written as texts."""
     table = dict(data["mechanism"])
-    table["columns"] = [[z, starts, [_weight(w) for w in weights]] for z, starts, weights in table["columns"]]
+    table["columns"] = [
+        [z, starts, [_weight(w) for w in listed(weights, "weights")]]
+        for z, starts, weights in (listed(column, "a column") for column in listed(table["columns"], "the columns"))
+    ]
     return table
 
 
@@ -262,6 +262,8 @@ def _floats(given: Any) -> list[float]:
     """JSON numbers as floats, exactly; a truth value is none."""
     if not isinstance(given, list) or any(type(x) not in (int, float) or x != float(x) for x in given):
         raise ValueError("a list of numbers holds something that is no number")
+    if any(x == 0 and math.copysign(1, x) < 0 for x in given):
+        raise ValueError("a zero has a sign, which a device would deliver")
     return [float(x) for x in given]
 
 
@@ -274,6 +276,8 @@ def _shared(data: Mapping[str, Any]) -> list[str]:
     if missing is not None and not float(inputs[0]) <= _floats([missing])[0] <= float(inputs[-1]):
         findings.append("the value of missing labels lies outside the range")
     spent = Fraction(whole(data["prior"]["micro"], 0, 1 << 60, "micro"), MICRO)
+    if (read_epsilon(data["epsilon"]) * MICRO).denominator != 1:
+        findings.append("epsilon is not a whole number of millionths, which is what a ledger can charge")
     if read_epsilon(data["epsilon"]) != written(table["epsilon"], "epsilon") + spent:
         findings.append("epsilon is not what prior and mechanism spend together")
     return findings
