@@ -21,7 +21,7 @@ from typing import Any
 
 from steelyard.errors import InvalidTask
 
-_LEDGER_SUFFIXES = (".key", ".anchor", ".turn", ".db", ".db-wal", ".db-shm")
+_LEDGER_SUFFIXES = (".key", ".anchor", ".turn", ".db", "-wal", "-shm", "-journal")  # a ledger may have any name itself
 _LEDGER_START = b"SQLite format 3\0"
 
 
@@ -99,6 +99,8 @@ class Outputs:
         wanted = [] if self._plan else self._paths
         for path in wanted:
             self._check(path)
+        if len({os.path.realpath(path) for path in wanted}) < len(wanted):
+            raise InvalidTask(f"{' and '.join(wanted)} are one file; choose another name for one of them.")
         try:
             for path in wanted:
                 self._held[path] = self._reserve(path)
@@ -127,7 +129,7 @@ class Outputs:
         folder = Path(path).absolute().parent
         if not folder.is_dir():
             raise InvalidTask(f"there is no folder {folder} to write to.")
-        if not os.path.lexists(path):
+        if not _is_there(path):
             if path.endswith(_LEDGER_SUFFIXES):
                 raise InvalidTask(f"{path} is named as a ledger's file is; choose another name.")
             return
@@ -166,6 +168,19 @@ def printable(text: str) -> str:
     """A text that cannot steer a terminal: control characters are written out, except line ends and tabs."""
     kept = "\n\t"
     return "".join(c if c in kept or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _is_there(path: str) -> bool:
+    """Whether a name is taken; one that no file can have is refused."""
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        if path.endswith(os.sep):
+            raise InvalidTask(f"{path} names a folder; give the name of a file.") from None
+        return False
+    except OSError as problem:
+        raise InvalidTask(f"{path} cannot be written ({problem.strerror}); nothing was charged.") from None
+    return True
 
 
 def _starts(path: str) -> bytes:

@@ -15,6 +15,7 @@ import pytest
 from steelyard.cli import main
 from steelyard.cli.files import printable
 from steelyard.ledger import Ledger
+from steelyard.privacy import Loss
 
 PAY = ["--ledger", "budget.db", "--account", "shop"]
 PROFILE = ["profile", "d.parquet", "v", "--upper", "100", "--epsilon", "0.5", *PAY]
@@ -43,6 +44,28 @@ def test_a_ledger_its_files_and_the_data_are_never_written_over(out: str, more: 
     assert main([*PROFILE, "--out", out, *more]) == 2
     assert main([*FIT, "--user", "u", "--out", out, *more]) == 2
     assert {path: path.read_bytes() for path in Path().iterdir()} == before
+
+
+@pytest.mark.parametrize("out", ["ours", "ours-wal", "ours-shm", "ours-journal", "ours.key", "ours.anchor"])
+def test_nor_are_those_of_a_ledger_with_a_name_of_its_own(out: str) -> None:
+    assert main(["account", "open", "ours", "shop", "--unit", "users:u", "--epsilon", "9"]) == 0
+    assert Ledger("ours").account("shop").charge(Loss.pure("1"), key="k", request=b"")  # so that its log is there
+    before = {path: path.read_bytes() for path in Path().iterdir()}
+    assert Path("ours-wal") in before
+    assert main([*PROFILE, "--out", out, "--overwrite"]) == 2
+    assert {path: path.read_bytes() for path in Path().iterdir()} == before
+
+
+@pytest.mark.parametrize("out", ["x" * 300, "x" * 252 + ".json", "new/", "d.csv/new"])
+def test_a_name_that_no_file_can_have_is_told_before_the_charge(out: str) -> None:
+    assert main([*PROFILE, "--out", out]) == 2
+    assert spent() == 0
+
+
+@pytest.mark.parametrize("chart", ["one.svg", "./one.svg"])
+def test_two_outputs_of_one_name_are_refused_before_the_charge(chart: str) -> None:
+    assert main([*PROFILE, "--out", "one.svg", "--chart", chart]) == 2
+    assert spent() == 0
 
 
 def test_a_file_that_is_there_is_replaced_only_when_told(capsys: pytest.CaptureFixture[str]) -> None:
