@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -70,18 +72,46 @@ def duckdb_view(table: pa.Table, folder: Path) -> str:
     return f"duckdb:///{folder}/v.db::v"
 
 
+def collated(table: pa.Table, folder: Path) -> str:
+    """The same with texts whose letters count alike, large or small."""
+    with duckdb.connect(str(folder / "c.db")) as connection:
+        connection.register("source", table)
+        described = connection.execute("DESCRIBE source").fetchall()
+        columns = [f'"{row[0]}" {row[1]}{" COLLATE NOCASE" if row[1] == "VARCHAR" else ""}' for row in described]
+        connection.execute(f"CREATE TABLE t ({', '.join(columns)})")
+        connection.execute("INSERT INTO t FROM source")
+    return f"duckdb:///{folder}/c.db::t"
+
+
 def sqlite(table: pa.Table, folder: Path) -> str:
-    """SQLite has no NaN (it is null there) and no decimals (they are text there, and left out)."""
-    kept = [field for field in table.schema if not pa.types.is_decimal(field.type)]
-    kinds = {"int64": "INTEGER", "double": "REAL", "float": "REAL", "string": "TEXT"}
-    columns = ", ".join(f'"{field.name}" {kinds[str(field.type)]}' for field in kept)
-    connection = sqlite3.connect(folder / "q.db")
-    connection.execute(f"CREATE TABLE t ({columns})")
-    held = [tuple(row[field.name] for field in kept) for row in table.to_pylist()]
-    connection.executemany(f"INSERT INTO t VALUES ({', '.join('?' * len(kept))})", held)
-    connection.commit()
-    connection.close()
+    """SQLite has no NaN (it is null there); decimals and dates are text there, and what is no date is just a text."""
+    columns = ", ".join(f'"{field.name}" {_declared(field.type)}' for field in table.schema)
+    held = list(zip(*(_cells(column) for column in table.columns), strict=True))
+    with closing(sqlite3.connect(folder / "q.db")) as connection:
+        connection.execute(f"CREATE TABLE t ({columns})")
+        connection.executemany(f"INSERT INTO t VALUES ({', '.join('?' * table.num_columns)})", held)
+        connection.commit()
     return f"sqlite:///{folder}/q.db::t"
+
+
+def _declared(kind: Any) -> str:
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    return {"int64": "INTEGER", "double": "REAL", "float": "REAL", "date32[day]": "DATE"}.get(
+        str(kind), "TEXT COLLATE NOCASE"
+    )
+
+
+def _cells(column: pa.ChunkedArray) -> list[Any]:
+    if pa.types.is_date32(column.type):
+        return [_day(value) for value in column.cast(pa.int32()).to_pylist()]
+    values = column.to_pylist()
+    return [None if value is None else str(value) for value in values] if pa.types.is_decimal(column.type) else values
+
+
+def _day(value: int | None) -> str | None:
+    fits = value is not None and -719_162 <= value <= 2_932_896
+    return str(date(1970, 1, 1) + timedelta(days=value or 0)) if fits else None if value is None else f"day {value}"
 
 
 def lying(table: pa.Table, folder: Path) -> Path:
@@ -132,6 +162,7 @@ SOURCES: dict[str, Writer] = {
     "a pandas frame": lambda table, folder: table.to_pandas(types_mapper=pd.ArrowDtype),
     "a DuckDB relation": relation,
     "a table in a DuckDB file": duckdb_table,
+    "a collated table in a DuckDB file": collated,
     "a view in a DuckDB file": duckdb_view,
     "a table in a SQLite file": sqlite,
 }

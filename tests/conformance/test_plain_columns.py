@@ -17,7 +17,7 @@ import pytest
 
 from steelyard.errors import InvalidTask, TableError
 from steelyard.privacy import rows, users
-from steelyard.tables import Capped, Limits, Quantity, Table, read
+from steelyard.tables import Capped, Limits, Quantity, Table, plain, read
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),
@@ -58,6 +58,13 @@ def test_a_collation_gives_nobodys_rows_to_another_key(tmp_path: Path) -> None:
     assert table.count_units(users("k")) == 2
     assert table.capped_sum(users("k"), Quantity(), 0, 10) == 11
     assert sum(batch.num_rows for batch in table.keep_rows(users("k"), 3).batches(["k"])) == 4
+
+
+def test_a_collation_that_is_kept_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain, "BY_BYTES", plain.AS_IT_IS)
+    made = "CREATE TABLE t AS SELECT i AS u, CAST('a' AS VARCHAR) COLLATE NOCASE AS k FROM range(9) r(i)"
+    table = in_duckdb(tmp_path, made, "INSERT INTO t VALUES (5000, 'A')")
+    assert table.sums_by_key(users("u"), EACH, "k", ["a", "A"]) != [[9, 1]]
 
 
 def test_sparks_collations_are_bytes_too(spark: Any) -> None:

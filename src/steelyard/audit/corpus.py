@@ -23,6 +23,19 @@ FLOATS: tuple[float | None, ...] = (
 )  # fmt: skip
 INTEGERS: tuple[int | None, ...] = (None, 0, 1, -1, 2, 7, 2**31, 2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63))
 DECIMALS = tuple(None if v is None else Decimal(v) for v in (None, "0.0001", "-1.5", "9" * 14 + ".9999", "1", "-0"))
+PRICES = (None, "0.00", "0.01", "0.25", "1.50", "-1.50", "9" * 18 + ".99", "-" + "9" * 18 + ".99")
+DAYS: tuple[int | None, ...] = (None, 0, 18_295, 2_932_896, 2_932_897, -719_162, -719_163, 2**31 - 1, -(2**31))
+TORN: tuple[bytes | None, ...] = (
+    None,
+    b"",
+    b"a",
+    b"A",
+    b"b\xc3",
+    b"\xff",
+    b"a\x00b",
+    b"\xed\xa0\x80",
+    b"z" * 5000 + b"\xf0",
+)
 TEXTS: tuple[str | None, ...] = (
     "",
     " ",
@@ -64,6 +77,21 @@ def decimals() -> Pool:
 def texts(*more: str) -> Pool:
     """Hostile text, and the keys a task asks for."""
     return Pool("string", (*more, *TEXTS, None))
+
+
+def prices() -> Pool:
+    """Hostile amounts of two places, up to the limits of twenty digits."""
+    return Pool("decimal128(20, 2)", tuple(None if v is None else Decimal(v) for v in PRICES))
+
+
+def days() -> Pool:
+    """Hostile days, counted from 1970: what Python cannot hold among them, and both ends of what Arrow can."""
+    return Pool("date32", DAYS)
+
+
+def torn() -> Pool:
+    """Text that need not be text, as bytes."""
+    return Pool("torn", TORN)
 
 
 @dataclass(frozen=True)
@@ -128,7 +156,12 @@ class Corpus:
         schema = pyarrow.schema([(name, _arrow_type(pool.arrow)) for name, pool in self.pools.items()])
         size = max(1, -(-len(rows) // chunks))
         parts = [rows[i : i + size] for i in range(0, max(1, len(rows)), size)]
-        return pyarrow.concat_tables([pyarrow.Table.from_pylist(list(part), schema=schema) for part in parts])
+        table = pyarrow.concat_tables([pyarrow.Table.from_pylist(list(part), schema=schema) for part in parts])
+        for place, (name, pool) in enumerate(self.pools.items()):
+            if pool.arrow == "torn":
+                texts = [chunk.view(pyarrow.string()) for chunk in table[name].chunks]
+                table = table.set_column(place, name, pyarrow.chunked_array(texts, pyarrow.string()))
+        return table
 
     def _orders(self, base: list[Row], rng: random.Random) -> Iterator[Neighbour]:
         if len(base) < 2:
@@ -204,8 +237,7 @@ class Corpus:
         number = 0
         while True:
             number += 1
-            name = rng.choice(self._names())
-            yield f"{name[:20]}·{number}" if isinstance(name, str) else 10**9 + number
+            yield _renamed(rng.choice(self._names()), number)
 
     def _owned(self, rows: list[Row], name: Any) -> list[Row]:
         if self.unit.kind != "users":
@@ -225,7 +257,13 @@ def _arrow_type(name: str) -> Any:
     if name.startswith("decimal128"):
         precision, scale = name[11:-1].split(",")
         return pyarrow.decimal128(int(precision), int(scale))
-    return getattr(pyarrow, name)()
+    return pyarrow.binary() if name == "torn" else getattr(pyarrow, name)()
+
+
+def _renamed(name: Any, number: int) -> Any:
+    if isinstance(name, bytes):
+        return name[:20] + f"·{number}".encode()
+    return f"{name[:20]}·{number}" if isinstance(name, str) else 10**9 + number
 
 
 def _short(value: object) -> str:
