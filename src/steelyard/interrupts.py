@@ -7,6 +7,7 @@ neither its traceback nor its context holds what the interrupted code held. Proo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -38,6 +39,8 @@ def _interrupt(error: BaseException | None) -> BaseException | None:
             return KeyboardInterrupt()
         if isinstance(error, GeneratorExit):
             return GeneratorExit()
+        if wrapped := _wrapped(error):
+            return wrapped
         error = error.__cause__  # never the context: that may be an interrupt which the caller is dealing with
     return None
 
@@ -49,4 +52,15 @@ def _of_an_engine(error: BaseException) -> bool:
     return (type(error).__module__.partition(".")[0].lstrip("_"), type(error).__name__) in _CANCELLED
 
 
+def _wrapped(error: BaseException) -> BaseException | None:
+    """The interrupt that came while DuckDB asked a registered object for its columns; of it, DuckDB keeps the name alone."""
+    if (type(error).__module__.lstrip("_"), type(error).__name__) != ("duckdb", "InvalidInputException"):
+        return None
+    found = _ASKING.fullmatch(str(error))
+    return None if found is None else SystemExit(1) if found[1] == "SystemExit" else KeyboardInterrupt()
+
+
+_ASKING = re.compile(
+    r"Invalid Input Error: [a-z ]+ the object registered as '\w+'[A-Za-z ]* failed: (KeyboardInterrupt|SystemExit): ?\d*\s*"
+)
 _CANCELLED = {("duckdb", "InterruptException"), ("pyarrow", "ArrowCancelled")}

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import polars
 import pyarrow
@@ -30,6 +31,9 @@ from steelyard.tables import Table, read
 TASK = Sum("x", epsilon="0.01", cap=5)
 
 
+ASKED = "Invalid Input Error: reading the schema of the object registered as 'steelyard_source'"
+
+
 class Panic(BaseException):
     """What some engines raise, which is no Exception."""
 
@@ -47,7 +51,16 @@ def account(tmp_path: Path) -> Account:
 
 
 @pytest.mark.parametrize(
-    "error", [ValueError("row 17"), MemoryError("row 17"), Panic("row 17"), RuntimeError("row 17")]
+    "error",
+    [
+        ValueError("row 17"),
+        MemoryError("row 17"),
+        Panic("row 17"),
+        RuntimeError("row 17"),
+        duckdb.InvalidInputException(f"{ASKED} failed: ValueError: KeyboardInterrupt: "),
+        duckdb.InvalidInputException(f"Invalid Input Error: row 17 is {ASKED} failed: KeyboardInterrupt: "),
+        duckdb.ConversionException(f"{ASKED} failed: KeyboardInterrupt: "),
+    ],
 )
 def test_whatever_fails_fails_without_a_word(error: BaseException) -> None:
     assert attempt(raises(error)) is None
@@ -59,6 +72,10 @@ def test_whatever_fails_fails_without_a_word(error: BaseException) -> None:
         (KeyboardInterrupt("row 17"), KeyboardInterrupt),
         (SystemExit("row 17"), SystemExit),
         (RuntimeError("Query interrupted"), KeyboardInterrupt),
+        *(
+            (duckdb.InvalidInputException(f"{ASKED} failed: {kind.__name__}: "), kind)
+            for kind in (KeyboardInterrupt, SystemExit)
+        ),
     ],
 )
 def test_an_interrupt_is_raised_bare(error: BaseException, kind: type[BaseException]) -> None:
