@@ -61,6 +61,6 @@ def _wrapped(error: BaseException) -> BaseException | None:
 
 
 _ASKING = re.compile(
-    r"Invalid Input Error: [a-z ]+ the object registered as '\w+'[A-Za-z ]* failed: (KeyboardInterrupt|SystemExit): ?\d*\s*"
+    r"Invalid Input Error: [a-z ]+ the (?:object|source) registered as '[^']*'[A-Za-z ]* failed: (KeyboardInterrupt|SystemExit): ?\d*\s*"
 )
 _CANCELLED = {("duckdb", "InterruptException"), ("pyarrow", "ArrowCancelled")}

@@ -32,6 +32,7 @@ TASK = Sum("x", epsilon="0.01", cap=5)
 
 
 ASKED = "Invalid Input Error: reading the schema of the object registered as 'steelyard_source'"
+OFFERED = "Invalid Input Error: offering a filter to the source registered as 'my rows'"
 
 
 class Panic(BaseException):
@@ -72,6 +73,7 @@ def test_whatever_fails_fails_without_a_word(error: BaseException) -> None:
         (KeyboardInterrupt("row 17"), KeyboardInterrupt),
         (SystemExit("row 17"), SystemExit),
         (RuntimeError("Query interrupted"), KeyboardInterrupt),
+        (duckdb.InvalidInputException(f"{OFFERED} failed: KeyboardInterrupt: "), KeyboardInterrupt),
         *(
             (duckdb.InvalidInputException(f"{ASKED} failed: {kind.__name__}: "), kind)
             for kind in (KeyboardInterrupt, SystemExit)
