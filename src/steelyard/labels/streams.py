@@ -50,6 +50,8 @@ class LabelFile:
         for name in (column, *(other for other in (ids, groups) if other is not None)):
             if name not in self.schema.names:
                 raise ColumnMissing(name, self.schema.names)
+            if self.schema.names.count(name) > 1:
+                raise TableError(f"the file has several columns {name!r}; nothing was charged.")
         if column in (ids, groups):
             raise InvalidTask("the label column cannot name records or groups: labels are what is hidden.")
         kind = self.schema.field(column).type
@@ -148,10 +150,12 @@ def randomize_parquet(
     part = _reserved(target)
     try:
         paid = randomizer._open_pass(key, records=ids is not None, size=file.rows)
-        if attempt(lambda: _write(file, paid, part, target, known)) is None:
+        if attempt(lambda: _copy(file, paid, part, known)) is None:
             raise TableError(FAILED)  # law 4: what went wrong may depend on a label
-    finally:
+    except BaseException:
         part.unlink(missing_ok=True)
+        raise
+    _deliver(part, target)
     return file.rows
 
 
@@ -165,9 +169,21 @@ def _reserved(target: str | os.PathLike[str]) -> Path:
     return Path(name)
 
 
-def _write(file: LabelFile, paid: Any, part: Path, target: str | os.PathLike[str], known: tuple[str, ...]) -> None:
-    _copy(file, paid, part, known)
-    os.link(part, target)  # unlike a move, never over a file that came meanwhile
+def _deliver(part: Path, target: str | os.PathLike[str]) -> None:
+    """Give the whole file its name; it is paid for, so where the name cannot be had it stays, and the error says where."""
+    try:
+        try:
+            os.link(part, target)  # unlike a move, never over a file that came meanwhile
+        except FileExistsError:
+            raise
+        except OSError:  # no links on this file system: take the name first, then move
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            os.replace(part, target)
+    except OSError as problem:
+        raise TableError(
+            f"{os.fspath(target)} could not be made ({problem.strerror}). The noisy labels are paid for and whole, in {part}."
+        ) from None
+    part.unlink(missing_ok=True)
 
 
 def _copy(file: LabelFile, paid: Any, part: Path, known: tuple[str, ...]) -> None:

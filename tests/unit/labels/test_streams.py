@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,45 @@ def test_what_is_wrong_with_the_request_is_told_before_a_charge(tmp_path: Path) 
         LabelFile(tmp_path / "bad.parquet", "spend")
     assert budget.spent.amount == 0
     assert not out.exists()
+
+
+@pytest.mark.parametrize("twice", ["spend", "id", "shop"])
+def test_a_column_that_stands_twice_is_refused_before_a_charge(twice: str, tmp_path: Path) -> None:
+    budget, names = account(), ["spend", "id", "shop"]
+    columns = [pa.array([0.0, 1.0]), pa.array([1, 2]), pa.array(["a", "b"])]
+    table = pa.Table.from_arrays([*columns, columns[names.index(twice)]], names=[*names, twice])
+    pq.write_table(table, tmp_path / "in.parquet")
+    made = LabelRandomizer(2, 0, 400, account=budget, nodes=5, missing=0).fit(groups=["a", "b"])
+    with pytest.raises(TableError, match="several columns"):
+        randomize_parquet(made, tmp_path / "in.parquet", tmp_path / "out.parquet", "spend", ids="id", groups="shop")
+    assert budget.spent.amount == 0
+
+
+def test_a_file_system_without_links_gets_its_noisy_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_links(*_: Any, **__: Any) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    source = write(tmp_path / "in.parquet", np.zeros(3))
+    assert randomize_parquet(fitted(), source, tmp_path / "out.parquet", "spend") == 3
+    assert pq.read_table(tmp_path / "out.parquet").num_rows == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.parquet", "out.parquet"]
+
+
+def test_labels_that_are_paid_for_stay_where_the_error_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, out, copy = write(tmp_path / "in.parquet", np.zeros(3)), tmp_path / "out.parquet", streams._copy
+
+    def meanwhile(*given: Any) -> None:
+        copy(*given)
+        out.write_text("somebody else's")
+
+    monkeypatch.setattr(streams, "_copy", meanwhile)
+    with pytest.raises(TableError, match="paid for and whole") as refusal:
+        randomize_parquet(fitted(), source, out, "spend")
+    assert out.read_text() == "somebody else's"
+    (kept,) = tmp_path.glob(".steelyard-*.parquet")
+    assert str(kept) in str(refusal.value)
+    assert pq.read_table(kept).num_rows == 3
 
 
 def test_a_refused_charge_makes_no_file(tmp_path: Path) -> None:
