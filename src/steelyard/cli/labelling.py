@@ -182,10 +182,13 @@ def _verify(args: argparse.Namespace) -> Answer:
     if findings:
         return Answer("\n".join(["does NOT hold:", *findings]), facts, exit_code=2)
     bias = "bias exactly zero" if not report.bias else f"bias up to {float(report.bias):.4g}, as declared"
-    if report.rounding:
+    held = "privacy, row sums" if report.rounding is not None else "privacy, the widths of grid and noise"
+    if report.rounding is None:
+        bias += " before outputs become floats"
+    elif report.rounding:
         bias += f" (and up to {float(report.rounding):.1g} where outputs become floats)"
     told = "no optimality is claimed" if gap is None else f"error proved within {gap:.2g} of the least possible"
-    lines = [f"holds: privacy, row sums; {bias}; {told}.", *(f"not proved here: {text}." for text in open_)]
+    lines = [f"holds: {held}; {bias}; {told}.", *(f"not proved here: {text}." for text in open_)]
     if args.ledger:
         lines.append(f"the receipt is one of {args.ledger}; that its counts are the prior's was not looked at.")
     return Answer("\n".join(lines), facts)

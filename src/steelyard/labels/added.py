@@ -28,7 +28,7 @@ from steelyard.privacy import Event, Neighbours, canonical
 
 from .additive import best_gamma, discrete_laplace_variance, staircase_variance
 from .check import Report
-from .check_noise import FORMAT, check_noise
+from .check_noise import FORMAT, blurred, check_noise
 from .containers import Floats
 from .continuous import COIN, Nodes
 from .exact import read_epsilon, read_inputs
@@ -62,6 +62,10 @@ class AddedNoise:
             raise InvalidTask(f"noise is one of {', '.join(KINDS)}; got {kind!r}.")
         if not Nodes(labels).even:
             raise InvalidTask(f"method {kind!r} adds noise on an even grid: give nodes= as a number, not a list.")
+        if blurred(labels):
+            raise InvalidTask(
+                "the range is too narrow for floats to say noisy labels: take a public number off all labels."
+            )
         bits = 0 if kind == "discrete_laplace" else COIN
         width = (len(labels) - 1) << bits
         if width >= level * 2**48:

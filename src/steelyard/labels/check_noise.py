@@ -7,7 +7,7 @@ and the noise's own width. The law: a document passes only if every claim in it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -31,6 +31,11 @@ def check_noise(document: Mapping[str, Any]) -> Report:
     return Report(tuple(findings), Fraction(0))
 
 
+def blurred(inputs: Sequence[Fraction]) -> bool:
+    """Whether floats as large as the labels are further apart than a 2^-23 of the range: tables refuse such outputs too."""
+    return max(abs(inputs[0]), abs(inputs[-1])) > (inputs[-1] - inputs[0]) * (1 << 29)
+
+
 def _findings(document: Mapping[str, Any]) -> list[str]:
     kind = document["kind"]
     if document["format"] != FORMAT or kind not in _KINDS:
@@ -39,6 +44,8 @@ def _findings(document: Mapping[str, Any]) -> list[str]:
     inputs, epsilon, findings = rising(document["inputs"]), read_epsilon(document["epsilon"]), []
     if len({after - before for before, after in pairwise(inputs)}) != 1:
         findings.append("the nodes must be even")
+    if blurred(inputs):
+        findings.append("the outputs are not what floats can say: the range is too narrow for where it lies")
     bits = whole(document["grid_bits"], 0, FINE, "grid_bits")
     if bits != (0 if kind == "discrete_laplace" else FINE):
         findings.append("the grid is not the one of this kind of noise")

@@ -23,12 +23,18 @@ from .prior import from_counts, histogram
 _HUGE = 1 << 62  # a count beyond this is none
 _HEAD, _LEDGER = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{32}")
 _PUBLIC = "that the prior is public knowledge and owes nothing to the labels: no document can show it"
+_NAMED = "that the table is the one method {} makes: of the name only the bias was looked at"
 _BOUGHT = "that a ledger holds the charge of the prior, and that the counts are what it paid for: ask the ledger"
 
 
-def unproved(prior: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a document says about its prior and cannot show."""
-    return {"public": (_PUBLIC,), "private": (_BOUGHT,)}.get(prior["source"], ())
+def unproved(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a document says about its prior and its method, and cannot show.
+
+    A certificate says more than a method's name, and noise is what its numbers say; other tables only bear the name.
+    """
+    prior = {"public": (_PUBLIC,), "private": (_BOUGHT,)}.get(data["prior"]["source"], ())
+    shown = "kind" in data["mechanism"] or data["mechanism"]["certificate"] is not None
+    return prior if shown else (*prior, _NAMED.format(data["method"]))
 
 
 def judge_prior(prior: Mapping[str, Any], data: Mapping[str, Any]) -> list[str]:

@@ -176,7 +176,7 @@ def judge(data: Mapping[str, Any]) -> Report:
     try:
         report, more = _judge_noise(data) if kind == NOISY else _judge_table(data)
         more += _shared(data) + judge_prior(data["prior"], data)
-        return replace(report, findings=(*report.findings, *more), unproved=unproved(data["prior"]))
+        return replace(report, findings=(*report.findings, *more), unproved=unproved(data))
     except _BROKEN as problem:
         return Report((unreadable(problem),))
 

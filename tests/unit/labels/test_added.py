@@ -214,3 +214,15 @@ def test_what_noise_on_a_grid_cannot_do_is_refused(kind: str) -> None:
 def test_every_kind_is_priced_for_a_changed_label() -> None:
     for kind in added.KINDS:
         assert put(kind).event.neighbours is Neighbours.CHANGE_LABEL
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_noise_that_floats_would_move_is_refused_when_made_and_when_judged(kind: str) -> None:
+    far = 2**53 - 8
+    budget = open_account(":memory:", "a", unit=labels("y"), epsilon="1")
+    with pytest.raises(InvalidTask, match="too narrow"):
+        LabelRandomizer(1, far, far + 8, kind, account=budget).fit()
+    data = LabelRandomizer(1, 0, 8, kind).fit()._document()
+    assert judge(data).passed
+    data["mechanism"]["inputs"] = [str(far + n) for n in range(9)]
+    assert "what floats can say" in judge(data).findings[0]

@@ -15,6 +15,7 @@ import pytest
 from steelyard.cli import labelling
 from steelyard.cli.answer import Answer
 from steelyard.errors import BudgetExceeded, InvalidTask, UnitMismatch
+from steelyard.labels.randomizer import LabelRandomizer
 from steelyard.ledger import Account, open_account
 from steelyard.privacy import labels
 
@@ -199,3 +200,10 @@ def test_bias_is_allowed_on_request_and_told(data: Path, budget: Account, tmp_pa
     assert fitted.data["method"] == "compromise"
     assert fitted.data["bias"] > 0
     assert "as declared" in run("verify", tmp_path / "m.json").text
+
+
+def test_verify_says_of_noise_what_noise_has(tmp_path: Path) -> None:
+    LabelRandomizer(1, 0, 4, "laplace").fit().save(tmp_path / "m.json")
+    told = run("verify", tmp_path / "m.json").text
+    assert "row sums" not in told
+    assert "bias exactly zero before outputs become floats" in told

@@ -203,6 +203,13 @@ def test_what_no_document_can_show_is_said_and_not_claimed() -> None:
     assert judge(LabelRandomizer(1, 0, 4, "balanced").fit()._document()).unproved == ()
 
 
+def test_a_method_is_a_name_where_nothing_else_shows_it() -> None:
+    other = {**document("debiased"), "method": "two_point"}
+    assert judge(other).passed
+    assert "the one method two_point makes" in judge(other).unproved[-1]
+    assert not any("method" in text for kind in ("unbiased", "laplace") for text in judge(document(kind)).unproved)
+
+
 def test_a_receipt_of_a_gaussian_account_is_one_of_the_price_in_its_currency() -> None:
     budget = open_account(":memory:", "a", unit=labels("y"), epsilon="9", delta="1e-6")
     data = LabelRandomizer(2, 0, 4, "unbiased", prior="private", account=budget).fit([0, 1, 4] * 50)._document()
