@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -20,12 +19,12 @@ from typing import Any
 from steelyard.accounting.prices import PARTS, disjoint, price
 from steelyard.bounding.amounts import sigma_for
 from steelyard.desk import Desk
-from steelyard.errors import KeyConflict, TableError
+from steelyard.errors import KeyConflict
 from steelyard.ledger import Charge
 from steelyard.mechanisms import Gaussian
 from steelyard.models.first.by_user import unit_of
 from steelyard.models.first.disjoint_parts import Part
-from steelyard.models.first.steps import TRIES, named
+from steelyard.models.first.steps import TRIES, all_stored, named
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Event, Neighbours, Unit
 from steelyard.release import Release
@@ -163,14 +162,9 @@ class Purse:
 
         All of them were paid for.
         """
-        found = [each for attempt in range(TRIES) if (each := self._find(named(f"step {self._count}", attempt)))]
+        found = all_stored(self._desk, f"step {self._count}")
         self.spent += sum(other.guarantee.spent.amount for other in found[1:])
         return self._kept(found[0]) if found else None
-
-    def _find(self, name: str) -> Release | None:
-        with suppress(TableError):
-            return self._desk.find(name)
-        return None
 
     def buy(self, step: Step, compute: Callable[..., Any]) -> Release:
         """Charge a step, compute it, store it, and read it back; another process may have stored another one first."""

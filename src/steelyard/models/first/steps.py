@@ -1,13 +1,17 @@
 """Named steps of a path at a desk: read back if stored, bought once, and bought anew only where a price was abandoned.
 
 A step that was charged and never drawn keeps its price for ever. The same target asks for the same price and gets it
-drawn; another target would pay another price, so the step is bought under a further name and the first is wasted.
+drawn; another target would pay another price, so the step is bought under a further name and the first is wasted. So it is
+with a step that failed: whoever asks for it is told so, for good, and what other steps have answered stays answered.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+
 from steelyard.desk import Desk
-from steelyard.errors import KeyConflict
+from steelyard.errors import KeyConflict, TableError
 from steelyard.ledger import Charge
 from steelyard.privacy import Event
 from steelyard.release import Release
@@ -17,17 +21,21 @@ TRIES = 3
 
 def stored(desk: Desk, step: str) -> Release | None:
     """The stored answer of a step, under whichever name it was bought."""
-    for attempt in range(TRIES):
-        found = desk.find(named(step, attempt))
-        if found is not None:
-            return found
-    return None
+    return next(_answers(desk, step), None)
 
 
 def all_stored(desk: Desk, step: str) -> list[Release]:
     """Every stored answer of a step: two askers at once may each have bought it under a name of its own."""
-    found = (desk.find(named(step, attempt)) for attempt in range(TRIES))
-    return [release for release in found if release is not None]
+    return list(_answers(desk, step))
+
+
+def _answers(desk: Desk, step: str) -> Iterator[Release]:
+    """What is stored under each name of a step; a failure answers nothing."""
+    for attempt in range(TRIES):
+        with suppress(TableError):
+            found = desk.find(named(step, attempt))
+            if found is not None:
+                yield found
 
 
 def bought(desk: Desk, event: Event, step: str) -> Charge:

@@ -25,6 +25,7 @@ from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict
 from steelyard.ledger import Charge
 from steelyard.mechanisms import AboveThreshold, Questions
 from steelyard.models.first.rising import read_back
+from steelyard.models.first.steps import stored
 from steelyard.models.first.transcript import Transcript
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Neighbours
@@ -158,8 +159,9 @@ def kept(desk: Desk) -> list[Kept]:
     """All watches under the desk's key, in order, read back for nothing."""
     found: list[Kept] = []
     for index in Transcript.of(desk).numbers("watch"):
-        first = desk.find(_named(index))
-        assert first is not None
+        first = stored(desk, _named(index))
+        if first is None:
+            continue  # its threshold was never drawn
         start, *answers = read_back(desk, desk.charge(first.event, _named(index)), first.event)
         told = tuple(Told(release.point, bool(release.value)) for release in answers)
         point = start.point
