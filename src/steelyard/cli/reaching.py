@@ -79,10 +79,10 @@ def _unit(args: argparse.Namespace) -> Any:
 
 def reach(args: argparse.Namespace, table: Any, account: Any, task: Any, note: str, files: Outputs) -> Answer:
     """Walk the path until the task's model is accurate enough, or the budget is gone."""
-    from steelyard.models.first.wanted import Wanted
+    from steelyard.models.first.wanted import Wanted, loss_unit
 
     wanted = Wanted.read(args.target_loss, args.excess_loss, None, args.confidence, args.check)
-    scale = 1.0 if args.model == "logistic" else task.target.half**2
+    scale = 1.0 if args.model == "logistic" else loss_unit(task.target)
     try:
         if args.plan:
             return _plan(args, table, account, task, wanted)

@@ -31,7 +31,7 @@ from steelyard.models.first.reach import (
 from steelyard.models.first.refusals import Listening
 from steelyard.models.first.scikit import LEARNT, arrays, bases, forget, like_inner, tags_like
 from steelyard.models.first.totals import TotalSearch
-from steelyard.models.first.wanted import Certificate, Wanted
+from steelyard.models.first.wanted import Certificate, Wanted, loss_unit
 from steelyard.models.linear import FitLinear
 from steelyard.models.logistic import FitLogistic
 from steelyard.models.rows import Target
@@ -157,7 +157,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
             found = reach_linear(
                 session, task.features, task.target, wanted, penalty=self.penalty, key=key, progress=progress, ids=ids
             )
-            self.scale_ = task.target.half**2
+            self.scale_ = loss_unit(task.target)
             self._keep(found, wanted, key or "")
             return found
         if isinstance(self.estimator, FitLogistic):
@@ -286,7 +286,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
                 session, features, payment.label, (0, 1), wanted, penalty=self.penalty, key=key, progress=progress
             )
         label = Target(payment.label, *model.y_bounds)
-        self.scale_ = label.half**2
+        self.scale_ = loss_unit(label)
         session = within(payment.session(payment.table(values, numbers_of(self, labels), users), self.noise), most)
         return reach_linear(session, features, label, wanted, penalty=self.penalty, key=key, progress=progress)
 

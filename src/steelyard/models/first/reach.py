@@ -28,7 +28,7 @@ from steelyard.models.first.pure_ridge import PureRidge
 from steelyard.models.first.refusals import Listening
 from steelyard.models.first.ridge_search import RidgeSearch
 from steelyard.models.first.transcript import Transcript
-from steelyard.models.first.wanted import Certificate, Wanted
+from steelyard.models.first.wanted import Certificate, Wanted, loss_unit
 from steelyard.models.rows import Target
 from steelyard.models.saved import Model
 from steelyard.privacy import MICRO, Currency, Event, Number, Terms, positive
@@ -83,20 +83,21 @@ def reach_linear(
     never above the account's cap.
     """
     session = heard = Listening(session)
-    search, scale = RidgeSearch(features, label, positive(penalty, "penalty")), label.half**2
+    search, scale = RidgeSearch(features, label, positive(penalty, "penalty")), loss_unit(label)
+    amount = wanted.of(label)
     if wanted.check == "disjoint":
         apart = DisjointSearch(features, label, search.penalty, ids=ids)
-        found = session.open(apart, key=key).reach_loss(wanted.amount / scale, wanted.confidence, progress=progress)
+        found = session.open(apart, key=key).reach_loss(amount, wanted.confidence, progress=progress)
         question = f"the mean squared error on {UNSEEN}, predictions held within the label's bounds,"
     elif session.account.terms.currency is Currency.PURE:
         found, question = _under_watch(session, search, wanted, key, progress)
     elif wanted.kind == "excess":
         looks, walk = 0 if wanted.check == "certificate" else 2, session.open(search, key=key)
-        found = walk.reach_excess(wanted.amount / scale, wanted.confidence, looks=looks, progress=progress)
+        found = walk.reach_excess(amount, wanted.confidence, looks=looks, progress=progress)
         question = EXCESS
     else:
         every, walk = wanted.check == "every", session.open(search, key=key)
-        found = walk.reach_loss(wanted.amount / scale, wanted.confidence, every=every, progress=progress)
+        found = walk.reach_loss(amount, wanted.confidence, every=every, progress=progress)
         question = LOSS
     theta = None if found.model is None else found.model.tolist()
     model = (
@@ -120,7 +121,7 @@ def _under_watch(
             "check='certificate' is made of Gaussian steps; open the account with a delta, or leave it out."
         )
     walk = session.open(PureRidge(search.features, search.label, search.penalty), key=key)
-    amount = wanted.amount / search.label.half**2
+    amount = wanted.of(search.label)
     if wanted.kind == "excess":
         return walk.reach_excess(amount, wanted.confidence, progress=progress), EXCESS
     return walk.reach_loss(amount, wanted.confidence, progress=progress), LOSS

@@ -11,10 +11,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from steelyard.errors import InvalidTask
+from steelyard.models.rows import Target
 from steelyard.privacy import Number, exact
 
 CHECKS = ("auto", "every", "screened", "certificate", "disjoint")
 _LEAST, _MOST = Fraction(1, 10**300), 10**300  # whatever lies between is a double above zero
+
+
+_NARROW, _WIDE = 1e-100, 1e100  # half the width of a label's bounds: their squares are doubles
+_SHARP, _VAGUE = 1e-60, 1e60  # where labels lie in [-1, 1]: no account is near the one, and nothing loses the other
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,25 @@ class Wanted:
         if check == "every" and kind == "excess":
             raise InvalidTask("check='every' is for target_loss; an excess is looked at twice at most.")
         return cls(kind, float(number), float(sure), check)
+
+    def of(self, label: Target) -> float:
+        """The amount where labels lie in [-1, 1]."""
+        amount = self.amount / loss_unit(label)
+        if amount < _SHARP:
+            raise InvalidTask(
+                "so small a loss is below what any budget could tell beside the bounds of this label: ask for more, or declare "
+                "narrower bounds. Nothing was charged."
+            )
+        return min(amount, _VAGUE)
+
+
+def loss_unit(label: Target) -> float:
+    """One squared error of labels in [-1, 1] in the label's own units; refused where no double holds it."""
+    if not _NARROW <= label.half <= _WIDE:
+        raise InvalidTask(
+            "a squared loss of labels within these bounds is no number: measure the label in another unit."
+        )
+    return label.half**2
 
 
 @dataclass(frozen=True)
