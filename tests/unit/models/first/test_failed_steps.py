@@ -48,7 +48,8 @@ def stays(task: str, check: str, at: Account, goals: tuple[dict[str, Any], dict[
         again = ask(task, check, at, goals[0])
     except TableError:
         return False
-    same = first.release_.value == again.release_.value if hasattr(first, "release_") else first.model_ == again.model_
+    told = [getattr(each, "model_", None) or getattr(each, "release_").value for each in (first, again)]  # noqa: B009
+    same = told[0] == told[1]
     assert again.epsilon_ > first.epsilon_
     return bool(same and again.spent_ == at.spent.amount == spent)
 

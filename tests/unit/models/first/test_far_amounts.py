@@ -34,11 +34,10 @@ def test_whatever_is_asked_is_answered_or_refused_before_it_is_charged(goal: str
     unit = rows() if check == "disjoint" else rows(neighbours="replace", n=N)
     given: dict[str, Any] = {"delta": "1e-6"} if gaussian else {}
     refused = 0
-    for upper, amount, penalty in product(("1e160", "1e99", "1", "1e-99", "1e-160"), AMOUNTS, ("1e-8", 100)):
+    for upper, amount, penalty in product(("1e160", "1e99", "1", "1e-99", "1e-160"), AMOUNTS, ("1e-8", "100")):
         account = open_account(":memory:", "far", unit=unit, epsilon=5, **given)
-        asked = AccuracyFirst(
-            FitLinear(["a"], "y", 0, upper, x_bound=1), penalty=penalty, check=check, **{goal: amount}
-        )
+        wanted: dict[str, Any] = {goal: amount, "penalty": penalty, "check": check}
+        asked = AccuracyFirst(FitLinear(["a"], "y", 0, upper, x_bound=1), **wanted)
         try:
             asked.release(Session(TABLE, account), key="k")
         except InvalidTask:
