@@ -175,7 +175,7 @@ def _verify(args: argparse.Namespace) -> Answer:
     data = read(args.randomizer)
     with waiting("checking in exact arithmetic"):
         report = judge(data)
-    findings = [*report.findings, *(_charge(data, args.ledger) if args.ledger else [])]
+    findings = [*report.findings, *(_charge(data, args.ledger) if args.ledger and report.passed else [])]
     gap = None if report.gap is None else float(report.gap)
     open_ = list(report.unproved)
     facts = {"passed": not findings, "findings": findings, "bias": _text(report.bias), "gap": gap, "unproved": open_}

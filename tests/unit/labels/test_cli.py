@@ -207,3 +207,16 @@ def test_verify_says_of_noise_what_noise_has(tmp_path: Path) -> None:
     told = run("verify", tmp_path / "m.json").text
     assert "row sums" not in told
     assert "bias exactly zero before outputs become floats" in told
+
+
+@pytest.mark.parametrize(
+    "found",
+    [{"groups": {}}, {}, {"groups": {"a": 3}}, {"format": "x", "prior": []}, {"format": "x", "prior": {"receipt": 5}}],
+)
+def test_a_ledger_is_asked_about_documents_that_hold_and_no_others(
+    found: dict[str, Any], tmp_path: Path, budget: Account
+) -> None:
+    held = {"format": "steelyard grouped label randomizer 1", **found}
+    (tmp_path / "m.json").write_text(json.dumps(held))
+    answer = run("verify", tmp_path / "m.json", "--ledger", tmp_path / "budget.db")
+    assert (answer.exit_code, answer.data["passed"]) == (2, False)
