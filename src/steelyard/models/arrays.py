@@ -10,21 +10,16 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from datetime import date
-from decimal import Decimal
-from numbers import Real
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
 from steelyard.interrupts import INTERRUPTS
+from steelyard.tables import text_of
 
 Floats = NDArray[np.float64]
-_NUMBERS = (Real, Decimal, np.bool_)
-_NAMES = (date, UUID, np.datetime64)
 _KINDS = {"b": "truth values", "i": "numbers", "u": "numbers", "f": "numbers", "U": "text", "T": "text", "S": "bytes"}
 
 
@@ -88,34 +83,8 @@ def units(users: Any) -> NDArray[Any]:
         raise InvalidTask("users= is one column: whose row each one is.")
     held = np.empty(len(users), dtype=object)
     for place, entry in enumerate(users.to_pylist() if hasattr(users, "to_pylist") else users):
-        held[place] = unit_name(entry)
+        held[place] = text_of(entry)
     return held
-
-
-def unit_name(entry: Any) -> str | None:
-    """Whose row one is, as a text; what names nobody (missing, NaN, no name at all) is None.
-
-    >>> unit_name(7), unit_name(7.0), unit_name("ann"), unit_name(float("nan"))
-    ('7', '7', 'ann', None)
-    """
-    try:
-        if isinstance(entry, str):
-            return entry.encode("utf-8", "backslashreplace").decode()
-        if isinstance(entry, bytes):
-            return f"bytes {entry.hex()}"
-        if isinstance(entry, _NAMES):
-            return str(entry) if entry == entry else None
-        return _number_name(entry) if isinstance(entry, _NUMBERS) else None
-    except INTERRUPTS:
-        raise
-    except BaseException:  # whatever an entry's own type raises would tell something about it
-        return None
-
-
-def _number_name(entry: Any) -> str | None:
-    if isinstance(entry, complex) or entry != entry:
-        return None
-    return str(int(entry)) if entry == int(entry) else repr(float(entry))
 
 
 def in_order(classes: Any) -> NDArray[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from steelyard.tables.files import is_csv
 from steelyard.tables.keyed import Capped
+from steelyard.tables.loose import text_of
 from steelyard.tables.quantity import LIMIT, Quantity
 from steelyard.tables.sampling import Limits
 from steelyard.tables.sources import read
@@ -16,4 +17,4 @@ from steelyard.tables.table import Table
 from steelyard.tables.totals import Bounded
 from steelyard.tables.vectors import Bins
 
-__all__ = ["LIMIT", "Bins", "Bounded", "Capped", "Limits", "Quantity", "Table", "is_csv", "read"]
+__all__ = ["LIMIT", "Bins", "Bounded", "Capped", "Limits", "Quantity", "Table", "is_csv", "read", "text_of"]

@@ -1,7 +1,7 @@
 """Tables in memory or behind another library's handle, shown to DuckDB through Arrow without copying where possible.
 
 A pandas NaN is a missing value, as pandas itself means it; elsewhere NaN is NaN. A one-shot Arrow reader is read into
-memory when the first question is asked.
+memory when the first question is asked. A column of objects is text, whatever it holds.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from steelyard.errors import TableError
 from steelyard.tables.engine import SOURCE, Bind
+from steelyard.tables.loose import text_of
 from steelyard.tables.schema import check_names
 
 
@@ -24,7 +25,11 @@ def bind_pandas(frame: Any) -> Bind:
         raise TableError(f"a pandas {type(frame).__name__} is not a table; give a DataFrame.")
     if not all(isinstance(name, str) for name in frame.columns):
         raise TableError("the columns of a pandas DataFrame must be named by text.")
-    return _bind_object(_typed(lambda: pyarrow.Table.from_pandas(frame, preserve_index=False)))
+    check_names(list(frame.columns))
+    loose = {name: _texts(frame[name]) for name in frame.columns if str(frame.dtypes[name]) == "object"}
+    typed = frame.drop(columns=list(loose)) if loose else frame
+    table = _typed(lambda: pyarrow.Table.from_pandas(typed, preserve_index=False))
+    return _bind_object(_placed(table, loose, list(frame.columns)))
 
 
 def bind_dict(arrays: Mapping[str, Any]) -> Bind:
@@ -33,7 +38,24 @@ def bind_dict(arrays: Mapping[str, Any]) -> Bind:
 
     if not all(isinstance(name, str) for name in arrays):
         raise TableError("the columns of a dictionary must be named by text.")
-    return _bind_object(_typed(lambda: pyarrow.table(dict(arrays))))
+    loose = {name: _texts(array) for name, array in arrays.items() if str(getattr(array, "dtype", "")) == "object"}
+    typed = {name: array for name, array in arrays.items() if name not in loose}
+    return _bind_object(_placed(_typed(lambda: pyarrow.table(typed)), loose, list(arrays)))
+
+
+def _texts(column: Any) -> Any:
+    """A column of objects as text, each entry by itself: read off the values, its type would hang on any one of them."""
+    import pyarrow
+
+    return pyarrow.array([text_of(entry) for entry in column], pyarrow.large_string())
+
+
+def _placed(table: Any, loose: Mapping[str, Any], names: Sequence[str]) -> Any:
+    """A table and its loose columns, in the order of the source."""
+    import pyarrow
+
+    held = {name: loose[name] if name in loose else table.column(name) for name in names}
+    return _typed(lambda: pyarrow.table(held))
 
 
 def bind_polars(frame: Any) -> Bind:

@@ -16,7 +16,7 @@ from sklearn.model_selection import cross_val_score
 
 from steelyard.errors import InvalidTask
 from steelyard.ledger import open_account
-from steelyard.models.arrays import codes, entries, in_order, unit_name, units
+from steelyard.models.arrays import codes, entries, in_order, units
 from steelyard.models.columns import Plain
 from steelyard.models.estimator import features_of, labels_of, numbers_of
 from steelyard.models.linear_regression import LinearRegression
@@ -25,7 +25,7 @@ from steelyard.models.logistic_regression import LogisticRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
 from steelyard.session import Session
-from steelyard.tables import read
+from steelyard.tables import read, text_of
 
 DRAW = np.random.default_rng(7)
 X = DRAW.normal(size=(3000, 2))
@@ -183,6 +183,6 @@ def test_whose_row_one_is_depends_on_that_entry_alone() -> None:
     for odd in (0.5, "x", None, float("nan"), b"\xff", 10**400, object(), [1], "\ud800", 1j):
         assert units([*usual, odd]).tolist()[:-1] == units(usual).tolist()
     assert units(usual).tolist() == ["9007199254740995", "9007199254740996", "7", "7", "7", "1"]
-    assert [unit_name(each) for each in (None, float("nan"), object(), [1], 1j, float("inf"))] == [None] * 6
+    assert [text_of(each) for each in (None, float("nan"), object(), [1], 1j, float("inf"))] == [None] * 6
     typed = np.array([3, 4])
     assert units(typed) is typed

@@ -110,7 +110,7 @@ def test_every_source_is_the_same_table_and_can_be_asked_twice(name: str, tmp_pa
         ({"a": [1], "b": [1, 2]}, "no clear schema"),
         ({"a": [1], "A": [1]}, "letter case"),
         (pd.Series([1.0]), "not a table"),
-        (pd.DataFrame({"a": [1, "secret", None]}), "no clear schema"),
+        ({"a": [1, "secret", None]}, "no clear schema"),
         (pa.array([1]), "not a table"),
     ],
     ids=str,
@@ -169,6 +169,20 @@ def test_a_text_column_of_a_csv_file_is_refused_with_how_to_state_its_type(tmp_p
     (tmp_path / "t.csv").write_text("u,v\n1,2\n")
     with pytest.raises(TableError, match=r"types={'v': 'float'}"):
         read(tmp_path / "t.csv").require_numeric("v")
+
+
+@pytest.mark.parametrize("odd", ["x", 1.5, None, float("nan"), b"\xff", 10**400, [1], object(), "\ud800", 2**53 + 1])
+@pytest.mark.parametrize("make", [lambda v: pd.DataFrame({"a": v}), lambda v: {"a": v}], ids=["pandas", "dictionary"])
+def test_no_entry_of_a_column_of_objects_changes_the_schema_or_another_entry(odd: Any, make: Any) -> None:
+    usual = np.empty(3, dtype=object)
+    usual[:] = [2**53 + 2, "ann", 7]
+    more = np.empty(4, dtype=object)
+    more[:3], more[3] = usual, odd
+    for values in (usual, more):
+        table = read(make(values))
+        assert dict(table.columns) == {"a": "string"}
+        keys = ["9007199254740994", "ann", "7"]
+        assert table.sums_by_key(rows(), [Capped(Quantity(), 1)], "a", keys) == [[1, 1, 1]]
 
 
 def test_csv_files_of_two_kinds_are_not_one_table(tmp_path: Path) -> None:
