@@ -28,7 +28,7 @@ from steelyard.models.first.measured import Exact, Integers, norm_bound, packed,
 from steelyard.models.first.outcome import Found, Stop
 from steelyard.models.first.population import public_n
 from steelyard.models.first.ridge_path import MET, WHOLE, Ask, RidgePath, Seen
-from steelyard.models.first.steps import bought, stored
+from steelyard.models.first.steps import MEANWHILE, bought, stored
 from steelyard.models.first.transcript import Transcript
 from steelyard.models.rows import Target, gather
 from steelyard.noise import Noise
@@ -38,10 +38,6 @@ from steelyard.tables import Table
 
 Progress = Callable[[Stop], None]
 LABEL, NULL = 5.0, 4.0
-MEANWHILE = (
-    "another question was asked of this path at the same time and took its next step. Nothing is lost: ask again, and both go "
-    "on from what is stored."
-)
 
 
 @dataclass(frozen=True)

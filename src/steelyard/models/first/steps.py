@@ -17,6 +17,10 @@ from steelyard.privacy import Event
 from steelyard.release import Release
 
 TRIES = 3
+MEANWHILE = (
+    "another question was asked of this path at the same time and took its next step. Nothing is lost: ask again, and both go "
+    "on from what is stored."
+)
 
 
 def stored(desk: Desk, step: str) -> Release | None:

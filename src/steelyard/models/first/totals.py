@@ -19,12 +19,12 @@ from steelyard.bounding import Count, Sum
 from steelyard.bounding.amounts import Amount, Spend, check_unit, sigma_for
 from steelyard.bounding.caps import Bounds
 from steelyard.desk import Desk
-from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask
+from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, KeyConflict
 from steelyard.mechanisms import Gaussian
 from steelyard.models.first.outcome import Stop
 from steelyard.models.first.quantiles import normal_quantile
 from steelyard.models.first.rising import Rising
-from steelyard.models.first.steps import bought, stored
+from steelyard.models.first.steps import MEANWHILE, all_stored, bought
 from steelyard.models.first.transcript import Transcript
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms
@@ -158,14 +158,35 @@ def good(step: Step, relative_error: float) -> bool:
     return step.half <= relative_error * (abs(step.value) - step.half)
 
 
+Measured = tuple[int, int, Release]
+"""A step of a Gaussian path: what it cost, the integer that it measured, and its release, which averages all so far."""
+
+
+def _read(release: Release) -> Measured:
+    return int(release.point["cost"]), int(release.point["measured"]), release
+
+
+def _cost(steps: list[Measured]) -> int:
+    return sum(cost for cost, _, _ in steps)
+
+
+def _follows(steps: list[Measured], step: Measured) -> bool:
+    """Whether a release is the average of just these steps and its own: its level is what they cost together."""
+    return _cost(steps) + step[0] == int(step[2].point["micro"]) ** 2
+
+
 class GaussianTotal(_TotalPath):
     """Independent measurements, averaged by precision; a level m has cost exactly m squared."""
 
-    def _measured(self) -> list[tuple[int, int, Release]]:
-        kept: list[tuple[int, int, Release]] = []
-        while (found := stored(self._desk, f"step {len(kept)}")) is not None:
-            kept.append((int(found.point["cost"]), int(found.point["measured"]), found))
-        return kept
+    def _measured(self) -> list[Measured]:
+        """The sharpest row of stored steps that were averaged: of two askers at once each may have bought the next one."""
+        best, grown = list[Measured](), [list[Measured]()]
+        while grown:
+            best = max([best, *grown], key=_cost)
+            index = f"step {len(grown[0])}"
+            kept = [_read(found) for found in all_stored(self._desk, index)]
+            grown = [[*row, step] for row in grown for step in kept if _follows(row, step)]
+        return best
 
     def _stored(self, failure: float) -> tuple[Step | None, list[Stop]]:
         self._steps = self._measured()
@@ -177,7 +198,9 @@ class GaussianTotal(_TotalPath):
         step = Gaussian(self._amount.sensitivity, sigma_for(self._amount.sensitivity**2, micro**2 - spent))
         charge = bought(self._desk, step.event, f"step {len(self._steps)}")
         release = self._desk.answer(charge, step.event, lambda table, noise: self._measure(table, noise, step, micro))
-        self._steps.append((int(release.point["cost"]), int(release.point["measured"]), release))
+        if not _follows(self._steps, _read(release)):
+            raise KeyConflict(MEANWHILE)
+        self._steps.append(_read(release))
         return self._step(self._steps, failure)
 
     def _measure(self, table: Table, noise: Noise, step: Gaussian, micro: int) -> Outcome:
@@ -187,14 +210,14 @@ class GaussianTotal(_TotalPath):
         average = Fraction(sum(c * v for c, v in [*before, (cost, measured)]), micro**2)
         value = self._told(self._amount.back(round(average)))
         half = self._half(micro, 0.05)
-        point = {"cap": float(self._bounds.upper), "cost": cost, "measured": measured}
+        point = {"cap": float(self._bounds.upper), "cost": cost, "measured": measured, "micro": micro}
         return Outcome(value, Error(half / 2.4564, half, self._bounds.bias), point)
 
     def _half(self, micro: int, failure: float) -> float:
         sigma = self._amount.sensitivity * MICRO / micro
         return (normal_quantile(failure / 2) * sigma + 1) * float(self._amount.step)
 
-    def _step(self, steps: list[tuple[int, int, Release]], failure: float) -> Step:
+    def _step(self, steps: list[Measured], failure: float) -> Step:
         micro = math.isqrt(sum(cost for cost, _, _ in steps))
         release = steps[-1][2]
         rounding = 0.5 if isinstance(self._search.task, Count) else 0.0
