@@ -69,15 +69,22 @@ class Output:
         try:
             save(self.part)
             os.chmod(self.part, 0o666 & ~_umask())
-            if self.overwrite:
-                os.replace(self.part, self.path)
-            else:
-                os.link(self.part, self.path)  # unlike a move, never over a file that came meanwhile
-                os.unlink(self.part)
+            self._place()
         except OSError as problem:
             self.discard()
             return f"{self.path} could not be written ({problem.strerror or type(problem).__name__})"
         return None
+
+    def _place(self) -> None:
+        if self.overwrite:
+            os.replace(self.part, self.path)
+            return
+        os.close(os.open(self.path, os.O_CREAT | os.O_EXCL))  # fails over a file that came meanwhile
+        try:
+            os.replace(self.part, self.path)
+        except OSError:
+            os.unlink(self.path)
+            raise
 
     def discard(self) -> None:
         """Leave nothing behind."""

@@ -101,8 +101,8 @@ def test_a_file_that_fails_after_the_payment_still_tells_answer_and_key(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    link = os.link
-    monkeypatch.setattr(os, "link", full)
+    move = os.replace
+    monkeypatch.setattr(os, "replace", lambda one, other: full() if str(other) == "c.svg" else move(one, other))
     words = ["sum", "d.parquet", "v", "--cap", "3", "--epsilon", "0.5", *PAY, "--chart", "c.svg", *as_json]
     assert main(words) == 2
     said = capsys.readouterr().out
@@ -112,7 +112,8 @@ def test_a_file_that_fails_after_the_payment_still_tells_answer_and_key(
     assert "noise ±" in said
     assert "No space left on device" in said
     key = said.rpartition("--key ")[2].split()[0]
-    monkeypatch.setattr(os, "link", link)
+    monkeypatch.setattr(os, "replace", move)
+    assert not Path("c.svg").exists()
     before = spent()
     assert main(["sum", "d.parquet", "v", "--cap", "3", "--epsilon", "0.5", *PAY, "--key", key]) == 0
     assert spent() == before
