@@ -20,7 +20,7 @@ from steelyard.ledger.moves import bound_to
 from steelyard.noise import Noise
 from steelyard.privacy import Event, Terms, canonical
 from steelyard.release import Outcome, Release, promise, sealed_payload
-from steelyard.tables import Table
+from steelyard.tables import Schema, Table
 
 Compute = Callable[[Table, Noise], Outcome]
 FAILED = (
@@ -31,7 +31,8 @@ FAILED = (
 _FAILURE = canonical({"failed": True})
 
 
-def _as_is(value: Any) -> Any:
+def as_it_is(value: Any) -> Any:
+    """The stored value, unchanged."""
     return value
 
 
@@ -47,6 +48,11 @@ class Desk:
         """The account's terms."""
         return self._account.terms
 
+    @property
+    def schema(self) -> Schema:
+        """The table's public schema."""
+        return self._table.schema
+
     def charge(self, event: Event, step: str = "") -> Charge:
         """Pay for an event, durably. The same step of the same key is the same charge and costs nothing more."""
         return self._account.charge(price(event, self.terms), **self._naming(step), event=event)
@@ -55,7 +61,7 @@ class Desk:
         """The stored answer of an earlier step, if there is one; costs nothing."""
         charge = self._account.find(**self._naming(step))
         stored = None if charge is None else charge.answer
-        return None if charge is None or stored is None else _deliver(stored, _as_is, charge, again=True)
+        return None if charge is None or stored is None else _deliver(stored, as_it_is, charge, again=True)
 
     def answered(self) -> dict[str, tuple[bool, int]]:
         """Each answered step under the key, by its name ("" for the key itself), whoever asked for it.
@@ -74,7 +80,7 @@ class Desk:
         return self._account.seal(f"desk/{self._key}", data)
 
     def answer(
-        self, charge: Charge, event: Event, compute: Compute, *, step: int = 0, present: Callable[[Any], Any] = _as_is
+        self, charge: Charge, event: Event, compute: Compute, *, step: int = 0, present: Callable[[Any], Any] = as_it_is
     ) -> Release:
         """The stored answer of a paid step, computed first if there is none yet.
 

@@ -1,47 +1,55 @@
 """The one short file where table, noise and ledger meet.
 
-A ``Task`` is declared here and passed in, never imported. The session prices what the task says it will do and hands it
-to a ``Desk``, which charges, computes, stores and delivers in that order (laws 1, 2 and 4).
+A ``Task`` is declared here and passed in, never imported. It plans on the public schema; the session prices that one plan and
+hands it to a ``Desk``, which charges, computes, stores and delivers in that order (laws 1, 2 and 4).
 """
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from steelyard.accounting.prices import price
-from steelyard.desk import Desk
+from steelyard.desk import Desk, as_it_is
 from steelyard.errors import InsecureNoise, InvalidTask
 from steelyard.ledger import Account, Allowance
 from steelyard.noise import ExactNoise, Noise
 from steelyard.privacy import Event, Loss, Terms
-from steelyard.release import Outcome, Release, request_of
-from steelyard.tables import Table
+from steelyard.release import Error, Outcome, Release, request_of
+from steelyard.tables import Schema, Table
 
 T = TypeVar("T", covariant=True)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be done, made once and of public facts alone: it is priced, charged, and then run.
+
+    ``event`` is what will be done, whatever the rows say; its price is the whole cost. ``predicted`` is the error to expect, where
+    it is known before anything is spent. ``run`` reads the rows and noises them; it must never fail, or be seen to differ,
+    because of what they hold. ``present`` turns the stored JSON value into what a person gets.
+    """
+
+    event: Event
+    predicted: Error | None
+    run: Callable[[Table, Noise], Outcome]
+    present: Callable[[Any], Any] = as_it_is
 
 
 class Task(Protocol):
     """A one-shot release: a frozen dataclass whose fields are its own JSON request."""
 
-    def check(self, table: Table, terms: Terms) -> None:
-        """Refuse, before anything is charged or read, whatever the public schema and the terms already rule out."""
-
-    def event(self, table: Table, terms: Terms) -> Event:
-        """What will be done, whatever the rows say; its price is the whole cost."""
-
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
-        """Read the rows and noise them. Must never fail, or be seen to differ, because of what the rows hold."""
-
-    def present(self, value: Any) -> Any:
-        """The stored JSON value as what a person gets."""
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """What will be done; refuses whatever the public schema and the terms already rule out."""
 
 
 class Dialogue(Protocol[T]):
     """A stateful conversation: each answer is charged before it is given, and survives a restart."""
 
-    def check(self, table: Table, terms: Terms) -> None:
-        """As for a task."""
+    def check(self, schema: Schema, terms: Terms) -> None:
+        """Refuse, before anything is charged or read, whatever the public schema and the terms already rule out."""
 
     def start(self, desk: Desk) -> T:
         """Begin, or pick up where the stored answers left off."""
@@ -74,10 +82,13 @@ class Session:
         """The same table and account, of which no more than ``most`` is added through this session."""
         return Session(self._table, Allowance(self._account, most), noise=self._noise)
 
+    def plan(self, task: Task) -> Plan:
+        """What the task would do here. Spends nothing and reads no row."""
+        return task.plan(self._table.schema, self._account.terms)
+
     def quote(self, task: Task) -> Loss:
         """What the task would cost, exactly. Spends nothing and reads no row."""
-        task.check(self._table, self._account.terms)
-        return price(task.event(self._table, self._account.terms), self._account.terms)
+        return price(self.plan(task).event, self._account.terms)
 
     def release(self, task: Task, *, key: str | None = None) -> Release:
         """Pay for a task, run it, and deliver what was stored.
@@ -85,15 +96,13 @@ class Session:
         *Privacy:* the charge is durable before a row is read. *Cost:* ``quote(task)``; a retry with the same ``key``
         and the same task gets the stored answer for nothing.
         """
-        task.check(self._table, self._account.terms)
+        plan = self.plan(task)
         desk = self._desk(task, named(key))
-        event = task.event(self._table, desk.terms)
-        compute = lambda table, noise: task.run(table, noise, desk.terms)  # noqa: E731
-        return desk.answer(desk.charge(event), event, compute, present=task.present)
+        return desk.answer(desk.charge(plan.event), plan.event, plan.run, present=plan.present)
 
     def open(self, dialogue: Dialogue[T], *, key: str | None = None) -> T:
         """Begin a dialogue, or resume the one this ``key`` names."""
-        dialogue.check(self._table, self._account.terms)
+        dialogue.check(self._table.schema, self._account.terms)
         return dialogue.start(self._desk(dialogue, named(key)))
 
     def _desk(self, asked: object, key: str) -> Desk:

@@ -21,7 +21,7 @@ def test_levels_and_questions_of_pure_paths_pass_their_audit() -> None:
 
 
 def test_half_the_distance_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    true = Triangle.sensitivity.func  # type: ignore[attr-defined]
+    true = Triangle.sensitivity._work
     monkeypatch.setattr(Triangle, "sensitivity", property(lambda self: true(self) // 2))
     assert failing(["first-pure-levels-rows"]) == {"first-pure-levels-rows"}
 

@@ -67,7 +67,7 @@ def test_a_gaussian_distance_is_measured_in_squares() -> None:
 
         square = 1
 
-        def event(self, table: PlainTable, terms: Terms) -> Any:
+        def event(self, schema: PlainTable) -> Any:
             return Gaussian(None, Fraction(2), squared_sensitivity=self.square).event
 
         def run(self, table: PlainTable, noise: Noise, terms: Terms) -> Outcome:
@@ -93,7 +93,7 @@ def test_an_adaptive_second_step_is_compared_at_the_same_transcript() -> None:
     class TwoSteps(Honest):
         """Chooses its second cap from the first release, as a sound automatic cap does."""
 
-        def event(self, table: PlainTable, terms: Terms) -> Any:
+        def event(self, schema: PlainTable) -> Any:
             from steelyard.mechanisms import Laplace
 
             return Laplace(1, Fraction(1)).event
@@ -115,7 +115,7 @@ def test_a_choice_is_measured_by_its_costs_and_not_steered() -> None:
 
         step = 1
 
-        def event(self, table: PlainTable, terms: Terms) -> Any:
+        def event(self, schema: PlainTable) -> Any:
             return Exponential(Fraction(1), self.step).event
 
         def run(self, table: PlainTable, noise: Noise, terms: Terms) -> Outcome:

@@ -9,13 +9,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from audit.plain import PlainTable
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
 from steelyard.privacy import Event, Terms
 from steelyard.release import Outcome
+from steelyard.session import Plan
 from steelyard.tables import Quantity
 
 
@@ -26,14 +26,15 @@ class Honest:
     lower: int = -3
     upper: int = 10
 
-    def check(self, table: PlainTable, terms: Terms) -> None:
-        table.require("amount")
-
     def mechanism(self, table: PlainTable) -> Laplace:
         return Laplace(max(-self.lower, self.upper), Fraction(20))
 
-    def event(self, table: PlainTable, terms: Terms) -> Event:
-        return self.mechanism(table).event
+    def plan(self, schema: PlainTable, terms: Terms) -> Plan:
+        schema.require("amount")
+        return Plan(self.event(schema), None, lambda table, noise: self.run(table, noise, terms))  # type: ignore[arg-type]
+
+    def event(self, schema: PlainTable) -> Event:
+        return self.mechanism(schema).event
 
     def total(self, table: PlainTable, terms: Terms) -> list[int]:
         return [table.capped_sum(terms.unit, Quantity("amount"), self.lower, self.upper)]
@@ -41,9 +42,6 @@ class Honest:
     def run(self, table: PlainTable, noise: Noise, terms: Terms) -> Outcome:
         released = self.mechanism(table).release(self.total(table, terms), noise)
         return Outcome(released[0], None, {"upper": self.upper})
-
-    def present(self, value: Any) -> Any:
-        return value
 
 
 class OffByOneCap(Honest):
@@ -103,8 +101,8 @@ class DropsEmptyGroups(Honest):
 class EventFromData(Honest):
     """Prices by how many rows there are."""
 
-    def event(self, table: PlainTable, terms: Terms) -> Event:
-        return Laplace(10, Fraction(20 + len(table.rows))).event
+    def event(self, schema: PlainTable) -> Event:
+        return Laplace(10, Fraction(20 + len(schema.rows))).event
 
 
 class ErrorFromData(Honest):

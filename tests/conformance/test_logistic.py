@@ -46,7 +46,7 @@ def released(table: Table, wanted: FitLogistic) -> list[float]:
 def test_a_fit_on_spark_is_that_of_duckdb_up_to_what_its_noise_covers(spark: Any) -> None:
     """Sums of doubles depend on their order, so answers may differ by what the proof allows: twice the reach and a step."""
     found, expected = released(read(spark.createDataFrame(data())), task()), released(read(data()), task())
-    fit = task().plan(open_account(":memory:", "test", unit=rows(), epsilon="1", delta="1e-6").terms)
+    fit = task().fit(open_account(":memory:", "test", unit=rows(), epsilon="1", delta="1e-6").terms)
     assert isinstance(fit, ObjectiveFit)
     assert np.abs(np.subtract(found, expected)).max() <= float(2 * fit.mechanism.reach + fit.mechanism.step)
     assert max(map(abs, expected)) > 1000 * float(2 * fit.mechanism.reach + fit.mechanism.step)

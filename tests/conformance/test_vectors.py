@@ -56,7 +56,7 @@ def test_the_same_integers_reach_the_noise_on_both_engines(name: str, both: tupl
     answers = []
     for table in both:
         with observing() as seen:
-            outcome = TASKS[name].run(table, TestNoise(11), mine)
+            outcome = TASKS[name].plan(table.schema, mine).run(table, TestNoise(11))
         answers.append((seen, outcome))
     assert answers[0] == answers[1]
     assert any(value for each in answers[0][0] for value in each.values)

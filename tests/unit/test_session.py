@@ -17,8 +17,8 @@ from steelyard.mechanisms import Laplace
 from steelyard.noise import ExactNoise, Noise, TestNoise
 from steelyard.privacy import Event, Loss, Status, Terms, rows, users
 from steelyard.release import Error, Outcome, Release, promise, request_of, sealed_payload
-from steelyard.session import Session
-from steelyard.tables import Table, read
+from steelyard.session import Plan, Session
+from steelyard.tables import Schema, Table, read
 
 DATA = {"user": [1, 1, 2, 3], "x": [1.0, 2.0, 3.0, 4.0]}
 SEEN: list[str] = []
@@ -31,22 +31,17 @@ class Probe:
     epsilon: str = "0.5"
     fail: str = ""
 
-    def check(self, table: Table, terms: Terms) -> None:
-        SEEN.append("check")
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        SEEN.append("plan")
+        return Plan(Laplace(1, 1 / Fraction(self.epsilon)).event, Error(1.0, 3.0), self.run)
 
-    def event(self, table: Table, terms: Terms) -> Event:
-        return Laplace(1, 1 / Fraction(self.epsilon)).event
-
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
+    def run(self, table: Table, noise: Noise) -> Outcome:
         SEEN.append("read")
         if self.fail == "ours":
             raise TableError("the table could not be read")
         if self.fail:
             raise RuntimeError(f"row 17 holds {self.fail}")
         return Outcome(noise.below(2**60), Error(1.0, 3.0), {"cap": 1})
-
-    def present(self, value: Any) -> Any:
-        return value
 
 
 @pytest.fixture
@@ -67,8 +62,28 @@ def test_a_release_carries_value_error_guarantee_and_receipt(account: Account) -
 
 def test_a_quote_spends_nothing_and_reads_nothing(account: Account) -> None:
     assert Session(read(DATA), account).quote(Probe()) == Loss.pure("0.5")
-    assert SEEN == ["check"]
+    assert Session(read(DATA), account).plan(Probe()).predicted == Error(1.0, 3.0)
+    assert SEEN == ["plan", "plan"]
     assert account.spent == Loss.pure(1) - Loss.pure(1)
+
+
+def test_a_release_is_planned_once_and_what_is_charged_is_what_is_run(account: Account) -> None:
+    """A task that changes its mind each time it is asked is charged for, and runs, one and the same plan."""
+    made: list[Plan] = []
+
+    class Fickle(Probe):
+        def plan(self, schema: Schema, terms: Terms) -> Plan:
+            number = len(made) + 1
+            event = Laplace(1, Fraction(2 * number)).event
+            made.append(Plan(event, None, lambda table, noise: Outcome(number, None), str))
+            return made[-1]
+
+    session = Session(read(DATA), account)
+    for number in (1, 2):
+        release = session.release(Fickle())
+        assert len(made) == number
+        assert (release.value, release.event) == (str(number), made[-1].event)
+    assert account.spent == Loss.pure("0.75")
 
 
 def test_a_retry_with_the_same_key_is_free_and_the_same(account: Account) -> None:
@@ -193,9 +208,10 @@ def broken_promises(desk_type: type[Desk], account: Account) -> list[str]:
 
     def compute(table: Table, noise: Noise) -> Outcome:
         spy.log.append("read")
-        return task.run(table, noise, spy.terms)
+        return plan.run(table, noise)
 
-    event = task.event(read(DATA), spy.terms)
+    plan = task.plan(read(DATA).schema, spy.terms)
+    event = plan.event
     release = desk.answer(desk.charge(event), event, compute)
     spy.log.append("delivered")
     faults = [] if spy.log == ["charged", "read", "stored", "delivered"] else [f"order was {spy.log}"]
@@ -209,7 +225,7 @@ def leaks(desk_type: type[Desk], account: Account) -> bool:
     def compute(table: Table, noise: Noise) -> Outcome:
         raise RuntimeError("row 17")
 
-    event = Probe("0.25").event(read(DATA), account.terms)
+    event = Probe("0.25").plan(read(DATA).schema, account.terms).event
     charge = desk.charge(event)
     try:
         desk.answer(charge, event, compute)
@@ -258,7 +274,7 @@ def draws_for_one_charge(desk_type: type[Desk], account: Account) -> int:
             raise OverflowError
         return Outcome(1, None)
 
-    event = Probe("0.25").event(read(DATA), account.terms)
+    event = Probe("0.25").plan(read(DATA).schema, account.terms).event
     for _ in range(20):
         with contextlib.suppress(TableError, OverflowError):
             desk.answer(desk.charge(event), event, picky)

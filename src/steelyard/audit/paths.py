@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from steelyard.accounting.prices import PARTS, disjoint
 from steelyard.bounding.amounts import sigma_for
@@ -25,7 +24,6 @@ from steelyard.models.first.disjoint_steps import Crowd, Step
 from steelyard.models.first.excess import RootExcess
 from steelyard.models.first.losses import LogLoss, margin_cap
 from steelyard.models.first.measured import Design, Exact, packed
-from steelyard.models.first.one_shot import LogisticTask
 from steelyard.models.first.population import public_n
 from steelyard.models.first.pure_logistic import PureLogistic
 from steelyard.models.first.pure_questions import LowLoss, NearBest, Setting
@@ -34,72 +32,51 @@ from steelyard.models.first.ridge_path import WHOLE
 from steelyard.models.first.ridge_search import RidgeSearch, TableRows
 from steelyard.models.first.watch import Watch, room
 from steelyard.noise import Noise
-from steelyard.privacy import MICRO, Event, Neighbours, Terms
+from steelyard.privacy import MICRO, Neighbours, Terms
 from steelyard.release import Outcome
-from steelyard.tables import Table
+from steelyard.session import Plan
+from steelyard.tables import Schema, Table
 
 
 @dataclass(frozen=True)
-class _Step:
-    """What steps of a ridge path share."""
+class RidgeLevel:
+    """One measurement of a ridge path's statistics, at a price in 1e-12 of mu squared."""
 
     search: RidgeSearch
     cost: int
-
-    def check(self, table: Table, terms: Terms) -> None:
-        """The public schema."""
-        self.search.features.check(table)
-        table.require_numeric(self.search.label.column)
-
-    def present(self, value: Any) -> Any:
-        """As it is."""
-        return value
-
-    def _exact(self, table: Table, terms: Terms) -> Exact:
-        return exact_of(table, self.search.features, self.search.label, terms.unit)
-
-
-@dataclass(frozen=True)
-class RidgeLevel(_Step):
-    """One measurement of the statistics, at a price in 1e-12 of mu squared."""
-
     vector: int = 20
 
-    def _design(self, terms: Terms) -> Design:
-        return Design(unit_of(terms.unit), self.search.features.width, self.vector)
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """One Gaussian release: add up and measure."""
+        require(self.search, schema)
+        design = Design(unit_of(terms.unit), self.search.features.width, self.vector)
 
-    def event(self, table: Table, terms: Terms) -> Event:
-        """One Gaussian release."""
-        return self._design(terms).step(self.cost).event
+        def run(table: Table, noise: Noise) -> Outcome:
+            return Outcome(packed(design.measure(exact(self.search, table, terms), self.cost, noise)), None)
 
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
-        """Add up and measure."""
-        return Outcome(packed(self._design(terms).measure(self._exact(table, terms), self.cost, noise)), None)
+        return Plan(design.step(self.cost).event, None, run)
 
 
 @dataclass(frozen=True)
-class RidgeLook(_Step):
+class RidgeLook:
     """One look at the root of the excess risk of a model, given in steps of 2^-48."""
 
+    search: RidgeSearch
+    cost: int
     model: tuple[int, ...]
     alpha: float = 0.01
 
-    def _look(self, terms: Terms) -> RootExcess:
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """One Gaussian release of one integer: find the root and noise it."""
+        require(self.search, schema)
         ridge = Ridge(public_n(terms), self.search.features.width, float(self.search.penalty))
-        return RootExcess(ridge, self.model, Fraction(2), self.alpha)
+        look = RootExcess(ridge, self.model, Fraction(2), self.alpha)
+        step = Gaussian(look.moves, sigma_for(look.moves**2, self.cost), Neighbours.REPLACE)
 
-    def _step(self, terms: Terms) -> Gaussian:
-        moves = self._look(terms).moves
-        return Gaussian(moves, sigma_for(moves**2, self.cost), Neighbours.REPLACE)
+        def run(table: Table, noise: Noise) -> Outcome:
+            return Outcome(step.release([look.value(_Sums(exact(self.search, table, terms)))], noise)[0], None)
 
-    def event(self, table: Table, terms: Terms) -> Event:
-        """One Gaussian release of one integer."""
-        return self._step(terms).event
-
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
-        """Find the root and noise it."""
-        private = _Sums(self._exact(table, terms))
-        return Outcome(self._step(terms).release([self._look(terms).value(private)], noise)[0], None)
+        return Plan(step.event, None, run)
 
 
 @dataclass(frozen=True)
@@ -109,33 +86,19 @@ class PureLevels:
     search: PureRidge
     levels: tuple[int, int]
 
-    def check(self, table: Table, terms: Terms) -> None:
-        """The public schema."""
-        self.search.features.check(table)
-        table.require_numeric(self.search.label.column)
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """The entry at its last level: add up, release, refine."""
+        require(self.search, schema)
+        triangle = Setting.of(self.search.features, self.search.penalty, terms).triangle
+        scales = tuple(Fraction(triangle.sensitivity * MICRO, level) for level in self.levels)
+        path = LaplacePath(triangle.sensitivity, scales, Neighbours.REPLACE)
 
-    def event(self, table: Table, terms: Terms) -> Event:
-        """The entry at its last level."""
-        return self._path(terms).event
+        def run(table: Table, noise: Noise) -> Outcome:
+            values = triangle.values(exact(self.search, table, terms))
+            first = path.release(values, noise)
+            return Outcome([packed(first), packed(path.refine(values, first, 1, noise))], None)
 
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
-        """Add up, release, refine."""
-        exact = exact_of(table, self.search.features, self.search.label, terms.unit)
-        values, path = (
-            Setting.of(self.search.features, self.search.penalty, terms).triangle.values(exact),
-            self._path(terms),
-        )
-        first = path.release(values, noise)
-        return Outcome([packed(first), packed(path.refine(values, first, 1, noise))], None)
-
-    def present(self, value: Any) -> Any:
-        """As it is."""
-        return value
-
-    def _path(self, terms: Terms) -> LaplacePath:
-        sensitivity = Setting.of(self.search.features, self.search.penalty, terms).triangle.sensitivity
-        scales = tuple(Fraction(sensitivity * MICRO, level) for level in self.levels)
-        return LaplacePath(sensitivity, scales, Neighbours.REPLACE)
+        return Plan(path.event, None, run)
 
 
 @dataclass(frozen=True)
@@ -146,32 +109,22 @@ class PureQuestions:
     question: LowLoss | NearBest
     models: tuple[tuple[int, ...], ...]
 
-    def check(self, table: Table, terms: Terms) -> None:
-        """The public schema."""
-        self.search.features.check(table)
-        table.require_numeric(self.search.label.column)
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """All questions together: ask until one passes."""
+        require(self.search, schema)
+        setting = Setting.of(self.search.features, self.search.penalty, terms)
+        watch = Watch.of(self.question.needs(setting), 0.1)
 
-    def event(self, table: Table, terms: Terms) -> Event:
-        """All questions together."""
-        return self._watch(terms).mechanism.event
+        def run(table: Table, noise: Noise) -> Outcome:
+            held = TableRows(table, self.search.features, self.search.label, terms.unit)
+            running, answers = watch.mechanism.start(watch.threshold, noise), []
+            for model in self.models:
+                if running.left:
+                    look = self.question.look(setting, model, WHOLE)
+                    answers.append(running.above(room(look, look.value(held))))
+            return Outcome(answers, None)
 
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
-        """Ask until one passes."""
-        watch, setting = self._watch(terms), Setting.of(self.search.features, self.search.penalty, terms)
-        held = TableRows(table, self.search.features, self.search.label, terms.unit)
-        running, answers = watch.mechanism.start(watch.threshold, noise), []
-        for model in self.models:
-            if running.left:
-                look = self.question.look(setting, model, WHOLE)
-                answers.append(running.above(room(look, look.value(held))))
-        return Outcome(answers, None)
-
-    def present(self, value: Any) -> Any:
-        """As it is."""
-        return value
-
-    def _watch(self, terms: Terms) -> Watch:
-        return Watch.of(self.question.needs(Setting.of(self.search.features, self.search.penalty, terms)), 0.1)
+        return Plan(watch.mechanism.event, None, run)
 
 
 @dataclass(frozen=True)
@@ -182,31 +135,22 @@ class PureLogQuestions:
     target: float
     models: tuple[tuple[int, ...], ...]
 
-    def check(self, table: Table, terms: Terms) -> None:
-        """The public schema."""
-        self.search.features.check(table)
-        table.require(self.search.label)
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """All questions together: ask until one passes."""
+        self.search.features.check(schema)
+        schema.require(self.search.label)
+        watch = Watch.of(public_n(terms) * self.target / 48, 0.1)
 
-    def event(self, table: Table, terms: Terms) -> Event:
-        """All questions together."""
-        return self._watch(terms).mechanism.event
+        def run(table: Table, noise: Noise) -> Outcome:
+            signed, answers = self.search.search.signed(table, terms), list[bool]()
+            running = watch.mechanism.start(watch.threshold, noise)
+            for model in self.models:
+                if running.left:
+                    look = LogLoss(public_n(terms), model, self.target, margin_cap(self.target))
+                    answers.append(running.above(room(look, look.value(signed.x, signed.owners))))
+            return Outcome(answers, None)
 
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
-        """Ask until one passes."""
-        watch, signed, answers = self._watch(terms), self.search.search.signed(table, terms), list[bool]()
-        running = watch.mechanism.start(watch.threshold, noise)
-        for model in self.models:
-            if running.left:
-                look = LogLoss(public_n(terms), model, self.target, margin_cap(self.target))
-                answers.append(running.above(room(look, look.value(signed.x, signed.owners))))
-        return Outcome(answers, None)
-
-    def present(self, value: Any) -> Any:
-        """As it is."""
-        return value
-
-    def _watch(self, terms: Terms) -> Watch:
-        return Watch.of(public_n(terms) * self.target / 48, 0.1)
+        return Plan(watch.mechanism.event, None, run)
 
 
 @dataclass(frozen=True)
@@ -219,27 +163,20 @@ class DisjointStep:
     model: tuple[int, ...] = ()
     target: float = 0.1
 
-    def check(self, table: Table, terms: Terms) -> None:
-        """The public schema."""
-        self.search.features.check(table)
-        table.require_numeric(self.search.label.column)
-
-    def event(self, table: Table, terms: Terms) -> Event:
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
         """The first step of its part: where units are added or removed it costs that part alone."""
+        require(self.search, schema)
         step = self._step(terms)
-        if terms.unit.neighbours is Neighbours.REPLACE:
-            return step.event
-        return disjoint(step.event, step.part, dict.fromkeys(PARTS, 0))
-
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
-        """Divide the rows and read one part."""
+        event = step.event
+        if terms.unit.neighbours is not Neighbours.REPLACE:
+            event = disjoint(event, step.part, dict.fromkeys(PARTS, 0))
         split = Split(self.search.share, terms.unit.column or self.search.ids, terms.unit.column is not None)
-        parts, step = split.parts(table, self.search.features, self.search.label), self._step(terms)
-        return Outcome(packed(step.compute(parts.train if step.part == "train" else parts.check, noise)), None)
 
-    def present(self, value: Any) -> Any:
-        """As it is."""
-        return value
+        def run(table: Table, noise: Noise) -> Outcome:
+            parts = split.parts(table, self.search.features, self.search.label)
+            return Outcome(packed(step.compute(parts.train if step.part == "train" else parts.check, noise)), None)
+
+        return Plan(event, None, run)
 
     def _step(self, terms: Terms) -> Step:
         crowd = Crowd(terms.unit, self.search.share)
@@ -254,31 +191,18 @@ class DisjointStep:
 
 
 @dataclass(frozen=True)
-class OneShot:
-    """A logistic release that is certain of its excess, on tables of any length."""
-
-    task: LogisticTask
-
-    def check(self, table: Table, terms: Terms) -> None:
-        """The public schema."""
-        self.task.features.check(table)
-        table.require(self.task.label)
-
-    def event(self, table: Table, terms: Terms) -> Event:
-        """The task's own."""
-        return self.task.event(table, terms)
-
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
-        """The task's own."""
-        return self.task.run(table, noise, terms)
-
-    def present(self, value: Any) -> Any:
-        """The task's own."""
-        return self.task.present(value)
-
-
-@dataclass(frozen=True)
 class _Sums:
     """All that a look at the root of an excess reads."""
 
     exact: Exact
+
+
+def require(search: RidgeSearch | PureRidge | DisjointSearch, schema: Schema) -> None:
+    """Refuse columns that are not there or no numbers."""
+    search.features.check(schema)
+    schema.require_numeric(search.label.column)
+
+
+def exact(search: RidgeSearch | PureRidge, table: Table, terms: Terms) -> Exact:
+    """The exact statistics of the rows."""
+    return exact_of(table, search.features, search.label, terms.unit)

@@ -101,9 +101,9 @@ class Replay:
     def _attempt(self, table: Any, noise: SteeredNoise) -> tuple[bytes, bytes, str | None]:
         declared = b""
         try:
-            self._task.check(table, self._terms)
-            declared = canonical(self._task.event(table, self._terms).to_json())
-            outcome = self._task.run(table, noise, self._terms)
+            plan = self._task.plan(table.schema, self._terms)
+            declared = canonical(plan.event.to_json())
+            outcome = plan.run(table, noise)
             error = None if outcome.error is None else outcome.error.to_json()
             parts = {"value": plain(outcome.value), "error": error, "point": plain(dict(outcome.point))}
             return declared, canonical(parts), None

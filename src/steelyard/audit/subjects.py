@@ -42,7 +42,7 @@ def audit(
     """
     if callable(getattr(subject, "audited", None)):
         return Verdict(_name(subject), subject.audited(share))
-    if not callable(getattr(subject, "run", None)):
+    if not callable(getattr(subject, "plan", None)):
         return Verdict(_name(subject), tuple(probe(subject, Effort(samples=samples))))
     if terms is None:
         raise InvalidTask("to audit a task, say on which terms it runs: audit(task, terms=account.terms).")
@@ -60,7 +60,7 @@ def guess_columns(task: Task, terms: Terms, open_table: Callable[[Any], Any]) ->
     keys = [key for key in getattr(task, "keys", None) or () if isinstance(key, str)]
     for _ in range(_ROUNDS):
         try:
-            task.check(open_table(Corpus(terms.unit, pools).arrow([])), terms)
+            task.plan(open_table(Corpus(terms.unit, pools).arrow([])).schema, terms)
         except ColumnMissing as missing:
             grouped = missing.wanted == getattr(task, "by", None)
             pools[missing.wanted] = texts(*keys) if grouped else floats(*_bounds(task))

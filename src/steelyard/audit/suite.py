@@ -21,7 +21,6 @@ from steelyard.audit.documents import saved_randomizers
 from steelyard.audit.holdouts import hidden_labels
 from steelyard.audit.paths import (
     DisjointStep,
-    OneShot,
     PureLevels,
     PureLogQuestions,
     PureQuestions,
@@ -291,7 +290,7 @@ def accuracy_first(table: Mapping[str, Pool]) -> dict[str, Item]:
     owned = {**table, "who": texts()}
     features = Features([Numeric("amount", -9, 10)], "clip", 1)
     search = RidgeSearch(features, Target("label", -2, 3), Fraction(1, 100))
-    one_shot = OneShot(LogisticTask(features, "label", [0, 1], 0.05, 0.9, Fraction(1, 100)))
+    one_shot = LogisticTask(features, "label", [0, 1], 0.05, 0.9, Fraction(1, 100))
     return {
         "first-level": Item(RidgeLevel(search, 10**10), gaussian(many), table),
         "first-level-coarse": Item(RidgeLevel(search, 10**6), gaussian(many), table),

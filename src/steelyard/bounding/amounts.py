@@ -16,7 +16,7 @@ from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
 from steelyard.mechanisms import Gaussian, Laplace, Staircase
 from steelyard.privacy import MICRO, Currency, Neighbours, Number, Terms, exact, positive
 from steelyard.release import Error
-from steelyard.tables import Table
+from steelyard.tables import Schema
 
 Noisy = Laplace | Gaussian | Staircase
 
@@ -141,11 +141,11 @@ def sigma_for(squared_sensitivity: int, cost: int) -> Fraction:
     return Fraction(math.isqrt((squared_sensitivity * MICRO**2 << 2 * bits) // cost) + 1, 1 << bits)
 
 
-def check_unit(table: Table, terms: Terms) -> None:
+def check_unit(schema: Schema, terms: Terms) -> None:
     """Totals protect users or rows; label and holdout accounts pay for other things."""
     if terms.unit.kind not in ("users", "rows"):
         raise UnitMismatch(f"a total protects users or rows; this account hides {terms.unit}.")
-    table.require_unit(terms.unit)
+    schema.require_unit(terms.unit)
 
 
 def norm_of(mechanism: Noisy) -> str:

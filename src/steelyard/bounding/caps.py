@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from steelyard.accounting.prices import composed
 from steelyard.bounding.amounts import Amount, Noisy, Spend, bound
 from steelyard.bounding.profile import ContributionProfile, Scale, law_of
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
-from steelyard.privacy import MICRO, Event, Number, Terms
+from steelyard.privacy import MICRO, Number, Terms
 from steelyard.tables import Table
 
 Cap = Number | ContributionProfile | str
@@ -95,12 +94,6 @@ class CapRule:
 
         return spend.split(choice_share(spend.micro / MICRO, law_of(spend)))
 
-    def event(self, spend: Spend) -> Event:
-        """Everything that will be noised, at its full price."""
-        look, total = self.parts(spend)
-        mechanism = self.mechanism(total)
-        return mechanism.event if look is None else composed(look.mechanism(1).event, mechanism.event)
-
     def fixed(self, spend: Spend) -> Bounds | None:
         """The bounds, where they are known before any row is read."""
         if isinstance(self.cap, ContributionProfile):
@@ -108,12 +101,8 @@ class CapRule:
             return Bounds(self.lower, choice.cap * step, float(choice.bias * step))
         return None if self.cap == "auto" else Bounds(self.lower, Fraction(self.cap))
 
-    def bounds(self, table: Table, terms: Terms, column: str | None, spend: Spend, noise: Noise) -> Bounds:
-        """The bounds, bought with the first part of the spend if they must be."""
-        known = self.fixed(spend)
-        look, total = self.parts(spend)
-        if known is not None or look is None:
-            return known or Bounds(self.lower, Fraction(0))
+    def bought(self, table: Table, terms: Terms, column: str | None, look: Spend, total: Spend, noise: Noise) -> Bounds:
+        """The bounds that ``look`` buys for noise of ``total``."""
         from steelyard.bounding.cap import NoisyHistogram, choose_cap, choose_signed_cap
 
         seen, level, law = self.scale.look(table, terms, column, look, noise), total.micro / MICRO, self._law(total)

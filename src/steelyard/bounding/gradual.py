@@ -20,7 +20,7 @@ from steelyard.mechanisms import Gaussian
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Number, Terms
 from steelyard.release import Outcome, Release
-from steelyard.tables import Quantity, Table
+from steelyard.tables import Quantity, Schema, Table
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class GradualSum:
         for name in ("cap", "lower"):
             object.__setattr__(self, name, bound(getattr(self, name), name))
 
-    def check(self, table: Table, terms: Terms) -> None:
+    def check(self, schema: Schema, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
-        check_unit(table, terms)
+        check_unit(schema, terms)
         if terms.currency is not Currency.GAUSSIAN:
             raise CurrencyMismatch("a gradual sum adds Gaussian steps; open the account with a delta.")
-        Sum(self.column, epsilon=1, cap=self.cap, lower=self.lower).check(table, terms)
+        Sum(self.column, mu=1, cap=self.cap, lower=self.lower).plan(schema, terms)
 
     def start(self, desk: Desk) -> SumPath:
         """Begin, or pick up where the stored steps left off."""

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from steelyard.errors import InvalidTask
 from steelyard.privacy import Unit
-from steelyard.tables import Bounded, Capped, Limits, Table
+from steelyard.tables import Bounded, Capped, Limits, Schema, Table
 
 _MOST = 2**22
 _KINDS = (str, int, float, Decimal, date)
@@ -61,10 +61,10 @@ class Grouping:
                 raise InvalidTask(f"{name} must be a whole number from 1 to {_MOST}; got {value!r}.")
         return cls(by, None if keys is None else tuple(keys), max_keys, rows_per_key)
 
-    def check(self, table: Table) -> None:
+    def check(self, schema: Schema) -> None:
         """Refuse a column that is not there or cannot hold keys, and keys of another kind than the column's."""
         if self.by is not None:
-            table.require_keys(self.by, self.keys or ())
+            schema.require_keys(self.by, self.keys or ())
 
     def totals(self, table: Table, unit: Unit, asked: Sequence[Asked]) -> list[list[int]]:
         """The bounded integers of several totals in one pass over the rows: for each, one integer per key, or one."""

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard.bounding.amounts import Spend, bound, check_unit, noise_error
 from steelyard.errors import InvalidTask
+from steelyard.lazy import lazy
 from steelyard.noise import Noise
-from steelyard.privacy import MICRO, Currency, Event, Loss, Number, Terms, positive, rows, written
-from steelyard.release import Error, Outcome, read_document
-from steelyard.tables import LIMIT, Quantity, Table
+from steelyard.privacy import MICRO, Currency, Loss, Number, Terms, positive, rows, written
+from steelyard.release import Outcome, read_document
+from steelyard.session import Plan
+from steelyard.tables import LIMIT, Quantity, Schema, Table
 
 if TYPE_CHECKING:
     from steelyard.bounding.cap import CapChoice, NoisyHistogram, SignedHistogram
@@ -121,36 +123,27 @@ class Profile:
                 object.__setattr__(self, name, positive(getattr(self, name), name))
         _ = self.scale
 
-    @property
+    @lazy
     def scale(self) -> Scale:
         """The public grid."""
         upper = bound(self.upper or 0, "upper")
         return Scale.of_rows(upper) if self.rows else Scale.of_values(upper, self.resolution)
 
-    def check(self, table: Table, terms: Terms) -> None:
-        """Refuse what the schema or the account rule out."""
-        check_unit(table, terms)
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """One noisy histogram; the error is that of each count."""
+        check_unit(schema, terms)
         if self.column is not None:
-            table.require_numeric(self.column)
+            schema.require_numeric(self.column)
+        spend = Spend.read(self.epsilon, self.mu, terms)
+        mechanism = spend.mechanism(1)
+        error = noise_error(mechanism, Fraction(1), 0.0)
 
-    def event(self, table: Table, terms: Terms) -> Event:
-        """One noisy histogram."""
-        return Spend.read(self.epsilon, self.mu, terms).mechanism(1).event
+        def look(table: Table, noise: Noise) -> Outcome:
+            seen = self.scale.look(table, terms, self.column, spend, noise)
+            found = ContributionProfile(self.column, str(terms.unit), self.scale, seen.counts, seen.law, seen.level)
+            return Outcome(found.to_json(), error, {"bins": len(seen.counts)})
 
-    def predict(self, terms: Terms) -> Error:
-        """The error of each count."""
-        return noise_error(Spend.read(self.epsilon, self.mu, terms).mechanism(1), Fraction(1), 0.0)
-
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
-        """Look once."""
-        spend, scale = Spend.read(self.epsilon, self.mu, terms), self.scale
-        seen = scale.look(table, terms, self.column, spend, noise)
-        found = ContributionProfile(self.column, str(terms.unit), scale, seen.counts, seen.law, seen.level)
-        return Outcome(found.to_json(), self.predict(terms), {"bins": len(seen.counts)})
-
-    def present(self, value: Any) -> ContributionProfile:
-        """The profile as an object that plans."""
-        return ContributionProfile.from_json(value)
+        return Plan(mechanism.event, error, look, ContributionProfile.from_json)
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,13 @@ from steelyard.bounding.grouping import Grouping
 from steelyard.bounding.ranks import QuantileSearch
 from steelyard.bounding.trees import Tree
 from steelyard.errors import InvalidTask
+from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
-from steelyard.privacy import Event, Number, Terms, exact, positive
+from steelyard.privacy import Number, Terms, Unit, exact, positive
 from steelyard.release import Error, Outcome
-from steelyard.tables import LIMIT, Bins, Capped, Quantity, Table
+from steelyard.session import Plan
+from steelyard.tables import LIMIT, Bins, Capped, Quantity, Schema, Table
 
 _MOST_BINS = 4096
 _MOST_RATIO = 2**40
@@ -80,11 +82,21 @@ def grouping_of(task: Any) -> Grouping:
     return Grouping.read(task.by, task.keys, None, None)
 
 
-def counts_of(task: Any, table: Table, terms: Terms, part: Capped, bins: Bins) -> list[list[int]]:
+def facts(task: Any, schema: Schema, terms: Terms) -> tuple[Grouping, int, Spend]:
+    """The keys of a task, its cap on a unit's rows and its price; refuses what the schema or the account rule out."""
+    check_unit(schema, terms)
+    cap = row_cap(task.cap, terms)
+    schema.require_numeric(task.column)
+    grouping = grouping_of(task)
+    grouping.check(schema)
+    return grouping, cap, Spend.read(task.epsilon, task.mu, terms)
+
+
+def counts_of(grouping: Grouping, table: Table, unit: Unit, part: Capped, bins: Bins) -> list[list[int]]:
     """The bounded integers by bin, one list, or one for each key."""
-    if task.by is None:
-        return [table.sums_by_bin(terms.unit, part, bins)]
-    return table.sums_by_key_and_bin(terms.unit, part, bins, task.by, task.keys)
+    if grouping.by is None or grouping.keys is None:
+        return [table.sums_by_bin(unit, part, bins)]
+    return table.sums_by_key_and_bin(unit, part, bins, grouping.by, grouping.keys)
 
 
 @dataclass(frozen=True)
@@ -110,39 +122,46 @@ class Mean:
         keep_keys(self)
         keep_exact(self, epsilon=self.epsilon, mu=self.mu, lower=self.lower, upper=self.upper)
 
-    def check(self, table: Table, terms: Terms) -> None:
-        """Refuse what the schema or the account rule out."""
-        check_unit(table, terms)
-        row_cap(self.cap, terms)
-        table.require_numeric(self.column)
-        grouping_of(self).check(table)
-
-    def event(self, table: Table, terms: Terms) -> Event:
-        """One noisy pair, or one for each key."""
-        return self._parts(terms)[1].event
-
-    def predict(self, terms: Terms) -> Error | None:
-        """Unknown before a count is: the error falls with the number of rows."""
-        return None
-
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
-        """Bound, add up both sides, noise, divide."""
-        steps, mechanism = self._parts(terms)
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """One noisy pair, or one for each key. The error is unknown before a count is: it falls with the number of rows."""
+        grouping, cap, spend = facts(self, schema, terms)
         lower, upper = check_range(self.lower, self.upper)
-        step = (upper - lower) / steps
-        low = math.floor(lower / step)
-        asked = terms.unit, Quantity(self.column, step), low, low + steps, mechanism_size(mechanism)
-        if self.by is None or self.keys is None:
-            pairs = [table.sums_by_side(*asked)]
-        else:
-            pairs = table.sums_by_key_and_side(*asked, self.by, self.keys)
-        noised = mechanism.release([side for pair in pairs for side in pair], noise)
+        finest = math.floor(LIMIT // 2 * (upper - lower) / max(abs(lower), abs(upper)))
+        steps = max(1, min(spend.micro * FINENESS // cap, finest, 2**50 // cap))
+        pairs = _Pairs(self.column, lower, upper, steps, cap, spend.mechanism(cap * steps), grouping, terms.unit)
+        return Plan(pairs.mechanism.event, None, pairs.run, grouping.present)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """How far all values lie above ``lower`` and below ``upper``, on a grid of so many steps between them."""
+
+    column: str
+    lower: Fraction
+    upper: Fraction
+    steps: int
+    cap: int
+    mechanism: Laplace | Gaussian
+    grouping: Grouping
+    unit: Unit
+
+    def run(self, table: Table, noise: Noise) -> Outcome:
+        """Bound, add up both sides, noise, divide."""
+        noised = self.mechanism.release([side for pair in self._pairs(table) for side in pair], noise)
         found = [self._divide(above, below) for above, below in zip(noised[::2], noised[1::2], strict=True)]
-        errors = [self._error(mechanism, share, whole) for share, whole in found]
-        values = [float(lower) + share * float(upper - lower) for share, _ in found]
-        counts = [round(max(whole / steps, 0.0)) for _, whole in found]
-        point = {"cap": row_cap(self.cap, terms), "rows": counts[0] if self.by is None else counts}
-        return Outcome(grouping_of(self).label(values), max(errors, key=lambda error: error.noise), point)
+        errors = [self._error(share, whole) for share, whole in found]
+        values = [float(self.lower) + share * float(self.upper - self.lower) for share, _ in found]
+        counts = [round(max(whole / self.steps, 0.0)) for _, whole in found]
+        point = {"cap": self.cap, "rows": counts[0] if self.grouping.by is None else counts}
+        return Outcome(self.grouping.label(values), max(errors, key=lambda error: error.noise), point)
+
+    def _pairs(self, table: Table) -> list[tuple[int, int]]:
+        step = (self.upper - self.lower) / self.steps
+        low = math.floor(self.lower / step)
+        asked = self.unit, Quantity(self.column, step), low, low + self.steps, self.cap * self.steps
+        if self.grouping.by is None or self.grouping.keys is None:
+            return [table.sums_by_side(*asked)]
+        return table.sums_by_key_and_side(*asked, self.grouping.by, self.grouping.keys)
 
     @staticmethod
     def _divide(above: int, below: int) -> tuple[float, int]:
@@ -150,31 +169,13 @@ class Mean:
         whole = above + below
         return (min(max(above / whole, 0.0), 1.0) if whole > 0 else 0.5), whole
 
-    def present(self, value: Any) -> Any:
-        """A number, or one for each key."""
-        return grouping_of(self).present(value)
-
-    def _parts(self, terms: Terms) -> tuple[int, Laplace | Gaussian]:
-        """How many grid steps lie between the bounds, and the noise."""
-        spend, cap = Spend.read(self.epsilon, self.mu, terms), row_cap(self.cap, terms)
-        lower, upper = check_range(self.lower, self.upper)
-        finest = math.floor(LIMIT // 2 * (upper - lower) / max(abs(lower), abs(upper)))
-        steps = max(1, min(spend.micro * FINENESS // cap, finest, 2**50 // cap))
-        return steps, spend.mechanism(cap * steps)
-
-    def _error(self, mechanism: Laplace | Gaussian, share: float, whole: int) -> Error:
-        lower, upper = check_range(self.lower, self.upper)
-        span = float(upper - lower)
+    def _error(self, share: float, whole: int) -> Error:
+        span, mechanism = float(self.upper - self.lower), self.mechanism
         gaussian = isinstance(mechanism, Gaussian)
         deviation = float(mechanism.sigma) if isinstance(mechanism, Gaussian) else math.sqrt(2) * float(mechanism.scale)
         spread = span * deviation * math.hypot(share, 1 - share) / max(whole, 1)
         usual, far = (math.sqrt(2 / math.pi), 1.96) if gaussian else (0.75, 2.12)
         return Error(min(usual * spread, span), min(far * spread, span))
-
-
-def mechanism_size(mechanism: Laplace | Gaussian) -> int:
-    """The sensitivity a mechanism was built for."""
-    return mechanism.sensitivity or 0
 
 
 @dataclass(frozen=True)
@@ -205,71 +206,67 @@ class Histogram:
         object.__setattr__(self, "edges", exact_edges)
         keep_exact(self, epsilon=self.epsilon, mu=self.mu)
 
-    def check(self, table: Table, terms: Terms) -> None:
-        """Refuse what the schema or the account rule out."""
-        check_unit(table, terms)
-        row_cap(self.cap, terms)
-        table.require_numeric(self.column)
-        grouping_of(self).check(table)
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """One noisy vector, or one for each level of the tree; the error is that of each count."""
+        grouping, cap, spend = facts(self, schema, terms)
+        tree = Tree(len(self.edges) - 1) if self.ranges else None
+        spend = spend if tree is None else tree.share(spend)
+        amount, mechanism = Amount.of_values(Fraction(0), Fraction(cap), spend), mechanism_of(spend)
+        counts = _Counts(self.column, self.edges, cap, tree, amount, mechanism, grouping, terms.unit)
+        event = mechanism.event if tree is None else composed(*[mechanism.event] * tree.levels)
+        return Plan(event, counts.error, counts.run, counts.present)
 
-    def event(self, table: Table, terms: Terms) -> Event:
-        """One noisy vector, or one for each level of the tree."""
-        level = self._parts(terms)[1].event
-        return composed(*[level] * self._tree.levels) if self.ranges else level
 
-    def predict(self, terms: Terms) -> Error:
+@dataclass(frozen=True)
+class _Counts:
+    """The rows between each two edges, on the grid of ``amount``; through a tree where sums over many bins are wanted."""
+
+    column: str
+    edges: Sequence[Any]
+    cap: int
+    tree: Tree | None
+    amount: Amount
+    mechanism: Laplace | Gaussian
+    grouping: Grouping
+    unit: Unit
+
+    @property
+    def error(self) -> Error:
         """The error of each count, before anything is spent."""
-        amount, mechanism = self._parts(terms)
-        return noise_error(mechanism, amount.step)
+        return noise_error(self.mechanism, self.amount.step)
 
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
+    def run(self, table: Table, noise: Noise) -> Outcome:
         """Bound, count, noise; counts are rounded to whole rows after the noise."""
-        amount, mechanism = self._parts(terms)
-        step, places = on_grid(self.edges)
+        grid, places = on_grid(self.edges)
+        step, tree = self.amount.step, self.tree
         # sums of bins keep an L1 bound but not an L2 one, so a tree is always bounded in L1
-        part = Capped(Quantity(None, amount.step), amount.upper, "l1" if self.ranges else norm_of(mechanism))
-        tables = counts_of(self, table, terms, part, Bins(Quantity(self.column, step), places))
-        noised = self._through_tree(tables, mechanism, noise) if self.ranges else self._flat(tables, mechanism, noise)
-        edges = [float(edge) for edge in self.edges]
+        part = Capped(Quantity(None, step), self.amount.upper, norm_of(self.mechanism) if tree is None else "l1")
+        tables = counts_of(self.grouping, table, self.unit, part, Bins(Quantity(self.column, grid), places))
+        noised = self._flat(tables, noise) if tree is None else self._through(tree, tables, noise)
+        ranges = list(pairwise(float(edge) for edge in self.edges))
         shown = [
-            [
-                [low, high, round(float(count * amount.step))]
-                for (low, high), count in zip(pairwise(edges), row, strict=True)
-            ]
+            [[low, high, round(float(count * step))] for (low, high), count in zip(ranges, row, strict=True)]
             for row in noised
         ]
-        point = {"cap": row_cap(self.cap, terms)}
-        return Outcome(grouping_of(self).label(shown), noise_error(mechanism, amount.step), point)
+        return Outcome(self.grouping.label(shown), self.error, {"cap": self.cap})
 
-    def _flat(self, tables: Sequence[list[int]], mechanism: Laplace | Gaussian, noise: Noise) -> list[list[Any]]:
-        found = mechanism.release([count for counts in tables for count in counts], noise)
+    def _flat(self, tables: Sequence[list[int]], noise: Noise) -> list[list[Any]]:
+        found = self.mechanism.release([count for counts in tables for count in counts], noise)
         size = len(self.edges) - 1
         return [found[start : start + size] for start in range(0, len(found), size)]
 
-    def _through_tree(
-        self, tables: Sequence[list[int]], mechanism: Laplace | Gaussian, noise: Noise
-    ) -> list[list[Any]]:
+    def _through(self, tree: Tree, tables: Sequence[list[int]], noise: Noise) -> list[list[Any]]:
         """Noise every level of all keys together, then make each key's counts add up."""
-        tree = self._tree
         levels = list(zip(*(tree.sums(counts) for counts in tables), strict=True))
-        noised = [iter(mechanism.release([n for nodes in level for n in nodes], noise)) for level in levels]
+        noised = [iter(self.mechanism.release([n for nodes in level for n in nodes], noise)) for level in levels]
         return [
             tree.agree([[float(next(noised[i])) for _ in level[0]] for i, level in enumerate(levels)]) for _ in tables
         ]
 
-    @property
-    def _tree(self) -> Tree:
-        return Tree(len(self.edges) - 1)
-
     def present(self, value: Any) -> Any:
         """A dictionary from (low, high) to the count; with keys, one for each."""
-        found = grouping_of(self).present(value)
-        return by_range(found) if self.by is None else {key: by_range(rows) for key, rows in found.items()}
-
-    def _parts(self, terms: Terms) -> tuple[Amount, Laplace | Gaussian]:
-        spend = Spend.read(self.epsilon, self.mu, terms)
-        spend = self._tree.share(spend) if self.ranges else spend
-        return Amount.of_values(Fraction(0), Fraction(row_cap(self.cap, terms)), spend), mechanism_of(spend)
+        found = self.grouping.present(value)
+        return by_range(found) if self.grouping.by is None else {key: by_range(rows) for key, rows in found.items()}
 
 
 def by_range(rows: Sequence[Sequence[Any]]) -> dict[tuple[float, float], int]:
@@ -321,42 +318,25 @@ class Quantile:
         keep_keys(self)
         _ = self._bins
 
-    def check(self, table: Table, terms: Terms) -> None:
-        """Refuse what the schema or the account rule out."""
-        check_unit(table, terms)
-        row_cap(self.cap, terms)
-        table.require_numeric(self.column)
-        grouping_of(self).check(table)
-
-    def event(self, table: Table, terms: Terms) -> Event:
-        """One choice per level of the search."""
-        return self._search(terms).event
-
-    def predict(self, terms: Terms) -> Error:
-        """The rank error to expect, before anything is spent."""
-        return self._search(terms).error(len(self._bins[1]))
-
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
-        """Count by fine bins, search."""
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """One choice per level of the search; the error is one of ranks."""
+        grouping, cap, spend = facts(self, schema, terms)
         step, edges = self._bins
-        search = self._search(terms)
-        part = Capped(Quantity(None, Fraction(1, search.weight)), search.cap * search.weight)
-        tables = counts_of(self, table, terms, part, Bins(Quantity(self.column, step), edges))
-        found = [[float(edges[place] * step) for place in search.run(counts, noise)] for counts in tables]
-        values = found if isinstance(self.quantile, tuple) else [each[0] for each in found]
-        point = {"cap": search.cap, "resolution": float((edges[1] - edges[0]) * step)}
-        return Outcome(grouping_of(self).label(values), self.predict(terms), point)
-
-    def present(self, value: Any) -> Any:
-        """A number, or one number per quantile; with keys, for each."""
-        return grouping_of(self).present(value)
-
-    def _search(self, terms: Terms) -> QuantileSearch:
         asked = self.quantile if isinstance(self.quantile, tuple) else (self.quantile,)
-        spend = Spend.read(self.epsilon, self.mu, terms)
-        return QuantileSearch(tuple(Fraction(q) for q in asked), row_cap(self.cap, terms), spend)
+        search = QuantileSearch(tuple(Fraction(q) for q in asked), cap, spend)
+        error = search.error(len(edges))
+        part = Capped(Quantity(None, Fraction(1, search.weight)), cap * search.weight)
+        bins, point = Bins(Quantity(self.column, step), edges), {"cap": cap, "resolution": float(64 * step)}
 
-    @property
+        def choose(table: Table, noise: Noise) -> Outcome:
+            tables = counts_of(grouping, table, terms.unit, part, bins)
+            found = [[float(edges[place] * step) for place in search.run(counts, noise)] for counts in tables]
+            values = found if isinstance(self.quantile, tuple) else [each[0] for each in found]
+            return Outcome(grouping.label(values), error, point)
+
+        return Plan(search.event, error, choose, grouping.present)
+
+    @lazy
     def _bins(self) -> tuple[Fraction, tuple[int, ...]]:
         """The grid's step and the evenly spaced edges in steps; candidates are the edges."""
         lower, upper = check_range(self.lower, self.upper)

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from steelyard.accounting.prices import composed
+from steelyard.bounding.request import Request
 from steelyard.bounding.totals import Count, Sum
 from steelyard.errors import InvalidTask
 from steelyard.noise import Noise
-from steelyard.privacy import Event, Terms
-from steelyard.release import Error, Outcome
-from steelyard.tables import Table
+from steelyard.privacy import Terms
+from steelyard.release import Outcome
+from steelyard.session import Plan
+from steelyard.tables import Schema, Table
 
 
 @dataclass(frozen=True)
@@ -46,29 +47,23 @@ class Together:
             raise InvalidTask("totals that are asked together need public keys; ask for found keys one by one.")
         object.__setattr__(self, "tasks", tasks)
 
-    def check(self, table: Table, terms: Terms) -> None:
-        """Refuse what the schema or the account rule out."""
-        for task in self.tasks:
-            task.check(table, terms)
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """All parts, at their full price; each tells its own error, there is none for a list."""
+        requests = [task.request(schema, terms) for task in self.tasks]
+        present = requests[0].grouping.present
+        return Plan(
+            composed(*(request.event for request in requests)),
+            None,
+            lambda table, noise: _read_once(requests, table, noise),
+            lambda values: [present(value) for value in values],
+        )
 
-    def event(self, table: Table, terms: Terms) -> Event:
-        """All parts, at their full price."""
-        return composed(*(task.event(table, terms) for task in self.tasks))
 
-    def predict(self, terms: Terms) -> Error | None:
-        """Each part predicts its own error; there is none for a list."""
-        return None
-
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
-        """Fix all bounds, read once, noise each."""
-        requests = [task.request(terms) for task in self.tasks]
-        grouping = requests[0].grouping
-        ready = [request.ready(table, noise) for request in requests]
-        totals = grouping.totals(table, terms.unit, ready)
-        parts = [each.finish(grouping.keys, found, noise) for each, found in zip(ready, totals, strict=True)]
-        told = [{**part.point, "error": part.error.to_json() if part.error else None} for part in parts]
-        return Outcome([part.value for part in parts], None, {"parts": told})
-
-    def present(self, value: Any) -> Any:
-        """One value per part, each as its own task presents it."""
-        return [task.present(each) for task, each in zip(self.tasks, value, strict=True)]
+def _read_once(requests: Sequence[Request], table: Table, noise: Noise) -> Outcome:
+    """Fix all bounds, read once, noise each."""
+    grouping, unit = requests[0].grouping, requests[0].terms.unit
+    ready = [request.ready(table, noise) for request in requests]
+    totals = grouping.totals(table, unit, ready)
+    parts = [each.finish(grouping.keys, found, noise) for each, found in zip(ready, totals, strict=True)]
+    told = [{**part.point, "error": part.error.to_json() if part.error else None} for part in parts]
+    return Outcome([part.value for part in parts], None, {"parts": told})

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from steelyard.bounding.amounts import Spend, check_unit, noise_error, sigma_for
@@ -19,11 +20,13 @@ from steelyard.bounding.found import FoundKeys
 from steelyard.bounding.grouping import Grouping, labelled
 from steelyard.bounding.request import Request
 from steelyard.errors import InvalidTask
+from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
-from steelyard.privacy import Event, Neighbours, Number, Terms, exact, positive
+from steelyard.privacy import Neighbours, Number, Terms, Unit, exact, positive
 from steelyard.release import Error, Outcome
-from steelyard.tables import Capped, Limits, Quantity, Table
+from steelyard.session import Plan
+from steelyard.tables import Capped, Limits, Quantity, Schema, Table
 
 
 @dataclass(frozen=True)
@@ -59,37 +62,22 @@ class Sum:
             raise InvalidTask("with by=, cap bounds one unit's total in absolute value over all keys; leave lower out.")
         normalize(self, "epsilon", "mu", "cap", "lower", "upper", "resolution")
 
-    def check(self, table: Table, terms: Terms) -> None:
-        """Refuse what the schema or the account rule out."""
-        check_unit(table, terms)
-        table.require_numeric(self.column)
-        self._grouping.check(table)
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """The choice of the cap, if it is private, and one noisy vector; an error is predicted where the cap is known."""
+        return self.request(schema, terms).plan
 
-    def event(self, table: Table, terms: Terms) -> Event:
-        """The choice of the cap, if it is private, and one noisy vector."""
-        return self.request(terms).event
+    def request(self, schema: Schema, terms: Terms) -> Request:
+        """Everything that is known before a row is read; refuses what the schema or the account rule out."""
+        check_unit(schema, terms)
+        schema.require_numeric(self.column)
+        self._grouping.check(schema)
+        return Request.read(self.column, self._rule, self._grouping, Spend.read(self.epsilon, self.mu, terms), terms)
 
-    def predict(self, terms: Terms) -> Error | None:
-        """The error to expect, before anything is spent; ``None`` where it depends on a cap not yet chosen."""
-        return self.request(terms).predict()
-
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
-        """Bound, sum, noise."""
-        return self.request(terms).run(table, noise)
-
-    def present(self, value: Any) -> Any:
-        """A number, or a dictionary by key."""
-        return self._grouping.present(value)
-
-    def request(self, terms: Terms) -> Request:
-        """Everything that is known before a row is read."""
-        return Request(self.column, self._rule, self._grouping, Spend.read(self.epsilon, self.mu, terms), terms)
-
-    @property
+    @lazy
     def _grouping(self) -> Grouping:
-        return Grouping.read(self.by, self.keys, self.max_keys, self.rows_per_key)
+        return grouping_of(self)
 
-    @property
+    @lazy
     def _rule(self) -> CapRule:
         return CapRule.read(self.cap, self.lower, self.upper, self.resolution, rows=False, scalar=self.by is None)
 
@@ -116,39 +104,21 @@ class Count:
             CapRule.read(self.cap, 0, self.upper, None, rows=True, scalar=self.by is None)
         normalize(self, "epsilon", "mu", "cap", "upper")
 
-    def check(self, table: Table, terms: Terms) -> None:
-        """Refuse what the schema or the account rule out."""
-        check_unit(table, terms)
-        self._rule(terms)
-        self._grouping.check(table)
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """The choice of the cap, if it is private, and one noisy vector; an error is predicted where the cap is known."""
+        return self.request(schema, terms).plan
 
-    def event(self, table: Table, terms: Terms) -> Event:
-        """The choice of the cap, if it is private, and one noisy vector."""
-        return self.request(terms).event
-
-    def predict(self, terms: Terms) -> Error | None:
-        """The error to expect, before anything is spent; ``None`` where it depends on a cap not yet chosen."""
-        return self.request(terms).predict()
-
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
-        """Bound, count, noise; a count is rounded to whole rows after the noise."""
-        return self.request(terms).run(table, noise)
-
-    def present(self, value: Any) -> Any:
-        """A number, or a dictionary by key."""
-        return self._grouping.present(value)
-
-    def request(self, terms: Terms) -> Request:
-        """Everything that is known before a row is read."""
-        return Request(None, self._rule(terms), self._grouping, Spend.read(self.epsilon, self.mu, terms), terms)
-
-    @property
-    def _grouping(self) -> Grouping:
-        return Grouping.read(self.by, self.keys, self.max_keys, self.rows_per_key)
-
-    def _rule(self, terms: Terms) -> CapRule:
+    def request(self, schema: Schema, terms: Terms) -> Request:
+        """Everything that is known before a row is read; refuses what the schema or the account rule out."""
+        check_unit(schema, terms)
         cap = 1 if terms.unit.kind == "rows" else self.cap
-        return CapRule.read(cap, 0, self.upper, None, rows=True, scalar=self.by is None)
+        rule = CapRule.read(cap, 0, self.upper, None, rows=True, scalar=self.by is None)
+        self._grouping.check(schema)
+        return Request.read(None, rule, self._grouping, Spend.read(self.epsilon, self.mu, terms), terms)
+
+    @lazy
+    def _grouping(self) -> Grouping:
+        return grouping_of(self)
 
 
 @dataclass(frozen=True)
@@ -167,62 +137,57 @@ class CountUsers:
     def __post_init__(self) -> None:
         if self.by is not None and self.max_keys is None:
             raise InvalidTask("counting users by key needs max_keys=, the most keys one user may count under.")
-        _ = self._grouping
         normalize(self, "epsilon", "mu")
 
-    def check(self, table: Table, terms: Terms) -> None:
-        """Refuse what the schema or the account rule out."""
-        check_unit(table, terms)
-        self._grouping.check(table)
-
-    def event(self, table: Table, terms: Terms) -> Event:
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
         """One noisy vector, or the keys that reach their threshold."""
-        found = self._found(terms)
-        return self._mechanism(terms).event if found is None else found.threshold.event
-
-    def predict(self, terms: Terms) -> Error:
-        """The error to expect, before anything is spent."""
-        return noise_error(self._mechanism(terms), Fraction(1), 0.0 if self.by is None else None)
-
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
-        """Count each unit once, noise."""
-        point, found = {"max_keys": self.max_keys or 1}, self._found(terms)
-        # at most max_keys ones per unit, so no norm is ever above max_keys and nothing is scaled
-        ones = Capped(Quantity(None), self.max_keys or 1)
-        if found is not None:
-            shown = found.look(table, terms, ones, noise)
-            value = labelled(list(shown), [units for units, _ in shown.values()])
-            return Outcome(value, self.predict(terms), {**point, "threshold": found.threshold.threshold})
-        if self.by is None or self.keys is None:
-            counts = [table.count_units(terms.unit)]
-        else:
-            counts = table.sums_by_key(terms.unit, [ones], self.by, self.keys, Limits(self.max_keys, 1))[0]
-        values = self._mechanism(terms).release(counts, noise)
-        return Outcome(self._grouping.label(values), self.predict(terms), point)
-
-    def present(self, value: Any) -> Any:
-        """A number, or a dictionary by key."""
-        return self._grouping.present(value)
-
-    @property
-    def _grouping(self) -> Grouping:
-        return Grouping.read(self.by, self.keys, self.max_keys, None)
-
-    def _found(self, terms: Terms) -> FoundKeys | None:
-        if self.by is None or not self._grouping.found:
-            return None
-        return FoundKeys.plan(self.by, self.max_keys or 1, 1, Spend.read(self.epsilon, self.mu, terms), terms)
-
-    def _mechanism(self, terms: Terms) -> Laplace | Gaussian:
+        check_unit(schema, terms)
+        self._grouping.check(schema)
         spend, keys = Spend.read(self.epsilon, self.mu, terms), self.max_keys or 1
-        if not spend.gaussian:
-            return spend.mechanism(keys)
-        return Gaussian(None, sigma_for(keys, spend.micro**2), Neighbours.ADD_REMOVE, keys)
+        mechanism: Laplace | Gaussian = spend.mechanism(keys)
+        if spend.gaussian:
+            mechanism = Gaussian(None, sigma_for(keys, spend.micro**2), Neighbours.ADD_REMOVE, keys)
+        error = noise_error(mechanism, Fraction(1), 0.0 if self.by is None else None)
+        # at most max_keys ones per unit, so no norm is ever above max_keys and nothing is scaled
+        ones = Capped(Quantity(None), keys)
+        if self.by is not None and self._grouping.found:
+            found = FoundKeys.plan(self.by, keys, 1, spend, terms)
+            run = partial(self._look, found=found, ones=ones, terms=terms, error=error)
+            return Plan(found.threshold.event, error, run, self._grouping.present)
+        run = partial(self._count, mechanism=mechanism, ones=ones, unit=terms.unit, error=error)
+        return Plan(mechanism.event, error, run, self._grouping.present)
+
+    def _look(
+        self, table: Table, noise: Noise, *, found: FoundKeys, ones: Capped, terms: Terms, error: Error
+    ) -> Outcome:
+        """Count each unit once under the keys that are found."""
+        shown = found.look(table, terms, ones, noise)
+        value = labelled(list(shown), [units for units, _ in shown.values()])
+        return Outcome(value, error, {"max_keys": ones.cap, "threshold": found.threshold.threshold})
+
+    def _count(
+        self, table: Table, noise: Noise, *, mechanism: Laplace | Gaussian, ones: Capped, unit: Unit, error: Error
+    ) -> Outcome:
+        """Count each unit once, noise."""
+        if self.by is None or self.keys is None:
+            counts = [table.count_units(unit)]
+        else:
+            counts = table.sums_by_key(unit, [ones], self.by, self.keys, Limits(ones.cap, 1))[0]
+        return Outcome(self._grouping.label(mechanism.release(counts, noise)), error, {"max_keys": ones.cap})
+
+    @lazy
+    def _grouping(self) -> Grouping:
+        return grouping_of(self)
+
+
+def grouping_of(task: Any) -> Grouping:
+    """The keys of a task, checked."""
+    return Grouping.read(task.by, task.keys, task.max_keys, getattr(task, "rows_per_key", None))
 
 
 def normalize(task: Any, *numbers: str) -> None:
     """Keep numbers exactly and lists as tuples, so that equal requests are equal bytes."""
-    Grouping.read(task.by, task.keys, task.max_keys, getattr(task, "rows_per_key", None))
+    _ = task._grouping
     for name in numbers:
         value = getattr(task, name)
         if value is None or value == "auto" or hasattr(value, "to_json"):

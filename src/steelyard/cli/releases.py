@@ -190,8 +190,10 @@ def _released(args: argparse.Namespace, session: Any, task: Any, files: Outputs)
 
 
 def _plan(session: Any, task: Any) -> Answer:
-    account = session.account
-    cost, error, left = session.quote(task), task.predict(account.terms), account.remaining
+    from steelyard.accounting.prices import price
+
+    account, plan = session.account, session.plan(task)
+    cost, error, left = price(plan.event, account.terms), plan.predicted, account.remaining
     enough = cost <= left
     lines = [
         ("would spend", str(cost)),

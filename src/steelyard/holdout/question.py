@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from steelyard.accounting.gaussian import mu_request
@@ -25,9 +26,10 @@ from steelyard.holdout.transfer import shared_distance_at
 from steelyard.holdout.widths import account_distance, laplace_width, normal_width
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
-from steelyard.privacy import MICRO, Currency, Event, Neighbours, Number, Terms, exact, positive
+from steelyard.privacy import MICRO, Currency, Neighbours, Number, Terms, exact, positive
 from steelyard.release import Error, Outcome
-from steelyard.tables import LIMIT, Capped, Quantity, Table
+from steelyard.session import Plan
+from steelyard.tables import LIMIT, Capped, Quantity, Schema, Table
 
 OTHER_ROWS = (
     "the table does not have the n rows the account declares, so a share of n rows would be wrong: nothing was released, and "
@@ -84,50 +86,38 @@ class Question:
             confidence=self.confidence,
         )
 
-    def check(self, table: Table, terms: Terms) -> None:
-        """Refuse what the schema or the account rule out."""
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """One noisy total; the error is what its noise brings."""
         if terms.unit.kind != "rows" or terms.unit.neighbours is not Neighbours.REPLACE:
             raise UnitMismatch(
                 "a question has an interval for the population where the number of rows is public: open the account "
                 f"with rows(neighbours='replace', n=...). This one hides {terms.unit}; use Mean or Count there."
             )
         if self.equals is not None:
-            table.require_keys(self.column, [self.equals])
+            schema.require_keys(self.column, [self.equals])
         else:
-            table.require_numeric(self.column)
-        self.mechanism(terms)
+            schema.require_numeric(self.column)
+        mechanism = self.mechanism(terms)
+        error = noise_error(mechanism, self._span / (_rows(terms) * self._steps))
+        return Plan(mechanism.event, error, partial(self._ask, mechanism, error, terms), _present)
 
-    def event(self, table: Table, terms: Terms) -> Event:
-        """One noisy total."""
-        return self.mechanism(terms).event
-
-    def predict(self, terms: Terms) -> Error:
-        """The error that the noise brings, before anything is spent."""
-        return noise_error(self.mechanism(terms), self._span / (self._rows(terms) * self._steps))
-
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
+    def _ask(self, mechanism: Gaussian | Laplace, error: Error, terms: Terms, table: Table, noise: Noise) -> Outcome:
         """Count, add up, noise, divide. The count is the same for all neighbours, and so is what it decides."""
         if table.count_units(terms.unit) != terms.unit.n:
             return Outcome(_OTHER_ROWS, None)
-        whole = self._rows(terms) * self._steps
-        noised = self.mechanism(terms).release([self._total(table, terms)], noise)[0]
+        whole = _rows(terms) * self._steps
+        noised = mechanism.release([self._total(table, terms)], noise)[0]
         lower, span, width = float(Fraction(self.lower or 0)), float(self._span), self.width(terms)
         share = min(max(noised, 0), whole) / whole
         low, high = max(0.0, share - width), min(1.0, share + width)
         answer = Answer(lower + share * span, lower + low * span, lower + high * span, PAID)
         point = {"confidence": float(Fraction(self.confidence)), "half_width": width * span, "rows": terms.unit.n}
-        return Outcome(answer.to_json(), self.predict(terms), point)
-
-    def present(self, value: Any) -> Answer:
-        """A value with its interval; or why there is none, in words that are the same for every table."""
-        if value == _OTHER_ROWS:
-            raise TableError(OTHER_ROWS)
-        return Answer.from_json(value)
+        return Outcome(answer.to_json(), error, point)
 
     def width(self, terms: Terms) -> float:
         """The half-width of the interval as a part of the range; known before anything is spent."""
         mechanism, beta = self.mechanism(terms), 1 - float(Fraction(self.confidence))
-        whole = self._rows(terms) * self._steps
+        whole = _rows(terms) * self._steps
         rounding = 0.0 if self._steps == 1 else 2 / self._steps
 
         def distance(rest: float) -> float:
@@ -167,11 +157,6 @@ class Question:
     def _span(self) -> Fraction:
         return Fraction(1) if self.upper is None else Fraction(self.upper) - Fraction(self.lower or 0)
 
-    @staticmethod
-    def _rows(terms: Terms) -> int:
-        assert terms.unit.n is not None
-        return terms.unit.n
-
     def _total(self, table: Table, terms: Terms) -> int:
         """The rows' whole numbers, added up; each lies in 0.._steps."""
         if self.equals is not None:
@@ -180,3 +165,15 @@ class Question:
         low = math.floor(Fraction(self.lower or 0) / step)
         above, _ = table.sums_by_side(terms.unit, Quantity(self.column, step), low, low + _STEPS, _STEPS)
         return above
+
+
+def _rows(terms: Terms) -> int:
+    assert terms.unit.n is not None
+    return terms.unit.n
+
+
+def _present(value: Any) -> Answer:
+    """A value with its interval; or why there is none, in words that are the same for every table."""
+    if value == _OTHER_ROWS:
+        raise TableError(OTHER_ROWS)
+    return Answer.from_json(value)

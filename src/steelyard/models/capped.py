@@ -23,6 +23,7 @@ from steelyard.models.user_sums import ByUser
 
 if TYPE_CHECKING:
     from steelyard.models.method import Fitted, Method
+    from steelyard.models.passes import Reading
     from steelyard.models.user_sums import Floats, Ints
     from steelyard.noise import Noise
     from steelyard.privacy import Event
@@ -50,6 +51,10 @@ class Capped:
     def fit(self, rows: Rows, noise: Noise) -> Fitted:
         """Keep some rows, then fit them as if each were a unit."""
         return self.method.fit(kept(rows, self.cap, noise.bits(4).tobytes()), noise)
+
+    def learn(self, data: Reading, target: int, noise: Noise) -> Fitted:
+        """Fit one class in memory."""
+        return self.fit(data.rows(target), noise)
 
 
 def check_cap(cap: int) -> int:

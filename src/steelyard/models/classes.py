@@ -14,7 +14,7 @@ import numpy as np
 from steelyard.errors import InvalidTask
 from steelyard.models.rows import Floats
 from steelyard.models.values import matched
-from steelyard.tables import Table
+from steelyard.tables import Schema
 
 _NUMBERS = ("integer", "float", "decimal")
 
@@ -35,10 +35,10 @@ class Classes:
         if not all(isinstance(value, str | int) for value in self.values):
             raise InvalidTask("classes are texts, whole numbers or booleans.")
 
-    def check(self, table: Table) -> None:
+    def check(self, schema: Schema) -> None:
         """Refuse, from the schema alone, a column that is not there, and classes that cannot occur in one of its kind."""
-        table.require(self.column)
-        kind = table.columns[self.column]
+        schema.require(self.column)
+        kind = schema.columns[self.column]
         for value in self.values:
             text, truth = isinstance(value, str), kind == "boolean" and value in (0, 1)
             if kind != "string" if text else not (truth or kind in _NUMBERS):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from steelyard.errors import InvalidTask
 from steelyard.models.values import matched, numbers
 from steelyard.privacy import Number, exact, positive
-from steelyard.tables import Table
+from steelyard.tables import Schema
 
 BITS = 18
 SIZE = 1 << BITS
@@ -56,9 +56,9 @@ class Plain:
         """What the coefficient is called."""
         return [self.column]
 
-    def check(self, table: Table) -> None:
+    def check(self, schema: Schema) -> None:
         """Refuse a column that is no number."""
-        table.require_numeric(self.column)
+        schema.require_numeric(self.column)
 
     def fill(self, out: Floats, array: Any, shrink: float) -> None:
         """Write the feature, times ``shrink``, into the rows of ``out``."""
@@ -100,9 +100,9 @@ class Numeric:
         """What the coefficient is called."""
         return [self.column]
 
-    def check(self, table: Table) -> None:
+    def check(self, schema: Schema) -> None:
         """Refuse a column that is no number."""
-        table.require_numeric(self.column)
+        schema.require_numeric(self.column)
 
     def fill(self, out: Floats, array: Any, shrink: float) -> None:
         """Write the feature, times ``shrink``, into the rows of ``out``."""
@@ -148,9 +148,9 @@ class Categorical:
         """What the coefficients are called."""
         return [f"{self.column}={value}" for value in self.values]
 
-    def check(self, table: Table) -> None:
+    def check(self, schema: Schema) -> None:
         """Refuse values that are not of the column's kind."""
-        table.require_keys(self.column, self.values)
+        schema.require_keys(self.column, self.values)
 
     def fill(self, out: Floats, array: Any, shrink: float) -> None:
         """Write the features, times ``shrink``, into the rows of ``out``."""
@@ -229,10 +229,10 @@ class Features:
         named = [name for column in self.columns for name in column.names()]
         return [*named, "intercept"] if self.intercept else named
 
-    def check(self, table: Table) -> None:
+    def check(self, schema: Schema) -> None:
         """Refuse, from the schema alone, columns that are not there or of the wrong kind."""
         for column in self.columns:
-            column.check(table)
+            column.check(schema)
 
     def scaled(self, batch: Any) -> Floats:
         """The features of a batch, one column per row of it, in steps: each of length at most about S."""

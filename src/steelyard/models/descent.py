@@ -27,6 +27,7 @@ from steelyard.privacy import positive
 
 if TYPE_CHECKING:
     from steelyard.models.newton import Floats
+    from steelyard.models.passes import Reading
     from steelyard.models.rows import Rows
     from steelyard.noise import Noise
     from steelyard.privacy import Event, Number
@@ -87,6 +88,10 @@ class DescentFit:
             length = float(np.linalg.norm(theta))
             theta = theta * min(1.0, _RADIUS / length) if length else theta
         return Fitted(theta, {"steps": self.steps, "clip": float(positive(self.clip, "clip")), "rows": count})
+
+    def learn(self, data: Reading, target: int, noise: Noise) -> Fitted:
+        """Fit one class in memory."""
+        return self.fit(data.rows(target), noise)
 
     def pull(self, signed: Floats, theta: Floats) -> list[int]:
         """The sum over rows of residual times features, as integers."""

@@ -25,6 +25,7 @@ from steelyard.privacy import MICRO
 
 if TYPE_CHECKING:
     from steelyard.models.newton import Floats
+    from steelyard.models.passes import Reading
     from steelyard.models.rows import Rows
     from steelyard.noise import Noise
     from steelyard.privacy import Event
@@ -91,6 +92,10 @@ class Hypotheses:
         """The candidate drawn for these costs."""
         chosen = self.mechanism.choose([int(cost) for cost in costs], noise)
         return Fitted(np.array(self.candidates[chosen]), {"chosen": chosen, "candidates": len(self.candidates)})
+
+    def learn(self, data: Reading, target: int, noise: Noise) -> Fitted:
+        """Choose for one class, its rows staying where they lie."""
+        return self.choose(data.folded(target).fold(self.costs, self.start)[0].tolist(), noise)
 
     def fit(self, rows: Rows, noise: Noise) -> Fitted:
         """Choose for rows whose label is above zero (positive), below (negative) or zero (left out)."""

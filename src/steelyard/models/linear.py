@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from functools import partial
 
 from steelyard.bounding.amounts import Spend, check_unit, finite
 from steelyard.errors import InvalidTask, UnitMismatch
@@ -21,9 +21,10 @@ from steelyard.models.saved import Model
 from steelyard.models.solving import Noisy
 from steelyard.models.statistics import BLOCK, Products, Statistics
 from steelyard.noise import Noise
-from steelyard.privacy import Event, Neighbours, Number, Terms, positive, rows
-from steelyard.release import Error, Outcome
-from steelyard.tables import Table
+from steelyard.privacy import Neighbours, Number, Terms, Unit, positive, rows
+from steelyard.release import Outcome
+from steelyard.session import Plan
+from steelyard.tables import Schema, Table
 
 
 @dataclass(frozen=True)
@@ -78,33 +79,26 @@ class FitLinear:
         if label in self.features.source:
             raise InvalidTask(f"the label {label!r} cannot also be a feature.")
 
-    def check(self, table: Table, terms: Terms) -> None:
-        """Refuse what the schema or the account rule out."""
-        check_unit(table, terms)
-        self.features.check(table)
-        table.require_numeric(self.label)
-        self.event(table, terms)
-
-    def event(self, table: Table, terms: Terms) -> Event:
-        """One noisy vector."""
-        return self._by_user(terms).event if terms.unit.kind == "users" else self.statistics(terms).event
-
-    def predict(self, terms: Terms) -> Error | None:
-        """Unknown before the release: the error falls with the number of rows, which is private."""
-        return None
-
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
-        """Add up, noise, solve."""
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """One noisy vector, or what hides users. The error falls with the number of rows, which is private: none is predicted."""
+        check_unit(schema, terms)
+        self.features.check(schema)
+        schema.require_numeric(self.label)
         if terms.unit.kind == "users":
-            fitted = self._by_user(terms).fit(gather(table, self.features, self.target, terms.unit), noise)
-            return Outcome(self._model(fitted.coefficients).to_json(), None, fitted.details)
+            method = self._by_user(terms)
+            return Plan(method.event, None, partial(self._fit_users, method, terms.unit), Model.from_json)
+        statistics = self.statistics(terms)
+        return Plan(statistics.event, None, partial(self._fit_rows, statistics), Model.from_json)
+
+    def _fit_users(self, method: Method, unit: Unit, table: Table, noise: Noise) -> Outcome:
+        fitted = method.fit(gather(table, self.features, self.target, unit), noise)
+        return Outcome(self._model(fitted.coefficients).to_json(), None, fitted.details)
+
+    def _fit_rows(self, statistics: Statistics, table: Table, noise: Noise) -> Outcome:
+        """Add up, noise, solve."""
         step = Products(self.features, self.target)
         gram, moment = table.fold([*self.features.source, self.label], step, step.start, size=BLOCK)
-        return self._outcome(self.statistics(terms).release(gram, moment, noise))
-
-    def present(self, value: Any) -> Model:
-        """A model that predicts, and can be saved."""
-        return Model.from_json(value)
+        return self._outcome(statistics.release(gram, moment, noise))
 
     @property
     def target(self) -> Target:

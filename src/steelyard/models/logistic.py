@@ -13,6 +13,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import isqrt
 from typing import Any
 
@@ -21,24 +22,25 @@ import numpy as np
 from steelyard.accounting.prices import composed
 from steelyard.bounding.amounts import Spend, check_unit
 from steelyard.bounding.ranks import level_epsilon
-from steelyard.errors import InvalidTask, OurBug, UnitMismatch
+from steelyard.errors import InvalidTask, UnitMismatch
+from steelyard.lazy import lazy
 from steelyard.models.classes import Classes as Classes
 from steelyard.models.classes import signs as signs
 from steelyard.models.columns import Categorical, Features, Numeric, Plain
 from steelyard.models.descent import DescentFit
 from steelyard.models.hypotheses import Hypotheses
 from steelyard.models.linear import read_features
-from steelyard.models.method import Fitted, Method
-from steelyard.models.newton import Floats, Memory
-from steelyard.models.objective import ObjectiveFit, gaussian_objective, pure_objective
+from steelyard.models.method import Learner
+from steelyard.models.newton import Floats
+from steelyard.models.objective import gaussian_objective, pure_objective
 from steelyard.models.output import OutputFit
-from steelyard.models.passes import Folded, kept
-from steelyard.models.rows import Rows, gather
+from steelyard.models.passes import Reading
 from steelyard.models.saved import Model, write
 from steelyard.noise import Noise
-from steelyard.privacy import MICRO, Event, Number, Terms, positive
-from steelyard.release import Error, Outcome
-from steelyard.tables import Table
+from steelyard.privacy import MICRO, Number, Terms, Unit, positive
+from steelyard.release import Outcome
+from steelyard.session import Plan
+from steelyard.tables import Schema, Table
 
 METHODS = ("auto", "objective", "output", "descent", "choice")
 
@@ -145,44 +147,31 @@ class FitLogistic:
         if method == "choice" and (len(self.classes) > 2 or ridge is not None):
             raise InvalidTask("a choice is between models of two classes, and has no ridge.")
 
-    @property
+    @lazy
     def target(self) -> Classes:
         """The label and its classes."""
         return Classes(self.label, self.classes)
 
-    def check(self, table: Table, terms: Terms) -> None:
-        """Refuse what the schema or the account rule out."""
-        check_unit(table, terms)
-        self.features.check(table)
-        self.target.check(table)
-        self.event(table, terms)
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """One event for each model. A bound on the loss is in the point; an error of coefficients means little."""
+        check_unit(schema, terms)
+        self.features.check(schema)
+        self.target.check(schema)
+        method, models = self.fit(terms), len(self.target.targets)
+        event = composed(*[method.event] * models) if models > 1 else method.event
+        return Plan(event, None, partial(self._models, method, terms.unit), _present)
 
-    def event(self, table: Table, terms: Terms) -> Event:
-        """One event for each model."""
-        each = self.plan(terms).event
-        return composed(*[each] * len(self.target.targets)) if len(self.target.targets) > 1 else each
-
-    def predict(self, terms: Terms) -> Error | None:
-        """A bound on the loss is in the point; an error of coefficients means little."""
-        return None
-
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
+    def _models(self, method: Learner, unit: Unit, table: Table, noise: Noise) -> Outcome:
         """Fit each class's model."""
-        plan, models = self.plan(terms), []
-        rows = self._rows(table, plan, terms)
+        data, models = Reading(table, self.features, self.target, unit), []
         for target in self.target.targets:
-            fitted = self._one(plan, table, rows, target, noise)
+            fitted = method.learn(data, target, noise)
             theta, named = fitted.coefficients.tolist(), self.classes[target - 1]
             models.append(Model("logistic", self.features, self.label, theta, positive=named))
-        if len(models) == 1:
-            return Outcome(models[0].to_json(), None, fitted.details)
-        return Outcome(OneVsRest(tuple(models)).to_json(), None, fitted.details)
+        told = models[0].to_json() if len(models) == 1 else OneVsRest(tuple(models)).to_json()
+        return Outcome(told, None, fitted.details)
 
-    def present(self, value: Any) -> Model | OneVsRest:
-        """A model that predicts, and can be saved; with more than two classes, one for each."""
-        return OneVsRest.from_json(value) if "models" in value else Model.from_json(value)
-
-    def plan(self, terms: Terms) -> Method:
+    def fit(self, terms: Terms) -> Learner:
         """The way one model is fitted, at its share of the price."""
         spend = Spend.read(self.epsilon, self.mu, terms)
         models, width = len(self.target.targets), self.features.width
@@ -207,7 +196,7 @@ class FitLogistic:
             raise InvalidTask(f"each candidate has {self.features.width} coefficients, one for each feature.")
         return Hypotheses(candidates, level_epsilon(spend, 1))
 
-    def _by_user(self, spend: Spend, micro: int, ridge: Fraction | None) -> Method:
+    def _by_user(self, spend: Spend, micro: int, ridge: Fraction | None) -> Learner:
         from steelyard.models.capped import Capped, check_cap
         from steelyard.models.user_logistic import UserDescent
 
@@ -225,26 +214,10 @@ class FitLogistic:
             raise UnitMismatch("where users are hidden the model is fitted by descent; leave method and ridge out.")
         return UserDescent(micro, self.public_rows)
 
-    def _rows(self, table: Table, plan: Method, terms: Terms) -> Rows | None:
-        """The rows in memory, or None where they are passed over where they lie."""
-        if isinstance(plan, Hypotheses):
-            return None
-        if isinstance(plan, ObjectiveFit | OutputFit):
-            return None if table.engine == "pyspark" else kept(table, self.features, self.target)
-        return gather(table, self.features, self.target, terms.unit)
 
-    def _one(self, plan: Method, table: Table, rows: Rows | None, target: int, noise: Noise) -> Fitted:
-        folded = Folded(table, self.features, self.target, target)
-        if isinstance(plan, Hypotheses):
-            return plan.choose(folded.fold(plan.costs, plan.start)[0].tolist(), noise)
-        if isinstance(plan, ObjectiveFit | OutputFit):
-            if rows is None:
-                return plan.run(folded, noise)
-            return plan.run(Memory(rows.x * signs(rows.y, target)[:, None]), noise)
-        if rows is None:
-            raise OurBug("only a certified solver passes over rows where they lie.")
-        y = signs(rows.y, target)
-        return plan.fit(Rows(rows.x * np.abs(y)[:, None], y, rows.users), noise)
+def _present(value: Any) -> Model | OneVsRest:
+    """A model that predicts, and can be saved; with more than two classes, one for each."""
+    return OneVsRest.from_json(value) if "models" in value else Model.from_json(value)
 
 
 def _output_ridge(width: int, micro: int) -> Fraction:

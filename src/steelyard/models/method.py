@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from steelyard.models.rows import Rows
 from steelyard.noise import Noise
 from steelyard.privacy import Event
+
+if TYPE_CHECKING:
+    from steelyard.models.passes import Reading
 
 
 @dataclass(frozen=True)
@@ -37,3 +40,10 @@ class Method(Protocol):
 
     def fit(self, rows: Rows, noise: Noise) -> Fitted:
         """Fit; must never fail, or be seen to differ, because of what the rows hold."""
+
+
+class Learner(Method, Protocol):
+    """A private way to fit one class's model to rows wherever they are; each reads them as it needs them."""
+
+    def learn(self, data: Reading, target: int, noise: Noise) -> Fitted:
+        """Fit the model of one class, by its place."""

@@ -25,6 +25,7 @@ from steelyard.models.newton import Floats, Memory, Passes, Problem
 from steelyard.privacy import MICRO
 
 if TYPE_CHECKING:
+    from steelyard.models.passes import Reading
     from steelyard.models.rows import Rows
     from steelyard.noise import Noise
     from steelyard.privacy import Event
@@ -69,6 +70,10 @@ class ObjectiveFit:
     def fit(self, rows: Rows, noise: Noise) -> Fitted:
         """Fit rows whose label is above zero (positive), below (negative) or zero (left out)."""
         return self.run(Memory(rows.x * np.sign(rows.y)[:, None]), noise)
+
+    def learn(self, data: Reading, target: int, noise: Noise) -> Fitted:
+        """Fit one class, passing over its rows."""
+        return self.run(data.passes(target), noise)
 
     def run(self, passes: Passes, noise: Noise) -> Fitted:
         """The same over rows wherever they are."""

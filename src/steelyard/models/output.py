@@ -21,6 +21,7 @@ from steelyard.models.newton import Floats, Memory, Passes, Problem
 from steelyard.privacy import MICRO, Event
 
 if TYPE_CHECKING:
+    from steelyard.models.passes import Reading
     from steelyard.models.rows import Rows
     from steelyard.noise import Noise
 
@@ -72,6 +73,10 @@ class OutputFit:
     def fit(self, rows: Rows, noise: Noise) -> Fitted:
         """Fit rows whose label is above zero (positive), below (negative) or zero (left out)."""
         return self.run(Memory(rows.x * np.sign(rows.y)[:, None]), noise)
+
+    def learn(self, data: Reading, target: int, noise: Noise) -> Fitted:
+        """Fit one class, passing over its rows."""
+        return self.run(data.passes(target), noise)
 
     def run(self, passes: Passes, noise: Noise) -> Fitted:
         """The same over rows wherever they are."""

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from steelyard.lazy import lazy
 from steelyard.models.classes import Classes, signs
 from steelyard.models.columns import Features
-from steelyard.models.newton import Floats, Point, Sums, batch_sums, exact_pull
-from steelyard.models.rows import Rows
+from steelyard.models.newton import Floats, Memory, Passes, Point, Sums, batch_sums, exact_pull
+from steelyard.models.rows import Rows, gather
+from steelyard.privacy import Unit
 from steelyard.tables import Table
 
 LIMIT = 1 << 30
@@ -78,3 +80,35 @@ class Folded:
             return found
 
         return self.table.fold(columns, of_batch, start)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The rows of a fit, read once for all its classes: in memory while they fit, or where they lie."""
+
+    table: Table
+    features: Features
+    label: Classes
+    unit: Unit
+
+    def rows(self, target: int) -> Rows:
+        """All rows in memory and whose they are, labels as the signs of one class."""
+        y = signs(self._gathered.y, target)
+        return Rows(self._gathered.x * np.abs(y)[:, None], y, self._gathered.users)
+
+    def passes(self, target: int) -> Passes:
+        """Signed rows for a certified solver."""
+        rows = self._kept
+        return self.folded(target) if rows is None else Memory(rows.x * signs(rows.y, target)[:, None])
+
+    def folded(self, target: int) -> Folded:
+        """Signed rows where they lie."""
+        return Folded(self.table, self.features, self.label, target)
+
+    @lazy
+    def _gathered(self) -> Rows:
+        return gather(self.table, self.features, self.label, self.unit)
+
+    @lazy
+    def _kept(self) -> Rows | None:
+        return None if self.table.engine == "pyspark" else kept(self.table, self.features, self.label)

@@ -21,6 +21,7 @@ from steelyard.models.user_descents import TwoDescents
 from steelyard.models.user_sums import ByUser, Floats, Ints
 
 if TYPE_CHECKING:
+    from steelyard.models.passes import Reading
     from steelyard.models.rows import Rows
     from steelyard.noise import Noise
     from steelyard.privacy import Event
@@ -95,6 +96,10 @@ class UserDescent:
         """Sizes, pilot, main descent, and a shrinking by what could not be heard."""
         theta, sizes, details = self._rule.run(Signed.of(rows), rows.x.shape[1], noise)
         return Fitted(sizes.trust * theta, {**details, "trust": float(f"{sizes.trust:.6g}")})
+
+    def learn(self, data: Reading, target: int, noise: Noise) -> Fitted:
+        """Fit one class in memory."""
+        return self.fit(data.rows(target), noise)
 
     @property
     def _rule(self) -> TwoDescents:

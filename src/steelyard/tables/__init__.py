@@ -12,9 +12,10 @@ from steelyard.tables.keyed import Capped
 from steelyard.tables.loose import text_of
 from steelyard.tables.quantity import LIMIT, Quantity
 from steelyard.tables.sampling import Limits
+from steelyard.tables.schema import Schema
 from steelyard.tables.sources import read
 from steelyard.tables.table import Table
 from steelyard.tables.totals import Bounded
 from steelyard.tables.vectors import Bins
 
-__all__ = ["LIMIT", "Bins", "Bounded", "Capped", "Limits", "Quantity", "Table", "is_csv", "read", "text_of"]
+__all__ = ["LIMIT", "Bins", "Bounded", "Capped", "Limits", "Quantity", "Schema", "Table", "is_csv", "read", "text_of"]

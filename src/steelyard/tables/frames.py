@@ -13,8 +13,8 @@ from typing import Any
 
 from steelyard.errors import TableError
 from steelyard.tables.engine import SOURCE, Bind
+from steelyard.tables.kinds import check_names
 from steelyard.tables.loose import text_of
-from steelyard.tables.schema import check_names
 
 
 def bind_pandas(frame: Any) -> Bind:

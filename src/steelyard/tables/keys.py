@@ -15,7 +15,6 @@ from typing import Any
 from steelyard.errors import InvalidTask, TableError
 from steelyard.tables.keyed import MOST_KEYS
 from steelyard.tables.quantity import double
-from steelyard.tables.schema import kind_of
 from steelyard.tables.totals import identity
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -31,10 +30,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 def key_column(rows: Any, by: str) -> tuple[Any, Any]:
     """The key as an expression, and the condition that a row has one."""
     column = rows[by]
-    kind = kind_of(column.type())
-    if kind not in _TYPES:
-        raise TableError(f"column {by!r} holds {kind} values and cannot be a key; use one of {', '.join(_TYPES)}.")
-    if kind == "integer":
+    if column.type().is_integer():
         signed = not column.type().is_unsigned_integer() or column.type().nbytes < 8
         column = column.cast("int64" if signed else "decimal(38, 0)")
     key = identity(column)
@@ -42,7 +38,9 @@ def key_column(rows: Any, by: str) -> tuple[Any, Any]:
 
 
 def check_keys(kind: str, keys: Sequence[Any], by: str) -> list[Any]:
-    """Public keys of the column's kind, none twice."""
+    """Public keys of the column's kind, none twice; refuses a kind that cannot be a key."""
+    if kind not in _TYPES:
+        raise TableError(f"column {by!r} holds {kind} values and cannot be a key; use one of {', '.join(_TYPES)}.")
     if isinstance(keys, str | bytes):
         raise InvalidTask("keys must be a sequence of keys, not one text.")
     checked = [_check_key(kind, key, by) for key in keys]

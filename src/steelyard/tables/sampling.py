@@ -17,7 +17,7 @@ from operator import add
 from typing import Any
 
 from steelyard.errors import InvalidTask, TableError
-from steelyard.tables.schema import GROUPABLE, kind_of
+from steelyard.tables.kinds import GROUPABLE, kind_of
 from steelyard.tables.totals import beside, identity
 
 

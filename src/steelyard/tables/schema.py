@@ -1,54 +1,70 @@
-"""Kinds of columns, and DuckDB's types as Ibis types.
+"""What is public about a table: the names and kinds of its columns, and what these alone rule out.
 
-A kind is one public word per column. Types Ibis cannot name keep their column in the schema under the kind "other",
-so that it can be seen but not used.
+A schema holds no row and knows no engine, so whatever is decided on it is decided before anything is read, and one written
+down by hand (a paper table) serves to plan and to price as well as a table's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from steelyard.errors import TableError
-
-NUMERIC = ("integer", "float", "decimal", "boolean")
-GROUPABLE = (*NUMERIC, "string", "date", "timestamp", "time", "uuid", "binary")
-_NAMES = ("boolean", "integer", "floating", "decimal", "string", "date", "timestamp", "time", "uuid", "binary")
-
-
-def kind_of(dtype: Any) -> str:
-    """The public word for an Ibis type."""
-    for name in _NAMES:
-        if getattr(dtype, f"is_{name}")():
-            return "float" if name == "floating" else name
-    return "other"
+from steelyard.errors import ColumnMissing, InvalidTask, TableError
+from steelyard.privacy import Unit
+from steelyard.tables.keys import check_keys
+from steelyard.tables.kinds import GROUPABLE, NUMERIC, check_names
 
 
-def schema_of(described: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """DuckDB's description of a source as Ibis types."""
-    from ibis.backends.sql.datatypes import DuckDBType
+class Schema:
+    """Each column's name and kind, such as ``"integer"`` or ``"string"``.
 
-    check_names([name for name, _ in described])
-    return {name: _ibis_type(DuckDBType, text) for name, text in described}
+    >>> Schema({"user": "integer", "amount": "float"}).require_numeric("amount")
+    """
 
+    def __init__(self, columns: Mapping[str, str]) -> None:
+        check_names(list(columns))
+        for name, kind in columns.items():
+            if kind not in (*GROUPABLE, "other"):
+                raise InvalidTask(f"column {name!r} is of a kind among {', '.join(GROUPABLE)} or other; got {kind!r}.")
+        self._kinds = dict(columns)
 
-def _ibis_type(mapper: Any, text: str) -> Any:
-    import ibis.expr.datatypes as dt
-    from ibis.common.exceptions import IbisError
-    from sqlglot.errors import SqlglotError
+    def __repr__(self) -> str:
+        return f"Schema({self._kinds})"
 
-    try:
-        return mapper.from_string(text)
-    except (IbisError, SqlglotError, KeyError, TypeError, ValueError):
-        return dt.unknown
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """Each column's kind, by its name."""
+        return MappingProxyType(self._kinds)
 
+    def require(self, *columns: str) -> None:
+        """Refuse a column that is not there."""
+        for column in columns:
+            if column not in self._kinds:
+                raise ColumnMissing(column, list(self._kinds))
 
-def check_names(names: Sequence[str]) -> None:
-    """Refuse a schema without columns, or with names that an engine would confuse."""
-    if not names:
-        raise TableError("the source has no columns. Give a table with a schema; it may have no rows.")
-    seen: dict[str, str] = {}
-    for name in names:
-        other = seen.setdefault(name.casefold(), name)
-        if other is not name:
-            raise TableError(f"columns {other!r} and {name!r} differ at most in letter case; rename one of them.")
+    def require_numeric(self, column: str) -> None:
+        """Refuse a column that cannot be added up."""
+        self.require(column)
+        kind = self._kinds[column]
+        if kind not in NUMERIC:
+            raise TableError(
+                f"column {column!r} holds {kind} values and cannot be added up. "
+                f"Convert it to a number before it is read (a CSV file states no types: read(..., types={{{column!r}: "
+                f"'float'}})); numeric kinds are {', '.join(NUMERIC)}."
+            )
+
+    def require_unit(self, unit: Unit) -> None:
+        """Refuse a unit that rows of these columns cannot name."""
+        if unit.kind not in ("users", "rows"):
+            raise InvalidTask(f"a table cannot answer about the unit {unit}.")
+        if unit.column is not None:
+            self.require(unit.column)
+            kind = self._kinds[unit.column]
+            if kind not in GROUPABLE:
+                raise TableError(f"column {unit.column!r} holds {kind} values and cannot name a unit.")
+
+    def require_keys(self, by: str, keys: Sequence[Any] = ()) -> list[Any]:
+        """Refuse a column that cannot hold keys, and keys that are not of its kind; the keys as the column holds them."""
+        self.require(by)
+        return check_keys(self._kinds[by], keys, by)

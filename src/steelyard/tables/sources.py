@@ -18,8 +18,8 @@ from steelyard.tables.engine import PLAIN, Bind, DuckEngine
 from steelyard.tables.files import bind_files
 from steelyard.tables.frames import bind_arrow, bind_dict, bind_pandas, bind_polars, bind_relation
 from steelyard.tables.identity import identify, in_words
+from steelyard.tables.kinds import schema_of
 from steelyard.tables.origin import is_stored, warn_unchecked
-from steelyard.tables.schema import schema_of
 from steelyard.tables.table import Table
 
 _FRAMES: dict[str, Callable[[Any], Bind]] = {

@@ -18,7 +18,7 @@ from steelyard.errors import EngineMissing, TableError
 from steelyard.tables import plain, soundness
 from steelyard.tables.engine import SOURCE, guarded, guarded_batches
 from steelyard.tables.folding import Step, on_spark
-from steelyard.tables.schema import check_names
+from steelyard.tables.kinds import check_names
 from steelyard.tables.table import Table
 
 INSTALL = "pip install 'steelyard[spark]'"

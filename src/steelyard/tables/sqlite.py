@@ -12,7 +12,7 @@ from typing import Any
 
 from steelyard.errors import TableError
 from steelyard.tables.engine import SOURCE, Bind
-from steelyard.tables.schema import check_names, kind_of
+from steelyard.tables.kinds import check_names, kind_of
 
 _CELLS = {
     "integer": ("CASE typeof({0}) WHEN 'integer' THEN {0} END", "int64"),

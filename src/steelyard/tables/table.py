@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
-from steelyard.errors import ColumnMissing, InvalidTask, TableError
+from steelyard.errors import InvalidTask
+from steelyard.lazy import lazy
 from steelyard.privacy import Unit
 from steelyard.tables import fingerprint, folding, sampling, totals
 from steelyard.tables.engine import Engine
 from steelyard.tables.identity import in_words
 from steelyard.tables.keyed import MOST_KEYS, SATURATION, Capped, capped_by_key, whole
-from steelyard.tables.keys import check_keys, is_wanted, key_column
+from steelyard.tables.keys import is_wanted, key_column
+from steelyard.tables.kinds import kind_of
 from steelyard.tables.quantity import Quantity
 from steelyard.tables.sampling import Limits
-from steelyard.tables.schema import GROUPABLE, NUMERIC, kind_of
+from steelyard.tables.schema import Schema
 from steelyard.tables.totals import Bounded
 from steelyard.tables.vectors import Bins, Side, known, position, sides_by_key, sides_in_ball
 
@@ -41,10 +42,15 @@ class Table:
         shown = ", ".join(f"{name}: {kind}" for name, kind in self.columns.items())
         return f"Table({shown}) on {self._engine.name}"
 
+    @lazy
+    def schema(self) -> Schema:
+        """What is public: each column's name and kind, and what they rule out."""
+        return Schema({name: kind_of(dtype) for name, dtype in self._rows.schema().items()})
+
     @property
     def columns(self) -> Mapping[str, str]:
         """The public schema: each column's name and kind, such as ``"integer"`` or ``"string"``."""
-        return MappingProxyType({name: kind_of(dtype) for name, dtype in self._rows.schema().items()})
+        return self.schema.columns
 
     @property
     def stored(self) -> bool:
@@ -71,31 +77,19 @@ class Table:
 
     def require(self, *columns: str) -> None:
         """Refuse, from the schema alone, a column that is not there."""
-        available = self.columns
-        for column in columns:
-            if column not in available:
-                raise ColumnMissing(column, list(available))
+        self.schema.require(*columns)
 
     def require_numeric(self, column: str) -> None:
         """Refuse, from the schema alone, a column that cannot be added up."""
-        self.require(column)
-        kind = self.columns[column]
-        if kind not in NUMERIC:
-            raise TableError(
-                f"column {column!r} holds {kind} values and cannot be added up. "
-                f"Convert it to a number before it is read (a CSV file states no types: read(..., types={{{column!r}: "
-                f"'float'}})); numeric kinds are {', '.join(NUMERIC)}."
-            )
+        self.schema.require_numeric(column)
 
     def require_unit(self, unit: Unit) -> None:
         """Refuse, from the schema alone, a unit that the rows cannot name."""
-        self._check(unit, ())
+        self.schema.require_unit(unit)
 
-    def require_keys(self, by: str, keys: Sequence[Any] = ()) -> None:
+    def require_keys(self, by: str, keys: Sequence[Any] = ()) -> list[Any]:
         """Refuse, from the schema alone, a column that cannot hold keys, and keys that are not of its kind."""
-        self.require(by)
-        key_column(self._rows, by)
-        check_keys(self.columns[by], keys, by)
+        return self.schema.require_keys(by, keys)
 
     def count_units(self, unit: Unit) -> int:
         """The number of units with at least one row (rows without a unit belong to nobody)."""
@@ -134,7 +128,7 @@ class Table:
         dropped before the norm is taken.
         """
         key, known = self._key(unit, parts, by)
-        keys = check_keys(self.columns[by], keys, by)
+        keys = self.require_keys(by, keys)
         if not keys or not parts:
             return [[0] * len(keys) for _ in parts]
         wanted = known & is_wanted(key, keys)
@@ -186,7 +180,7 @@ class Table:
         *Privacy:* one unit added or removed moves the whole vector by at most the part's cap in its norm.
         """
         key, there = self._key(unit, [part], by)
-        keys = check_keys(self.columns[by], keys, by)
+        keys = self.require_keys(by, keys)
         self._check(unit, [bins.quantity])
         wanted = there & is_wanted(key, keys) & known(self._rows, str(bins.quantity.column))
         size = len(bins.edges) - 1
@@ -202,7 +196,7 @@ class Table:
         *Privacy:* one unit added or removed moves all pairs together by at most ``cap`` in L1 norm.
         """
         key, there = self._key(unit, [Capped(quantity, cap)], by)
-        keys = check_keys(self.columns[by], keys, by)
+        keys = self.require_keys(by, keys)
         sides = Side(quantity, low, high, True), Side(quantity, low, high, False)
         wanted = there & is_wanted(key, keys)
         question = sides_by_key(self._rows, unit, sides, position(key, keys), wanted, cap, self.engine)
@@ -280,20 +274,14 @@ class Table:
         return Table(self._engine, self._base, rows, stored=self._stored, identity=self.identity)
 
     def _check(self, unit: Unit, quantities: Sequence[Quantity]) -> None:
-        if unit.kind not in ("users", "rows"):
-            raise InvalidTask(f"a table cannot answer about the unit {unit}.")
-        if unit.column is not None:
-            self.require(unit.column)
-            kind = self.columns[unit.column]
-            if kind not in GROUPABLE:
-                raise TableError(f"column {unit.column!r} holds {kind} values and cannot name a unit.")
+        self.require_unit(unit)
         for quantity in quantities:
             if quantity.column is not None:
                 self.require_numeric(quantity.column)
 
     def _key(self, unit: Unit, parts: Sequence[Capped], by: str) -> tuple[Any, Any]:
         self._check(unit, [part.quantity for part in parts])
-        self.require(by)
+        self.require_keys(by)
         return key_column(self._rows, by)
 
     def _by_key(

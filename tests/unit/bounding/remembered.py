@@ -9,7 +9,7 @@ from typing import Any
 from steelyard.mechanisms import Seen, observing
 from steelyard.noise import TestNoise
 from steelyard.privacy import Loss, Terms, Unit, users
-from steelyard.tables import Table
+from steelyard.tables import Schema, Table
 
 USER = users("user")
 MICRO = 10**6
@@ -21,6 +21,11 @@ class Remembered:
     def __init__(self, table: Table) -> None:
         self._table = table
         self._answers: dict[str, Any] = {}
+
+    @property
+    def schema(self) -> Schema:
+        """The table's own."""
+        return self._table.schema
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def ask(*arguments: Any) -> Any:
@@ -53,7 +58,7 @@ def terms(unit: Unit = USER, *, gaussian: bool = False, aside: bool = False) -> 
 def seen_in(task: Any, table: Any, mine: Terms, seed: int = 0) -> list[Seen]:
     """What the task's mechanisms were fed, with noise from a seed."""
     with observing() as seen:
-        task.run(table, TestNoise(seed), mine)
+        task.plan(table.schema, mine).run(table, TestNoise(seed))
     return seen
 
 

@@ -33,7 +33,8 @@ NOISE, DRAWS = ExactNoise(), 200
 def study(task: Any, table: Any, mine: Any, totals: list[float]) -> tuple[float, float, float]:
     """The mean error, the mean predicted error, and how often the noise stayed in its interval about the capped sum."""
     known, truth = Remembered(table), sum(totals)
-    found = [task.run(table, NOISE, mine), *[task.run(known, NOISE, mine) for _ in range(DRAWS - 1)]]
+    plan = task.plan(table.schema, mine)
+    found = [plan.run(table, NOISE), *[plan.run(known, NOISE) for _ in range(DRAWS - 1)]]
     errors, said, inside = [], [], 0
     for each in found:
         low, high = each.point["lower"], each.point["cap"]
@@ -69,7 +70,9 @@ def test_a_private_cap_on_rows_and_on_signed_totals_works_too() -> None:
 
 
 def test_a_profile_serves_releases_with_the_cap_it_plans() -> None:
-    profile = ContributionProfile.from_json(Profile("x", epsilon=3, upper=10**4).run(TABLE, NOISE, terms()).value)
+    profile = ContributionProfile.from_json(
+        Profile("x", epsilon=3, upper=10**4).plan(TABLE.schema, terms()).run(TABLE, NOISE).value
+    )
     error, said, inside = study(Sum("x", epsilon=1, cap=profile), TABLE, terms(), TOTALS)
     best = min(expected_error(TOTALS, 2 ** (i / 4), 1.0) for i in range(8, 48))
     assert error < 2.5 * best
@@ -80,7 +83,7 @@ def test_a_profile_serves_releases_with_the_cap_it_plans() -> None:
 def test_the_interval_covers_the_noise_about_the_total_within_asymmetric_bounds() -> None:
     task = Sum("s", epsilon=1, lower=-50, upper=10**4)
     for _ in range(3):
-        point = task.run(TABLE, NOISE, terms()).point
+        point = task.plan(TABLE.schema, terms()).run(TABLE, NOISE).point
         assert -50 <= point["lower"] <= 0 < point["cap"] <= 10**4
 
 
@@ -110,7 +113,7 @@ def test_what_is_charged_does_not_depend_on_the_cap_that_is_chosen() -> None:
     small = read({"user": [1, 2], "x": [1.0, 1.0]})
     events.add(tuple(str(sorted(seen.event.parameters.items())) for seen in seen_in(task, small, mine)))
     for table in (TABLE, small):
-        caps.add(task.run(table, NOISE, mine).point["cap"])
+        caps.add(task.plan(table.schema, mine).run(table, NOISE).point["cap"])
     assert len(events) == 1
     assert len(caps) == 2
 
@@ -130,7 +133,7 @@ def test_the_second_step_is_the_capped_total_at_the_first_steps_choice() -> None
 
     task, mine = Sum("x", epsilon=1, upper=10**4), terms()
     with observing() as seen:
-        outcome = task.run(TABLE, TestNoise(4), mine)
+        outcome = task.plan(TABLE.schema, mine).run(TABLE, TestNoise(4))
     _, total = seen
     _, share = task._rule.parts(Spend.read(1, None, mine))
     cap = next(
@@ -163,10 +166,12 @@ def test_caps_that_make_no_sense_are_refused(make: Any, words: str) -> None:
 
 
 def test_a_profile_of_another_kind_is_refused() -> None:
-    profile = ContributionProfile.from_json(Profile(rows=True, epsilon=3, upper=64).run(MANY, NOISE, terms()).value)
+    profile = ContributionProfile.from_json(
+        Profile(rows=True, epsilon=3, upper=64).plan(MANY.schema, terms()).run(MANY, NOISE).value
+    )
     with pytest.raises(InvalidTask, match="another kind"):
         Sum("x", epsilon=1, cap=profile)
-    assert Count(epsilon=1, cap=profile).predict(terms()) is not None
+    assert Count(epsilon=1, cap=profile).plan(TABLE.schema, terms()).predicted is not None
 
 
 def test_too_little_to_share_is_refused_before_the_charge() -> None:

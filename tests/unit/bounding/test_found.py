@@ -52,20 +52,22 @@ def asked(**more: Any) -> dict[str, Any]:
 )
 def test_common_keys_are_found_with_the_noise_that_was_predicted(task: Any, truth: Any) -> None:
     known: Any = Remembered(TABLE)
-    found = [task.run(TABLE, NOISE, MINE), *[task.run(known, NOISE, MINE) for _ in range(DRAWS - 1)]]
-    error = task.predict(MINE)
+    plan = task.plan(TABLE.schema, MINE)
+    found = [plan.run(TABLE, NOISE), *[plan.run(known, NOISE) for _ in range(DRAWS - 1)]]
+    error = plan.predicted
     for key in COMMON:
-        values = [task.present(each.value)[key] for each in found]
+        values = [plan.present(each.value)[key] for each in found]
         assert abs(statistics.fmean(values) - truth(key)) < 5 * 1.3 * error.noise / math.sqrt(DRAWS)
         assert 0.8 < statistics.fmean(abs(value - truth(key)) for value in values) / error.noise < 1.2
         assert 0.9 < sum(abs(value - truth(key)) <= error.interval + 0.5 for value in values) / DRAWS < 0.99
-    assert all(list(task.present(each.value)) == COMMON for each in found)
+    assert all(list(plan.present(each.value)) == COMMON for each in found)
 
 
 def test_a_private_cap_and_private_keys_share_one_price() -> None:
     task = Sum("x", **asked(upper=1000))
     known: Any = Remembered(TABLE)
-    values = [task.present(task.run(known, NOISE, MINE).value)["fr"] for _ in range(30)]
+    plan = task.plan(TABLE.schema, MINE)
+    values = [plan.present(plan.run(known, NOISE).value)["fr"] for _ in range(30)]
     truth = sum(x for _, k, x in ROWS if k == "fr")
     assert abs(statistics.median(values) / truth - 1) < 0.2
 
@@ -102,7 +104,7 @@ def test_accounts_that_cannot_pay_for_a_slip_are_refused_with_the_way_out() -> N
     for mine in (terms(), terms(gaussian=True)):
         for task in (Sum("x", **asked(cap=3)), CountUsers(**asked())):
             with pytest.raises(CurrencyMismatch, match=r"keys=\[\.\.\.\].*additive_delta"):
-                task.event(TABLE, mine)
+                task.plan(TABLE.schema, mine)
     replaced = account(unit=rows(neighbours="replace", n=10))
     with pytest.raises(NeighbourMismatch, match="doubled"):
         Session(TABLE, replaced).quote(Count(**asked()))
@@ -132,7 +134,7 @@ class Everything:
     """Makes every key frequent, so that all of them are shown and totals can be compared key by key."""
 
     def __init__(self, table: Any) -> None:
-        self._table = table
+        self._table, self.schema = table, table.schema
 
     def found_sums_by_key(self, *arguments: Any) -> dict[Any, tuple[int, list[int]]]:
         found: dict[Any, tuple[int, list[int]]] = self._table.found_sums_by_key(*arguments)
@@ -143,8 +145,8 @@ def test_units_are_counted_and_not_their_rows() -> None:
     lone = read({"user": [1] * 500, "k": ["only"] * 500})
     found = lone.found_sums_by_key(USER, [Capped(Quantity(None), 10)], "k", Limits(max_keys=1))
     assert found == {"only": (1, [10])}
-    task, known = CountUsers(**asked()), Remembered(lone)
-    assert all(task.run(known, NOISE, MINE).value == [] for _ in range(200))  # type: ignore[arg-type]
+    plan, known = CountUsers(**asked()).plan(lone.schema, MINE), Remembered(lone)
+    assert all(plan.run(known, NOISE).value == [] for _ in range(200))  # type: ignore[arg-type]
 
 
 KEYED: dict[str, list[Any]] = {

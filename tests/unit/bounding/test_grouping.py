@@ -38,10 +38,11 @@ NOISE, DRAWS = ExactNoise(), 250
 )
 def test_totals_by_key_are_as_good_as_they_say(task: Any, truth: Any, gaussian: bool) -> None:
     mine, known = terms(gaussian=gaussian), Remembered(TABLE)
-    error = task.predict(mine)
-    found = [task.run(TABLE, NOISE, mine), *[task.run(known, NOISE, mine) for _ in range(DRAWS - 1)]]
+    plan = task.plan(TABLE.schema, mine)
+    error = plan.predicted
+    found = [plan.run(TABLE, NOISE), *[plan.run(known, NOISE) for _ in range(DRAWS - 1)]]
     for key in KEYS:
-        values = [task.present(each.value)[key] for each in found]
+        values = [plan.present(each.value)[key] for each in found]
         assert abs(statistics.fmean(values) - truth(key)) < 5 * 1.5 * error.noise / math.sqrt(DRAWS)
         assert 0.78 < statistics.fmean(abs(value - truth(key)) for value in values) / error.noise < 1.25
         assert 0.9 < sum(abs(value - truth(key)) <= error.interval + 0.5 for value in values) / DRAWS < 0.99
@@ -49,22 +50,23 @@ def test_totals_by_key_are_as_good_as_they_say(task: Any, truth: Any, gaussian: 
 
 @pytest.mark.parametrize("gaussian", [False, True])
 def test_a_count_of_users_is_right_on_average(gaussian: bool) -> None:
-    task, mine = CountUsers(epsilon=1), terms(gaussian=gaussian)
+    plan = CountUsers(epsilon=1).plan(TABLE.schema, terms(gaussian=gaussian))
     known: Any = Remembered(TABLE)
-    values = [task.run(known, NOISE, mine).value for _ in range(DRAWS)]
-    noise = task.predict(mine).noise
-    assert abs(statistics.fmean(values) - 300) < 5 * 1.5 * noise / math.sqrt(DRAWS)
-    assert abs(CountUsers(epsilon=30).run(TABLE, NOISE, terms(rows())).value - 600) < 5
+    values = [plan.run(known, NOISE).value for _ in range(DRAWS)]
+    assert plan.predicted is not None
+    assert abs(statistics.fmean(values) - 300) < 5 * 1.5 * plan.predicted.noise / math.sqrt(DRAWS)
+    assert abs(CountUsers(epsilon=30).plan(TABLE.schema, terms(rows())).run(TABLE, NOISE).value - 600) < 5
 
 
 def test_a_unit_keeps_exactly_max_keys_keys() -> None:
     heavy = read({"user": [1] * 30, "k": [KEYS[i % 3] for i in range(30)], "x": [1.0] * 30})
     for limit in (1, 2, 3):
-        users_task = CountUsers(epsilon=1, by="k", keys=KEYS, max_keys=limit)
-        counted = users_task.present(users_task.run(heavy, NoNoise(), terms()).value)
+        users_plan = CountUsers(epsilon=1, by="k", keys=KEYS, max_keys=limit).plan(heavy.schema, terms())
+        counted = users_plan.present(users_plan.run(heavy, NoNoise()).value)
         assert sum(counted.values()) == limit
         rows_task = Count(epsilon=1, cap=100, by="k", keys=KEYS, max_keys=limit, rows_per_key=4)
-        kept = rows_task.present(rows_task.run(heavy, NoNoise(), terms()).value)
+        rows_plan = rows_task.plan(heavy.schema, terms())
+        kept = rows_plan.present(rows_plan.run(heavy, NoNoise()).value)
         assert sorted(kept.values()) == [0] * (3 - limit) + [4] * limit
 
 
@@ -110,12 +112,12 @@ def test_keys_of_another_kind_than_the_column_are_refused_before_the_charge() ->
 def test_a_column_that_cannot_hold_keys_is_refused() -> None:
     odd = read({"user": [1], "k": [[1, 2]]})
     with pytest.raises(TableError, match="cannot be a key"):
-        Count(epsilon=1, cap=1, by="k", keys=["a"]).check(odd, terms())
+        Count(epsilon=1, cap=1, by="k", keys=["a"]).plan(odd.schema, terms())
 
 
 def test_a_unit_that_the_rows_cannot_name_is_refused() -> None:
     with pytest.raises(TableError, match="cannot name a unit"):
-        Count(epsilon=1, cap=1).check(read({"user": [[1, 2]]}), terms())
+        Count(epsilon=1, cap=1).plan(read({"user": [[1, 2]]}).schema, terms())
 
 
 @pytest.mark.parametrize(

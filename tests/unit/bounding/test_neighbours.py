@@ -100,11 +100,11 @@ def test_one_user_moves_the_integers_by_at_most_the_sensitivity(name: str, gauss
 
 @pytest.mark.parametrize("name", ["sum, low side wider", "count", "users", "mean", "histogram", "quantile"])
 def test_one_row_moves_the_integers_by_at_most_the_sensitivity(name: str) -> None:
-    mine, task = terms(rows()), TASKS[name]
+    plan = TASKS[name].plan(LESS.schema, terms(rows()))
     for value in (1e308, -INF, NAN, 3.0):
         with observing() as seen:
             for data in (BASE, [*BASE, (4, "a", value, 0)]):
-                task.run(table(data), TestNoise(1), mine)
+                plan.run(table(data), TestNoise(1))
         less, more = seen
         assert distance(less.event, less.values, more.values) <= 1
 
@@ -112,7 +112,7 @@ def test_one_row_moves_the_integers_by_at_most_the_sensitivity(name: str) -> Non
 @pytest.mark.parametrize("name", TASKS)
 def test_the_event_is_known_before_any_row_is_read_and_is_the_one_that_happens(name: str) -> None:
     mine = terms()
-    declared = TASKS[name].event(LESS, mine)
+    declared = TASKS[name].plan(LESS.schema, mine).event
     happened = of_task(TASKS[name], mine)(MORE["all high"]).event
     # a search composes one choice for each level, and names the sensitivity of the middle quantile
     assert declared.parameters.get("events") is not None if name == "quantile" else declared == happened

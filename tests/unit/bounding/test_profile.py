@@ -40,11 +40,12 @@ NOISE, DRAWS = ExactNoise(), 250
 @pytest.mark.parametrize("gaussian", [False, True])
 @pytest.mark.parametrize("task", [Profile("x", epsilon=1, upper=256), Profile(rows=True, epsilon=1, upper=64)])
 def test_every_bin_is_right_on_average_and_as_noisy_as_predicted(task: Profile, gaussian: bool) -> None:
-    mine, known = terms(gaussian=gaussian), Remembered(TABLE)
-    exact = task.run(TABLE, NoNoise(), mine).value["counts"]
+    plan, known = task.plan(TABLE.schema, terms(gaussian=gaussian)), Remembered(TABLE)
+    exact = plan.run(TABLE, NoNoise()).value["counts"]
     assert sum(exact) == USERS
-    draws = [task.run(known, NOISE, mine).value["counts"] for _ in range(DRAWS)]  # type: ignore[arg-type]
-    error = task.predict(mine)
+    draws = [plan.run(known, NOISE).value["counts"] for _ in range(DRAWS)]  # type: ignore[arg-type]
+    error = plan.predicted
+    assert error is not None
     errors = [drawn[i] - exact[i] for drawn in draws for i in range(len(exact))]
     assert abs(statistics.fmean(errors)) < 5 * 1.5 * error.noise / math.sqrt(len(errors))
     assert 0.9 < statistics.fmean(map(abs, errors)) / error.noise < 1.1
@@ -96,16 +97,20 @@ def test_the_price_is_one_look_and_plans_are_free(gaussian: bool) -> None:
 
 
 def test_a_plan_predicts_what_the_release_then_says() -> None:
-    profile = ContributionProfile.from_json(Profile("x", epsilon=1, upper=256).run(TABLE, NOISE, terms()).value)
+    profile = ContributionProfile.from_json(
+        Profile("x", epsilon=1, upper=256).plan(TABLE.schema, terms()).run(TABLE, NOISE).value
+    )
     best = profile.plan(1).best
-    predicted = Sum("x", epsilon=1, cap=profile).predict(terms())
+    predicted = Sum("x", epsilon=1, cap=profile).plan(TABLE.schema, terms()).predicted
     assert predicted is not None
     assert predicted.noise == pytest.approx(best.noise, rel=1e-3)
     assert predicted.bias == pytest.approx(best.bias, rel=1e-6, abs=1e-9)
 
 
 def test_what_a_cap_keeps_is_estimated_well() -> None:
-    profile = ContributionProfile.from_json(Profile(rows=True, epsilon=5, upper=64).run(TABLE, NOISE, terms()).value)
+    profile = ContributionProfile.from_json(
+        Profile(rows=True, epsilon=5, upper=64).plan(TABLE.schema, terms()).run(TABLE, NOISE).value
+    )
     for cap in (1, 3, 10, 30, 64):
         truth = sum(min(size, cap) for size in SIZES) / sum(SIZES)
         assert profile.kept(cap) == pytest.approx(truth, abs=0.08)
@@ -152,18 +157,21 @@ def test_what_makes_no_sense_is_refused(arguments: dict[str, Any], words: str) -
 def test_columns_units_and_currencies_that_do_not_fit_are_refused() -> None:
     task = Profile("x", epsilon=1, upper=5)
     with pytest.raises(ColumnMissing, match="y"):
-        Profile("y", epsilon=1, upper=5).check(TABLE, terms())
+        Profile("y", epsilon=1, upper=5).plan(TABLE.schema, terms())
     with pytest.raises(TableError, match="string"):
-        Profile("name", epsilon=1, upper=5).check(TABLE, terms())
+        Profile("name", epsilon=1, upper=5).plan(TABLE.schema, terms())
     with pytest.raises(UnitMismatch, match="users or rows"):
-        task.check(TABLE, terms(holdout("h")))
+        task.plan(TABLE.schema, terms(holdout("h")))
     with pytest.raises(CurrencyMismatch, match="nats"):
-        task.event(TABLE, Terms(users("user"), Loss(Currency.NATS, 10**6)))
+        task.plan(TABLE.schema, Terms(users("user"), Loss(Currency.NATS, 10**6)))
     with pytest.raises(CurrencyMismatch, match="pure"):
-        Profile("x", mu=1, upper=5).event(TABLE, terms())
+        Profile("x", mu=1, upper=5).plan(TABLE.schema, terms())
     with pytest.raises(InvalidTask, match="epsilon="):
-        Profile("x", upper=5).event(TABLE, terms())
-    assert Profile("x", epsilon=1, upper=5).event(TABLE, terms(rows())) == task.event(TABLE, terms())
+        Profile("x", upper=5).plan(TABLE.schema, terms())
+    assert (
+        Profile("x", epsilon=1, upper=5).plan(TABLE.schema, terms(rows())).event
+        == task.plan(TABLE.schema, terms()).event
+    )
 
 
 # Broken twins of the look: each must break one of the laws checked above.

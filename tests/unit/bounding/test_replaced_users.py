@@ -27,7 +27,7 @@ def test_a_replaced_user_is_charged_as_one_removed_and_one_added(
     task: Sum | Count | CountUsers, terms: dict[str, str]
 ) -> None:
     replaced, added = _session(users("who", neighbours="replace", n=3), **terms), _session(users("who"), **terms)
-    event = task.event(read(TABLE), replaced.account.terms)
+    event = task.plan(read(TABLE).schema, replaced.account.terms).event
     once, asked = price(event, added.account.terms).amount, added.quote(task).amount
     cost = replaced.release(task).guarantee.spent.amount
     assert cost == (4 if terms else 2) * once  # mu counts in squares

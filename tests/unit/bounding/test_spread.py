@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -34,7 +35,8 @@ NOISE = ExactNoise()
 def draws(task: Any, mine: Terms) -> list[Any]:
     """Many draws over one reading of the rows, after one real run through the engine."""
     known: Any = Remembered(TABLE)
-    return [task.run(TABLE, NOISE, mine), *[task.run(known, NOISE, mine) for _ in range(DRAWS - 1)]]
+    plan = task.plan(TABLE.schema, mine)
+    return [plan.run(TABLE, NOISE), *[plan.run(known, NOISE) for _ in range(DRAWS - 1)]]
 
 
 def near(value: float, truth: float, deviation: float) -> bool:
@@ -60,8 +62,8 @@ def test_a_mean_is_right_on_average_and_as_noisy_as_it_says(by_users: bool, gaus
 def test_a_users_many_rows_are_weighed_down_together() -> None:
     data = read({"user": [1] * 100 + [2, 3], "x": [1.0] * 100 + [0.0, 0.0]})
     task = Mean("x", epsilon=1, cap=2)
-    assert task.run(data, NoNoise(), terms()).value == pytest.approx(2 / 4, abs=1e-4)
-    assert task.run(data, NoNoise(), terms(rows())).value == pytest.approx(100 / 102, abs=1e-4)
+    assert task.plan(data.schema, terms()).run(data, NoNoise()).value == pytest.approx(2 / 4, abs=1e-4)
+    assert task.plan(data.schema, terms(rows())).run(data, NoNoise()).value == pytest.approx(100 / 102, abs=1e-4)
 
 
 def test_one_pair_has_less_than_half_the_variance_of_a_noisy_sum_over_a_noisy_count() -> None:
@@ -75,13 +77,13 @@ def test_one_pair_has_less_than_half_the_variance_of_a_noisy_sum_over_a_noisy_co
 
 def test_values_outside_the_bounds_are_moved_to_them() -> None:
     data = read({"user": [1, 2, 3, 4], "x": [-1e308, 1e308, 5.0, None]})
-    value = Mean("x", epsilon=1, lower=2, upper=8, cap=1).run(data, NoNoise(), terms()).value
+    value = Mean("x", epsilon=1, lower=2, upper=8, cap=1).plan(data.schema, terms()).run(data, NoNoise()).value
     assert value == pytest.approx(5.0, abs=1e-4)
 
 
 def test_no_rows_at_all_give_the_middle_and_an_honest_error() -> None:
     empty = read({"user": [1], "x": [math.nan]})
-    outcome = Mean("x", epsilon=1, lower=2, upper=8, cap=1).run(empty, NoNoise(), terms())
+    outcome = Mean("x", epsilon=1, lower=2, upper=8, cap=1).plan(empty.schema, terms()).run(empty, NoNoise())
     assert outcome.value == 5.0
     assert outcome.error is not None
     assert outcome.error.interval == 6.0
@@ -94,7 +96,9 @@ def test_a_histogram_is_right_in_every_bin(gaussian: bool) -> None:
     sharp = [0.0, 10.0, 25.5, 60.0, 90.0]
     # the ends catch what lies outside; rows without a value are nowhere
     truth = [sum(a <= x < b for x in VALUES) for a, b in zip([-1e9, *sharp[1:-1]], [*sharp[1:-1], 1e9], strict=True)]
-    found, error = draws(task, mine), task.predict(mine)
+    found, plan = draws(task, mine), task.plan(TABLE.schema, mine)
+    error = plan.predicted
+    assert error is not None
     assert sum(truth) == len(VALUES)
     for place, want in enumerate(truth):
         values = [each.value[place][2] for each in found]
@@ -102,7 +106,7 @@ def test_a_histogram_is_right_in_every_bin(gaussian: bool) -> None:
         assert near(statistics.fmean(values), want, 1.5 * error.noise)
         assert 0.8 < statistics.fmean(abs(value - want) for value in values) / error.noise < 1.25
         assert 0.91 < sum(abs(value - want) <= error.interval + 0.5 for value in values) / DRAWS < 0.99
-    assert list(task.present(found[0].value)) == list(pairwise(sharp))
+    assert list(plan.present(found[0].value)) == list(pairwise(sharp))
 
 
 @pytest.mark.parametrize("gaussian", [False, True])
@@ -110,7 +114,8 @@ def test_a_histogram_is_right_in_every_bin(gaussian: bool) -> None:
 def test_a_quantile_has_the_rank_it_should(quantile: str, gaussian: bool) -> None:
     task = Quantile("x", epsilon=1, quantile=quantile, lower=0, upper=101, resolution=1, cap=3)
     mine = terms(gaussian=gaussian)
-    error = task.predict(mine)
+    error = task.plan(TABLE.schema, mine).predicted
+    assert error is not None
     wanted = float(quantile) * len(VALUES)
     ranks = [abs(sum(x < each.value for x in VALUES) - wanted) for each in draws(task, mine)[:200]]
     spacing = len(VALUES) / 101
@@ -138,7 +143,7 @@ def test_prices_are_what_was_asked() -> None:
     )
     for gaussian in (Mean("x", epsilon=1, cap=7), Histogram("x", epsilon=1, edges=[0, 1], cap=7)):
         assert two.quote(gaussian) == two.account.terms.cap
-        assert two.quote(type(gaussian)(**{**vars(gaussian), "epsilon": None, "mu": "0.2"})) == Loss.mu("0.2")
+        assert two.quote(replace(gaussian, epsilon=None, mu="0.2")) == Loss.mu("0.2")
     search = two.quote(Quantile("x", epsilon=1, quantile=["0.2", "0.5"], cap=7))
     assert 0.9999 * two.account.terms.cap.amount < search.amount <= two.account.terms.cap.amount
 
@@ -202,22 +207,22 @@ EACH = [
 def test_accounts_and_columns_that_do_not_fit_are_refused_before_the_charge(task: Any) -> None:
     for unit in (labels("x"), holdout("h")):
         with pytest.raises(UnitMismatch, match="users or rows"):
-            task.check(TABLE, terms(unit))
+            task.plan(TABLE.schema, terms(unit))
     with pytest.raises(ColumnMissing, match="x"):
-        task.check(read({"user": [1], "y": [1.0]}), terms())
+        task.plan(read({"user": [1], "y": [1.0]}).schema, terms())
     with pytest.raises(ColumnMissing, match="user"):
-        task.check(read({"x": [1.0]}), terms())
+        task.plan(read({"x": [1.0]}).schema, terms())
     with pytest.raises(TableError, match="string"):
-        type(task)(**{**vars(task), "column": "name"}).check(TABLE, terms())
+        replace(task, column="name").plan(TABLE.schema, terms())
     with pytest.raises(InvalidTask, match="most rows one unit"):
-        type(task)(**{**vars(task), "cap": None}).check(TABLE, terms())
-    type(task)(**{**vars(task), "cap": None}).check(TABLE, terms(rows()))
+        replace(task, cap=None).plan(TABLE.schema, terms())
+    replace(task, cap=None).plan(TABLE.schema, terms(rows()))
     with pytest.raises(CurrencyMismatch, match="nats"):
-        task.event(TABLE, Terms(users("user"), Loss(Currency.NATS, 10**6)))
+        task.plan(TABLE.schema, Terms(users("user"), Loss(Currency.NATS, 10**6)))
     with pytest.raises(CurrencyMismatch, match="pure"):
-        type(task)(**{**vars(task), "epsilon": None, "mu": 1}).event(TABLE, terms())
+        replace(task, epsilon=None, mu=1).plan(TABLE.schema, terms())
     with pytest.raises(InvalidTask, match="epsilon="):
-        type(task)(**{**vars(task), "epsilon": None}).event(TABLE, terms())
+        replace(task, epsilon=None).plan(TABLE.schema, terms())
 
 
 def test_equal_requests_are_equal_bytes() -> None:

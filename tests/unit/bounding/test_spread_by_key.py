@@ -41,7 +41,8 @@ def moved(task: Any, terms: Terms) -> list[tuple[str, int, int]]:
     seen = []
     for extra in (False, True):
         with observing() as window:
-            task.run(people(extra), TestNoise(5), terms)
+            table = people(extra)
+            task.plan(table.schema, terms).run(table, TestNoise(5))
         seen.append(window)
     found = []
     for a, b in zip(*seen, strict=True):
@@ -95,9 +96,8 @@ def test_quantiles_of_all_keys_cost_what_one_costs() -> None:
     """One user's weight over all keys and bins is at most the cap, so the losses of all choices add up to one."""
     search = QuantileSearch((Fraction(1, 4), Fraction(1, 2)), 4, Spend(False, 10**6))
     with observing() as before:
-        Quantile("x", epsilon=1, quantile=["0.25", "0.5"], lower=-3, upper=8, cap=4, resolution=1, **KEYS).run(
-            people(False), TestNoise(5), PURE
-        )
+        task = Quantile("x", epsilon=1, quantile=["0.25", "0.5"], lower=-3, upper=8, cap=4, resolution=1, **KEYS)
+        task.plan(people(False).schema, PURE).run(people(False), TestNoise(5))
     loss = Fraction(0)
     cap = search.cap * search.weight
     by_bins = [
@@ -141,7 +141,7 @@ def test_answers_are_right_by_key_and_cost_what_was_asked(unit: Unit) -> None:
 
 def test_means_by_key_are_as_noisy_as_they_say() -> None:
     task, table = Mean("x", epsilon=2, lower=-3, upper=8, cap=4, **KEYS), people(False)
-    draws = [task.run(table, ExactNoise(), PURE) for _ in range(40)]
+    draws = [task.plan(table.schema, PURE).run(table, ExactNoise()) for _ in range(40)]
     means = [dict(outcome.value)["DE"] for outcome in draws]
     truth = sum(float(i % 11) - 3 for i in range(160) if i % 3) / sum(1 for i in range(160) if i % 3)
     worst = max(outcome.error.interval for outcome in draws if outcome.error)
@@ -162,6 +162,6 @@ def test_keys_must_be_public_known_and_of_their_columns_kind(make: Callable[...,
     with pytest.raises(InvalidTask, match="by="):
         make(keys=["DE"])
     with pytest.raises(ColumnMissing):
-        make(by="country", keys=["DE"]).check(people(False), PURE)
+        make(by="country", keys=["DE"]).plan(people(False).schema, PURE)
     with pytest.raises(InvalidTask, match="string"):
-        make(by="land", keys=[3]).check(people(False), PURE)
+        make(by="land", keys=[3]).plan(people(False).schema, PURE)

@@ -34,9 +34,9 @@ def test_together_feeds_the_noise_what_each_total_would_feed_it_alone(keys: dict
     ]
     with observing() as alone:
         for task in tasks:
-            task.run(TABLE, TestNoise(1), TERMS)
+            task.plan(TABLE.schema, TERMS).run(TABLE, TestNoise(1))
     with observing() as shared:
-        Together(tasks).run(TABLE, TestNoise(1), TERMS)
+        Together(tasks).plan(TABLE.schema, TERMS).run(TABLE, TestNoise(1))
     assert shared == alone
 
 
@@ -48,12 +48,9 @@ def test_it_reads_the_rows_once() -> None:
             asked.append(name)
             return getattr(TABLE, name)
 
-    Together([Sum("x", epsilon=1, cap=7, **KEYS), Count(epsilon=2, cap=3, **KEYS)]).run(
-        Counting(),  # type: ignore[arg-type]
-        TestNoise(1),
-        TERMS,
-    )
-    assert asked.count("sums_by_key") == 1
+    task = Together([Sum("x", epsilon=1, cap=7, **KEYS), Count(epsilon=2, cap=3, **KEYS)])
+    task.plan(TABLE.schema, TERMS).run(Counting(), TestNoise(1))  # type: ignore[arg-type]
+    assert asked == ["sums_by_key"]
 
 
 def test_the_price_is_the_sum_and_the_values_come_in_order() -> None:
@@ -75,7 +72,7 @@ def test_the_price_is_the_sum_and_the_values_come_in_order() -> None:
 
 def test_each_part_is_right_on_average_over_many_draws() -> None:
     task = Together([Sum("x", epsilon=1, cap=40), Count(epsilon=1, cap=4)])
-    draws = [task.run(TABLE, TestNoise(seed), TERMS).value for seed in range(200)]
+    draws = [task.plan(TABLE.schema, TERMS).run(TABLE, TestNoise(seed)).value for seed in range(200)]
     sums, counts = zip(*draws, strict=True)
     assert abs(statistics.fmean(sums) - sum(DATA["x"])) < 40 * 6 / 200**0.5
     assert abs(statistics.fmean(counts) - len(DATA["x"])) < 4 * 6 / 200**0.5
@@ -97,4 +94,4 @@ def test_what_cannot_be_asked_together_is_refused(tasks: list[Any]) -> None:
 
 def test_a_part_that_does_not_fit_the_table_is_refused_before_a_charge() -> None:
     with pytest.raises(ColumnMissing):
-        Together([Count(epsilon=1, cap=1), Sum("y", epsilon=1, cap=1)]).check(TABLE, TERMS)
+        Together([Count(epsilon=1, cap=1), Sum("y", epsilon=1, cap=1)]).plan(TABLE.schema, TERMS)

@@ -47,11 +47,11 @@ def capped_truth(cap: float, lower: float, key: str | None = None) -> float:
 @pytest.mark.parametrize("gaussian", [False, True])
 @pytest.mark.parametrize(("cap", "lower"), [(10, 0), (5, -8), (3, -3), (40, -10)])
 def test_a_sum_is_right_on_average_and_as_noisy_as_it_says(cap: int, lower: int, gaussian: bool) -> None:
-    task = Sum("amount", epsilon=1, cap=cap, lower=lower)
     noise, mine = ExactNoise(), terms(gaussian=gaussian)
-    error = task.predict(mine)
+    plan = Sum("amount", epsilon=1, cap=cap, lower=lower).plan(TABLE.schema, mine)
+    error = plan.predicted
     assert error is not None
-    draws = [task.run(TABLE, noise, mine).value for _ in range(8)]
+    draws = [plan.run(TABLE, noise).value for _ in range(8)]
     spend = Spend.read(1, None, mine)
     amount, mechanism = Amount.of_values(Fraction(lower), Fraction(cap), spend), mechanism_of(spend)
     total = TABLE.capped_sum(mine.unit, Quantity("amount", amount.step), amount.lower, amount.upper)
@@ -65,27 +65,26 @@ def test_a_sum_is_right_on_average_and_as_noisy_as_it_says(cap: int, lower: int,
 
 @pytest.mark.parametrize("gaussian", [False, True])
 def test_a_count_is_a_whole_number_near_the_truth(gaussian: bool) -> None:
-    task, mine = Count(epsilon=1, cap=3), terms(gaussian=gaussian)
+    plan = Count(epsilon=1, cap=3).plan(TABLE.schema, terms(gaussian=gaussian))
     truth = sum(min(1 + u % 5, 3) for u in range(USERS))
-    draws = [task.run(TABLE, ExactNoise(), mine).value for _ in range(200)]
+    draws = [plan.run(TABLE, ExactNoise()).value for _ in range(200)]
     assert all(isinstance(draw, int) for draw in draws)
-    error = task.predict(mine)
-    assert error is not None
-    noise = error.noise
+    assert plan.predicted is not None
+    noise = plan.predicted.noise
     assert abs(statistics.fmean(draws) - truth) < 6 * noise / 200**0.5 * 1.5
     assert 0.7 < statistics.fmean(abs(d - truth) for d in draws) / noise < 1.4
 
 
 def test_totals_by_key_keep_the_order_of_the_keys_and_answer_for_absent_ones() -> None:
-    task = Count(epsilon=50, cap=5, by="country", keys=["IT", "XX", "FR"])
-    value = task.present(task.run(TABLE, ExactNoise(), terms()).value)
+    plan = Count(epsilon=50, cap=5, by="country", keys=["IT", "XX", "FR"]).plan(TABLE.schema, terms())
+    value = plan.present(plan.run(TABLE, ExactNoise()).value)
     assert list(value) == ["IT", "XX", "FR"]
     truth = {key: DATA["country"].count(key) for key in value}
     assert all(abs(value[key] - truth[key]) < 5 for key in value)
 
 
 def test_where_the_row_is_the_unit_a_count_needs_no_cap() -> None:
-    value = Count(epsilon=20).run(TABLE, ExactNoise(), terms(rows())).value
+    value = Count(epsilon=20).plan(TABLE.schema, terms(rows())).run(TABLE, ExactNoise()).value
     assert abs(value - len(DATA["user"])) < 5
 
 
@@ -186,8 +185,8 @@ def test_the_twins_with_half_a_sensitivity_are_caught() -> None:
 def test_the_order_of_rows_changes_nothing(order: list[int]) -> None:
     values = [0.1, 1e16, -1e16, 3.3, float("nan"), 2.5, -0.0, 7.7, 1e-300, 0.3, 0.2, 0.1]
     table = read({"user": [i % 4 for i in order], "amount": [values[i] for i in order]})
-    value = Sum("amount", epsilon=1, cap=9, lower=-9).run(table, TestNoise(3), terms()).value
-    assert value == Sum("amount", epsilon=1, cap=9, lower=-9).run(_sorted(values), TestNoise(3), terms()).value
+    plan = Sum("amount", epsilon=1, cap=9, lower=-9).plan(table.schema, terms())
+    assert plan.run(table, TestNoise(3)).value == plan.run(_sorted(values), TestNoise(3)).value
 
 
 def _sorted(values: list[float]) -> Any:
@@ -197,7 +196,7 @@ def _sorted(values: list[float]) -> Any:
 @pytest.mark.parametrize("epsilon", [0, -1, float("nan"), float("inf"), "abc", "0.0000001"])
 def test_an_epsilon_that_is_none_is_refused(epsilon: Any) -> None:
     with pytest.raises(InvalidTask, match=r"epsilon|smallest step"):
-        Sum("amount", epsilon=epsilon, cap=1).event(TABLE, terms())
+        Sum("amount", epsilon=epsilon, cap=1).plan(TABLE.schema, terms())
 
 
 @pytest.mark.parametrize(
@@ -226,33 +225,33 @@ def test_a_count_is_capped_by_whole_rows(cap: Any) -> None:
 
 def test_a_count_of_users_rows_needs_a_cap() -> None:
     with pytest.raises(InvalidTask, match="cap"):
-        Count(epsilon=1).check(TABLE, terms())
+        Count(epsilon=1).plan(TABLE.schema, terms())
 
 
 def test_what_the_schema_rules_out_is_refused_before_anything_is_charged() -> None:
     with pytest.raises(ColumnMissing, match="amount"):
-        Sum("amont", epsilon=1, cap=1).check(TABLE, terms())
+        Sum("amont", epsilon=1, cap=1).plan(TABLE.schema, terms())
     with pytest.raises(TableError, match="string"):
-        Sum("name", epsilon=1, cap=1).check(TABLE, terms())
+        Sum("name", epsilon=1, cap=1).plan(TABLE.schema, terms())
     with pytest.raises(ColumnMissing, match="country"):
-        Count(epsilon=1, cap=1, by="contry", keys=["FR"]).check(TABLE, terms())
+        Count(epsilon=1, cap=1, by="contry", keys=["FR"]).plan(TABLE.schema, terms())
 
 
 @pytest.mark.parametrize("unit", [labels("amount"), holdout("h")])
 def test_totals_protect_users_or_rows_only(unit: Unit) -> None:
     with pytest.raises(UnitMismatch):
-        Count(epsilon=1, cap=1).check(TABLE, terms(unit))
+        Count(epsilon=1, cap=1).plan(TABLE.schema, terms(unit))
 
 
 def test_currencies_that_do_not_fit_are_refused() -> None:
     nats = Terms(users("user"), Loss(Currency.NATS, 10**6))
     for task in (Sum("amount", epsilon=1, cap=1), Sum("amount", mu=1, cap=1)):
         with pytest.raises(CurrencyMismatch):
-            task.event(TABLE, nats)
+            task.plan(TABLE.schema, nats)
     with pytest.raises(CurrencyMismatch):
-        Sum("amount", mu=1, cap=1).event(TABLE, terms())
+        Sum("amount", mu=1, cap=1).plan(TABLE.schema, terms())
     with pytest.raises(InvalidTask, match="epsilon"):
-        Sum("amount", cap=1).event(TABLE, terms())
+        Sum("amount", cap=1).plan(TABLE.schema, terms())
 
 
 def test_equal_requests_are_equal_however_they_were_typed() -> None:

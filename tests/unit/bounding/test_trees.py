@@ -54,7 +54,7 @@ def level_shifts(extra: dict[str, list[Any]], terms: Terms) -> list[tuple[int, i
     seen = []
     for data in (ROWS, {name: ROWS[name] + extra[name] for name in ROWS}):
         with observing() as window:
-            task.run(read(data), TestNoise(2), terms)
+            task.plan(read(data).schema, terms).run(read(data), TestNoise(2))
         seen.append(window)
     shifts = []
     for a, b in zip(*seen, strict=True):
@@ -88,7 +88,10 @@ def test_the_price_is_at_most_what_was_asked_and_close_to_it() -> None:
         task = Histogram("x", epsilon=1, edges=EDGES, cap=3, ranges=True)
         flat = Histogram("x", epsilon=1, edges=EDGES, cap=3)
         table = read(ROWS)
-        cost, whole = price(task.event(table, terms), terms), price(flat.event(table, terms), terms)
+        cost, whole = (
+            price(task.plan(table.schema, terms).event, terms),
+            price(flat.plan(table.schema, terms).event, terms),
+        )
         assert cost.amount <= (asked or whole.amount)
         assert cost.amount > 0.999 * whole.amount
 
@@ -104,7 +107,9 @@ def test_long_ranges_are_sharper_than_sums_of_flat_bins() -> None:
 
 def test_counts_are_right_on_average() -> None:
     task, table = Histogram("x", epsilon=20, edges=[0, 16, 32, 64], cap=3, ranges=True), read(ROWS)
-    draws = [[count for _, _, count in task.run(table, TestNoise(seed), PURE).value] for seed in range(60)]
+    draws = [
+        [count for _, _, count in task.plan(table.schema, PURE).run(table, TestNoise(seed)).value] for seed in range(60)
+    ]
     truth = [sum(low <= x < high for x in ROWS["x"]) for low, high in ((0, 16), (16, 32), (32, 64))]
     for found, true in zip(zip(*draws, strict=True), truth, strict=True):
         assert abs(statistics.fmean(found) - true) < 2

@@ -19,7 +19,7 @@ from steelyard.mechanisms import observing
 from steelyard.noise import TestNoise
 from steelyard.privacy import Loss, Neighbours, Terms, holdout, rows, users
 from steelyard.session import Session
-from steelyard.tables import Table, read
+from steelyard.tables import Schema, Table, read
 
 NUMBER = count()
 SHARE = Question("c", epsilon="0.5", equals="a")
@@ -212,4 +212,6 @@ def test_questions_that_are_none_are_refused() -> None:
 def test_neighbours_are_those_of_the_account() -> None:
     task = Question("c", epsilon="0.1", equals="a")
     assert task.mechanism(terms()).neighbours is Neighbours.REPLACE
-    assert task.predict(terms()).noise > 0
+    predicted = task.plan(Schema({"c": "string"}), terms()).predicted
+    assert predicted is not None
+    assert predicted.noise > 0

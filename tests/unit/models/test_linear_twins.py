@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from steelyard.models.statistics import Statistics
 from steelyard.noise import Noise
 from steelyard.privacy import Terms, rows
 from steelyard.release import Outcome
-from steelyard.tables import Table
+from steelyard.session import Plan
+from steelyard.tables import Schema, Table
 
 COLUMNS = {"a": floats(3.0, -4.0, 50.0), "b": floats(4.0, 3.0), "label": floats(1.0, -1.0)}
 
@@ -51,13 +53,22 @@ class Beside(Features):
 class Maximum(FitLinear):
     """The bounds of a column are read off its rows."""
 
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        honest = super().plan(schema, terms)
+
+        def run(table: Table, noise: Noise) -> Outcome:
+            task = FitLinear(self._seen(table), self.label, self.lower, self.upper, self.epsilon)
+            return task.plan(schema, terms).run(table, noise)
+
+        return replace(honest, run=run)
+
+    @staticmethod
+    def _seen(table: Table) -> Features:
         seen = [np.abs(batch.column(0).to_numpy(zero_copy_only=False)) for batch in table.batches(["a"])]
         finite = [part[np.isfinite(part)] for part in seen]
         largest = max((float(part.max()) for part in finite if part.size), default=0.0)
         bound = min(max(largest, 1e-6), 1e100)
-        features = Features([Numeric("a", -bound, bound)])
-        return FitLinear(features, self.label, self.lower, self.upper, self.epsilon).run(table, noise, terms)
+        return Features([Numeric("a", -bound, bound)])
 
 
 class LowerTwice(Statistics):

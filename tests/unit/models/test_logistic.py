@@ -135,7 +135,7 @@ def test_a_table_beyond_the_limit_of_memory_gives_the_same_model(monkeypatch: py
     for limit in (passes.LIMIT, 100):
         monkeypatch.setattr(passes, "LIMIT", limit)
         held.append(session().release(task).value.theta)
-    fit = task.plan(session().account.terms)
+    fit = task.fit(session().account.terms)
     step = fit.step if method == "output" else fit.mechanism.step  # type: ignore[attr-defined]
     apart = 2 / 2**12 / float(fit.ridge) if method == "output" else 2 * float(fit.mechanism.reach)  # type: ignore[attr-defined]
     assert np.abs(np.subtract(*held)).max() <= apart + float(step)

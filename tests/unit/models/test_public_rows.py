@@ -65,17 +65,17 @@ def test_a_cap_keeps_rows_of_each_user_and_spends_at_most_what_was_asked(budget:
 @pytest.mark.parametrize("budget", [PURE, GAUSSIAN], ids=["pure", "gaussian"])
 def test_a_cap_buys_each_row_its_share_and_a_twin_that_forgot_would_cost_four_times(budget: dict[str, Any]) -> None:
     hidden = terms(users("who"), **budget)
-    plan = logistic(cap=4).plan(hidden)
-    assert isinstance(plan, Capped)
-    twin = Capped(logistic().plan(terms(rows(), **budget)), 4)
-    honest, forgot = price(plan.event, hidden), price(twin.event, hidden)
+    fit = logistic(cap=4).fit(hidden)
+    assert isinstance(fit, Capped)
+    twin = Capped(logistic().fit(terms(rows(), **budget)), 4)
+    honest, forgot = price(fit.event, hidden), price(twin.event, hidden)
     assert honest <= hidden.cap
     assert forgot.value > 3.9 * honest.value
 
 
 def test_a_declared_row_count_is_handed_on() -> None:
     at = terms(users("who"), **GAUSSIAN)
-    assert logistic(public_rows=N).plan(at) == UserDescent(logistic().plan(at).micro, N)  # type: ignore[attr-defined]
+    assert logistic(public_rows=N).fit(at) == UserDescent(logistic().fit(at).micro, N)  # type: ignore[attr-defined]
     method = linear(public_rows=N)._by_user(at)
     assert isinstance(method, UserSquares)
     assert method.public_rows == N

@@ -38,7 +38,7 @@ from steelyard.models.rows import Label, Target
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms
 from steelyard.release import Outcome, Release
-from steelyard.tables import Table
+from steelyard.tables import Schema, Table
 
 Progress = Callable[[Stop], None]
 FREE = 4  # looks at a model are as sharp as if the path had cost so many times what looks may cost for nothing
@@ -100,11 +100,11 @@ class DisjointSearch:
     share: Fraction = HALF
     ids: str | None = None
 
-    def check(self, table: Table, terms: Terms) -> None:
+    def check(self, schema: Schema, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
-        self.features.check(table)
-        table.require_numeric(self.label.column)
-        check_search(table, terms, self.penalty, Split(self.share, self.ids))
+        self.features.check(schema)
+        schema.require_numeric(self.label.column)
+        check_search(schema, terms, self.penalty, Split(self.share, self.ids))
 
     def start(self, desk: Desk) -> DisjointWalk:
         """Begin, or pick up where the stored steps left off."""
@@ -119,7 +119,7 @@ class DisjointSearch:
         return self.label
 
 
-def check_search(table: Table, terms: Terms, penalty: Fraction, split: Split) -> None:
+def check_search(schema: Schema, terms: Terms, penalty: Fraction, split: Split) -> None:
     """Refuse accounts that do not hide rows, other currencies, and ids that cannot be told apart."""
     if terms.unit.kind not in ("rows", "users"):
         raise UnitMismatch(f"a disjoint check divides rows or users; this account hides {terms.unit}.")
@@ -131,7 +131,7 @@ def check_search(table: Table, terms: Terms, penalty: Fraction, split: Split) ->
         public_n(terms)
     names = split.ids or terms.unit.column
     if names is not None:
-        table.require_keys(names)
+        schema.require_keys(names)
     if not 0 < split.share < 1:
         raise InvalidTask(f"the share of rows that check must lie between 0 and 1; got {split.share}.")
     if not Fraction(1, 10**8) <= penalty <= 100:

@@ -45,7 +45,7 @@ from steelyard.models.objective import ObjectiveFit
 from steelyard.models.rows import Label
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Neighbours, Terms
-from steelyard.tables import Table
+from steelyard.tables import Schema
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ class DisjointLogistic:
     def __post_init__(self) -> None:
         object.__setattr__(self, "classes", two_classes(self.label, self.classes))
 
-    def check(self, table: Table, terms: Terms) -> None:
+    def check(self, schema: Schema, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
-        self.features.check(table)
-        Classes(self.label, self.classes).check(table)
-        check_search(table, terms, self.penalty, Split(self.share, self.ids))
+        self.features.check(schema)
+        Classes(self.label, self.classes).check(schema)
+        check_search(schema, terms, self.penalty, Split(self.share, self.ids))
 
     def start(self, desk: Desk) -> DisjointWalk:
         """Begin, or pick up where the stored steps left off."""

@@ -43,7 +43,7 @@ from steelyard.models.rows import gather
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Event, Terms
 from steelyard.release import Outcome, Release
-from steelyard.tables import Table
+from steelyard.tables import Schema, Table
 
 Progress = Callable[[Stop], None]
 LONGEST = 32.0
@@ -65,10 +65,10 @@ class LogisticSearch:
     def __post_init__(self) -> None:
         object.__setattr__(self, "classes", two_classes(self.label, self.classes))
 
-    def check(self, table: Table, terms: Terms) -> None:
+    def check(self, schema: Schema, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
-        self.features.check(table)
-        Classes(self.label, self.classes).check(table)
+        self.features.check(schema)
+        Classes(self.label, self.classes).check(schema)
         check_terms(terms)
         if not Fraction(1, 10**8) <= self.penalty <= 100:
             raise InvalidTask("the penalty of an accuracy-first model must lie between 1e-8 and 100.")

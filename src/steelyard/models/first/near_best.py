@@ -42,16 +42,15 @@ class NearBest:
         return next((each for each in close if _same(each, task)), close[0] if close else None) or self._new(task)
 
     def _new(self, task: LogisticTask) -> Release:
-        terms = self._desk.terms
-        event = task.fit(terms).event
+        plan = task.plan(self._desk.schema, self._desk.terms)
 
         def compute(table: Table, noise: Noise) -> Outcome:
-            drawn = task.run(table, noise, terms)
+            drawn = plan.run(table, noise)
             return replace(drawn, point={**drawn.point, "alpha": task.alpha, "confidence": task.confidence})
 
         for index in count(self._next):  # pragma: no branch - a step that somebody else stored meanwhile counts too
-            charge = bought(self._desk, event, f"excess {index}")
-            self.kept.append(self._desk.answer(charge, event, compute))
+            charge = bought(self._desk, plan.event, f"excess {index}")
+            self.kept.append(self._desk.answer(charge, plan.event, compute))
             if _same(self.kept[-1], task):
                 break
         return self.kept[-1]

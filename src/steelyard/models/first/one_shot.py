@@ -42,7 +42,8 @@ from steelyard.models.saved import Model
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Event, Loss, Terms
 from steelyard.release import Outcome
-from steelyard.tables import Table
+from steelyard.session import Plan
+from steelyard.tables import Schema, Table
 
 M = TypeVar("M", bound=Objective | PureObjective)
 _COVERS = (
@@ -81,30 +82,22 @@ class LogisticTask:
         if len(self.classes) != 2:
             raise InvalidTask("an excess is certified for two classes.")
 
-    def check(self, table: Table, terms: Terms) -> None:
-        """Refuse what the schema or the account rule out."""
-        check_unit(table, terms)
-        self.features.check(table)
-        Classes(self.label, self.classes).check(table)
-        self.fit(terms)
-
-    def event(self, table: Table, terms: Terms) -> Event:
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
         """One perturbed objective."""
-        return self.fit(terms).event
+        check_unit(schema, terms)
+        self.features.check(schema)
+        label = Classes(self.label, self.classes)
+        label.check(schema)
+        fit, n = self.fit(terms), public_n(terms)
 
-    def run(self, table: Table, noise: Noise, terms: Terms) -> Outcome:
-        """Draw, minimize, cover."""
-        rows = gather(table, self.features, Classes(self.label, self.classes), terms.unit)
-        fit = self.fit(terms)
-        fitted = fit.run(Memory(rows.x * signs(rows.y, 2)[:, None], shares(rows.users)), noise)
-        model = Model("logistic", self.features, self.label, fitted.coefficients.tolist(), positive=self.classes[1])
-        n = public_n(terms)
-        bound = certified(fit.mechanism, n, self.penalty * n, 1 - self.confidence)
-        return Outcome(model.to_json(), None, {"excess": bound, "penalty": float(self.penalty)})
+        def draw(table: Table, noise: Noise) -> Outcome:
+            rows = gather(table, self.features, label, terms.unit)
+            fitted = fit.run(Memory(rows.x * signs(rows.y, 2)[:, None], shares(rows.users)), noise)
+            model = Model("logistic", self.features, self.label, fitted.coefficients.tolist(), positive=self.classes[1])
+            bound = certified(fit.mechanism, n, self.penalty * n, 1 - self.confidence)
+            return Outcome(model.to_json(), None, {"excess": bound, "penalty": float(self.penalty)})
 
-    def present(self, value: Any) -> Model:
-        """A model that predicts, and can be saved."""
-        return Model.from_json(value)
+        return Plan(fit.event, None, draw, Model.from_json)
 
     def null(self) -> Model | None:
         """The model that predicts one half, where nothing more is asked for: it loses log 2 on every row, the best not

@@ -37,7 +37,7 @@ from steelyard.models.objective import REACH, ObjectiveFit, pure_objective
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Terms
 from steelyard.release import Outcome, Release
-from steelyard.tables import Table
+from steelyard.tables import Schema, Table
 
 Progress = Callable[[Stop], None]
 LEVELS, RATIO = 16, 2
@@ -64,10 +64,10 @@ class PureLogistic:
         """The same question on a Gaussian account."""
         return LogisticSearch(self.features, self.label, self.classes, self.penalty)
 
-    def check(self, table: Table, terms: Terms) -> None:
+    def check(self, schema: Schema, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
-        self.features.check(table)
-        Classes(self.label, self.classes).check(table)
+        self.features.check(schema)
+        Classes(self.label, self.classes).check(schema)
         public_n(terms)
         if terms.currency is not Currency.PURE:
             raise CurrencyMismatch("a watch over pure draws needs a pure account; on this one use LogisticSearch.")

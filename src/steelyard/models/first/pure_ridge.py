@@ -35,7 +35,7 @@ from steelyard.models.first.watched import Candidate, Walk
 from steelyard.models.rows import Target
 from steelyard.privacy import Currency, Neighbours, Terms
 from steelyard.release import Outcome, Release
-from steelyard.tables import Table
+from steelyard.tables import Schema, Table
 
 Progress = Callable[[Stop], None]
 
@@ -51,9 +51,9 @@ class PureRidge:
     label: Target
     penalty: Fraction
 
-    def check(self, table: Table, terms: Terms) -> None:
+    def check(self, schema: Schema, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
-        check_ridge(RidgeSearch(self.features, self.label, self.penalty), table, terms, check_pure)
+        check_ridge(RidgeSearch(self.features, self.label, self.penalty), schema, terms, check_pure)
 
     def start(self, desk: Desk) -> PureWalk:
         """Begin, or pick up where the stored steps left off."""

@@ -181,7 +181,7 @@ def _near_best(
     bound = float(release.point["excess"])
     how = "the noise alone bounds it, whatever the rows it was drawn from" + GRANTED.format(counted(terms))
     certificate = Certificate(question, bound, wanted.confidence, how)
-    return Reached(task.present(release.value), certificate, "target_met", (stop,), *_costs(near, desk))
+    return Reached(Model.from_json(release.value), certificate, "target_met", (stop,), *_costs(near, desk))
 
 
 def _drawn(release: Release, terms: Terms) -> Stop:

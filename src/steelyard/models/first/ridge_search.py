@@ -34,7 +34,7 @@ from steelyard.models.rows import Target, gather
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Terms, Unit, canonical
 from steelyard.release import Outcome, Release
-from steelyard.tables import Table
+from steelyard.tables import Schema, Table
 
 Progress = Callable[[Stop], None]
 LABEL, NULL = 5.0, 4.0
@@ -52,19 +52,19 @@ class RidgeSearch:
     label: Target
     penalty: Fraction
 
-    def check(self, table: Table, terms: Terms) -> None:
+    def check(self, schema: Schema, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
-        check_ridge(self, table, terms, check_terms)
+        check_ridge(self, schema, terms, check_terms)
 
     def start(self, desk: Desk) -> RidgeWalk:
         """Begin, or pick up where the stored steps left off."""
         return RidgeWalk(self, desk)
 
 
-def check_ridge(search: RidgeSearch, table: Table, terms: Terms, account: Callable[[Terms], None]) -> None:
+def check_ridge(search: RidgeSearch, schema: Schema, terms: Terms, account: Callable[[Terms], None]) -> None:
     """Refuse what the schema rules out, what ``account`` refuses, and penalties out of bounds."""
-    search.features.check(table)
-    table.require_numeric(search.label.column)
+    search.features.check(schema)
+    schema.require_numeric(search.label.column)
     account(terms)
     if not Fraction(1, 10**8) <= search.penalty <= 100:
         raise InvalidTask("the penalty of an accuracy-first ridge must lie between 1e-8 and 100.")

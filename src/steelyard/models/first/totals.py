@@ -29,7 +29,7 @@ from steelyard.models.first.transcript import Transcript
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms
 from steelyard.release import Error, Outcome, Release
-from steelyard.tables import Quantity, Table
+from steelyard.tables import Quantity, Schema, Table
 
 STOPS, RATIO = 24, 1.25
 Progress = Callable[[Stop], None]
@@ -41,20 +41,18 @@ class TotalSearch:
 
     task: Sum | Count
 
-    def check(self, table: Table, terms: Terms) -> None:
+    def check(self, schema: Schema, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
-        check_unit(table, terms)
+        check_unit(schema, terms)
         if terms.currency is Currency.NATS:
             raise CurrencyMismatch("this account counts validity in nats; a private total needs epsilon.")
         if self.task.by is not None:
             raise InvalidTask("a path sharpens one total; leave by= out.")
-        replace(self.task, epsilon=1, mu=None).check(table, terms)
-        self.bounds(terms)
+        self.bounds(schema, terms)
 
-    def bounds(self, terms: Terms) -> Bounds:
+    def bounds(self, schema: Schema, terms: Terms) -> Bounds:
         """The public bounds of one unit's total: a number, or a profile that was paid for."""
-        asked = replace(self.task, epsilon=1, mu=None).request(terms)
-        found = asked.rule.fixed(asked.spend)
+        found = replace(self.task, epsilon=1, mu=None).request(schema, terms).fixed
         if found is None:
             raise InvalidTask("a path needs its cap beforehand: give cap= a number, or a released profile.")
         return found
@@ -81,7 +79,7 @@ class _TotalPath(ABC):
 
     def __init__(self, search: TotalSearch, desk: Desk) -> None:
         self._search, self._desk = search, desk
-        self._bounds = search.bounds(desk.terms)
+        self._bounds = search.bounds(desk.schema, desk.terms)
         grid = Spend(True, MICRO)  # the grid must not change between steps, so it is that of mu = 1
         self._amount = Amount.of_values(self._bounds.lower, self._bounds.upper, grid)
 
