@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from steelyard.errors import InvalidTask
-from steelyard.models.rows import Target
 from steelyard.privacy import Number, exact
+
+if TYPE_CHECKING:
+    from steelyard.models.rows import Target
 
 CHECKS = ("auto", "every", "screened", "certificate", "disjoint")
 _LEAST, _MOST = Fraction(1, 10**300), 10**300  # whatever lies between is a double above zero
