@@ -205,5 +205,9 @@ def _umask() -> int:
 
 
 def show(text: str, *, error: bool = False) -> None:
-    """Print a text for a person."""
-    print(printable(text), file=sys.stderr if error else sys.stdout)
+    """Print a text for a person; one who stops reading (``| head -1``) has read enough."""
+    stream = sys.stderr if error else sys.stdout
+    try:
+        print(printable(text), file=stream, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # or the flush at the end would complain again

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,3 +134,16 @@ def test_a_terminal_is_not_steered_by_what_is_printed(capsys: pytest.CaptureFixt
     assert printable("a\x1b]0;title\x07b\u202e\x9b1m\tc\n") == "a\\x1b]0;title\\x07b\\u202e\\x9b1m\tc\n"
     assert main(["sum", "no\x1b[31m.parquet", "v", "--cap", "3", "--epsilon", "1", *PAY]) == 2
     assert "\x1b" not in capsys.readouterr().err
+
+
+def test_a_reader_who_stops_reading_gets_no_traceback() -> None:
+    code = "import sys; from steelyard.cli import main; sys.exit(main(sys.argv[1:]))"
+    asked = subprocess.Popen(
+        [sys.executable, "-c", code, "audit", "--list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert asked.stdout is not None
+    asked.stdout.close()
+    assert asked.stderr is not None
+    with asked.stderr as said:
+        assert said.read() == b""
+    assert asked.wait() == 0
