@@ -31,12 +31,12 @@ from steelyard.accounting.odometers import MixtureOdometer
 from steelyard.desk import Desk
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Objective, PureObjective
+from steelyard.models.accuracy import classic, one_shot, questions, schedule
+from steelyard.models.accuracy.certificate import Noisy, Ridge, certify
+from steelyard.models.accuracy.measured import Design, Exact, Pool, packed, unpacked
+from steelyard.models.accuracy.ridge_path import WHOLE, RidgePath
+from steelyard.models.accuracy.ridge_search import label_micro
 from steelyard.models.columns import SIZE
-from steelyard.models.first import classic, one_shot, questions, schedule
-from steelyard.models.first.certificate import Noisy, Ridge, certify
-from steelyard.models.first.measured import Design, Exact, Pool, packed, unpacked
-from steelyard.models.first.ridge_path import WHOLE, RidgePath
-from steelyard.models.first.ridge_search import label_micro
 from steelyard.noise import ExactNoise, Noise, TestNoise
 from steelyard.privacy import MICRO, Loss, Terms, rows
 from steelyard.release import Outcome

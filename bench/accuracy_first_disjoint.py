@@ -18,9 +18,9 @@ import numpy as np
 
 from steelyard.accounting.gaussian import epsilon_of
 from steelyard.ledger import open_account
+from steelyard.models.accuracy.disjoint import DisjointSearch
+from steelyard.models.accuracy.ridge_search import RidgeSearch
 from steelyard.models.columns import SIZE, Features, Plain
-from steelyard.models.first.disjoint import DisjointSearch
-from steelyard.models.first.ridge_search import RidgeSearch
 from steelyard.models.rows import Target
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows

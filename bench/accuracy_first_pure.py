@@ -19,15 +19,15 @@ import numpy as np
 
 from accuracy_first import GAMMA, LEVELS, Array, _median, _Private, ridge_cells
 from steelyard.mechanisms import LaplacePath
+from steelyard.models.accuracy import classic
+from steelyard.models.accuracy.certificate import Ridge
+from steelyard.models.accuracy.measured import norm_bound
+from steelyard.models.accuracy.models import as_model
+from steelyard.models.accuracy.pure_questions import LIKELY, NearBest, Setting, ladder, suggested
+from steelyard.models.accuracy.triangle import best_triangle
+from steelyard.models.accuracy.watch import Watch, room
+from steelyard.models.accuracy.watched import share_of
 from steelyard.models.columns import SIZE
-from steelyard.models.first import classic
-from steelyard.models.first.certificate import Ridge
-from steelyard.models.first.measured import norm_bound
-from steelyard.models.first.models import as_model
-from steelyard.models.first.pure_questions import LIKELY, NearBest, Setting, ladder, suggested
-from steelyard.models.first.triangle import best_triangle
-from steelyard.models.first.watch import Watch, room
-from steelyard.models.first.watched import share_of
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Neighbours
 

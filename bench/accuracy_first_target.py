@@ -36,15 +36,15 @@ from steelyard.accounting.gaussian import epsilon_of
 from steelyard.accounting.objective import LEAST
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Objective
+from steelyard.models.accuracy import questions, schedule
+from steelyard.models.accuracy.certificate import Ridge
+from steelyard.models.accuracy.logistic_search import LogisticSearch, steepness
+from steelyard.models.accuracy.losses import MARGIN, margin_cap
+from steelyard.models.accuracy.measured import Design, Pool, best_weight
+from steelyard.models.accuracy.posterior import expected_model
+from steelyard.models.accuracy.quantiles import normal_quantile
+from steelyard.models.accuracy.ridge_path import WHOLE
 from steelyard.models.columns import SIZE, Features, Plain
-from steelyard.models.first import questions, schedule
-from steelyard.models.first.certificate import Ridge
-from steelyard.models.first.logistic_search import LogisticSearch, steepness
-from steelyard.models.first.losses import MARGIN, margin_cap
-from steelyard.models.first.measured import Design, Pool, best_weight
-from steelyard.models.first.posterior import expected_model
-from steelyard.models.first.quantiles import normal_quantile
-from steelyard.models.first.ridge_path import WHOLE
 from steelyard.models.newton import Memory
 from steelyard.models.objective import ObjectiveFit
 from steelyard.noise import TestNoise

@@ -37,10 +37,10 @@ from accuracy_first import (
     twitter,
 )  # fmt: skip
 from steelyard.charts import Chart, Line, lines
+from steelyard.models.accuracy import classic, one_shot, questions, schedule
+from steelyard.models.accuracy.certificate import Ridge
+from steelyard.models.accuracy.estimator import AccuracyFirst
 from steelyard.models.columns import SIZE
-from steelyard.models.first import classic, one_shot, questions, schedule
-from steelyard.models.first.certificate import Ridge
-from steelyard.models.first.estimator import AccuracyFirst
 from steelyard.models.linear_regression import LinearRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import Loss, Terms, rows

@@ -87,10 +87,10 @@ if TYPE_CHECKING:
     from steelyard.ledger import Account as Account
     from steelyard.ledger import Ledger as Ledger
     from steelyard.ledger import open_account as open_account
+    from steelyard.models.accuracy.estimator import AccuracyFirst as AccuracyFirst
     from steelyard.models.columns import Categorical as Categorical
     from steelyard.models.columns import Features as Features
     from steelyard.models.columns import Numeric as Numeric
-    from steelyard.models.first.estimator import AccuracyFirst as AccuracyFirst
     from steelyard.models.linear import FitLinear as FitLinear
     from steelyard.models.linear_regression import LinearRegression as LinearRegression
     from steelyard.models.logistic import FitLogistic as FitLogistic

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from steelyard.audit.suite import run
-from steelyard.models.first.losses import ClippedLoss
-from steelyard.models.first.triangle import Triangle
+from steelyard.models.accuracy.losses import ClippedLoss
+from steelyard.models.accuracy.triangle import Triangle
 
 
 def failing(names: list[str]) -> set[str]:

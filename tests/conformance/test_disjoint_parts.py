@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from conformance.conftest import Opener
+from steelyard.models.accuracy.disjoint_parts import Split
 from steelyard.models.columns import Categorical, Features, Numeric
-from steelyard.models.first.disjoint_parts import Split
 from steelyard.models.rows import Target
 from steelyard.tables import read
 

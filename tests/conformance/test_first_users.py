@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from conformance.conftest import Opener
+from steelyard.models.accuracy.by_user import ROOT, WEIGHT, exact_of
+from steelyard.models.accuracy.losses import ClippedLoss, LogLoss
 from steelyard.models.columns import SIZE, Categorical, Features, Numeric
-from steelyard.models.first.by_user import ROOT, WEIGHT, exact_of
-from steelyard.models.first.losses import ClippedLoss, LogLoss
 from steelyard.models.rows import Target, gather
 from steelyard.privacy import users
 

@@ -26,9 +26,9 @@ import numpy as np
 from steelyard.accounting.prices import PARTS, price
 from steelyard.desk import Desk
 from steelyard.ledger import Account, Charge, Ledger, open_account
+from steelyard.models.accuracy.disjoint import DisjointSearch
+from steelyard.models.accuracy.disjoint_steps import Purse
 from steelyard.models.columns import Features, Plain
-from steelyard.models.first.disjoint import DisjointSearch
-from steelyard.models.first.disjoint_steps import Purse
 from steelyard.models.rows import Target
 from steelyard.noise import ExactNoise
 from steelyard.privacy import Event, rows

@@ -27,13 +27,13 @@ import numpy as np
 from steelyard.bounding import Sum
 from steelyard.desk import Desk
 from steelyard.ledger import Account, Charge, Ledger, open_account
+from steelyard.models.accuracy import questions, ridge_search, schedule
+from steelyard.models.accuracy.certificate import Ridge
+from steelyard.models.accuracy.measured import Exact, Integers, unpacked
+from steelyard.models.accuracy.ridge_path import RidgePath
+from steelyard.models.accuracy.ridge_search import RidgeSearch
+from steelyard.models.accuracy.totals import LaplaceTotal, TotalSearch
 from steelyard.models.columns import SIZE, Features, Plain
-from steelyard.models.first import questions, ridge_search, schedule
-from steelyard.models.first.certificate import Ridge
-from steelyard.models.first.measured import Exact, Integers, unpacked
-from steelyard.models.first.ridge_path import RidgePath
-from steelyard.models.first.ridge_search import RidgeSearch
-from steelyard.models.first.totals import LaplaceTotal, TotalSearch
 from steelyard.models.rows import Target
 from steelyard.noise import ExactNoise
 from steelyard.privacy import Event, canonical, rows

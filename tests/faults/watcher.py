@@ -24,13 +24,13 @@ import numpy as np
 
 from steelyard.desk import Desk
 from steelyard.ledger import Account, Charge, open_account
+from steelyard.models.accuracy import watch as watches
+from steelyard.models.accuracy.pure_questions import LowLoss, Setting
+from steelyard.models.accuracy.pure_ridge import PureRidge
+from steelyard.models.accuracy.rising import Rising
+from steelyard.models.accuracy.steps import bought
+from steelyard.models.accuracy.watched import share_of
 from steelyard.models.columns import Features, Plain
-from steelyard.models.first import watch as watches
-from steelyard.models.first.pure_questions import LowLoss, Setting
-from steelyard.models.first.pure_ridge import PureRidge
-from steelyard.models.first.rising import Rising
-from steelyard.models.first.steps import bought
-from steelyard.models.first.watched import share_of
 from steelyard.models.rows import Target
 from steelyard.noise import ExactNoise
 from steelyard.privacy import Loss, Terms, rows

@@ -15,22 +15,22 @@ from fractions import Fraction
 from steelyard.accounting.prices import PARTS, disjoint
 from steelyard.bounding.amounts import sigma_for
 from steelyard.mechanisms import Gaussian, LaplacePath
-from steelyard.models.first.by_user import exact_of, unit_of
-from steelyard.models.first.certificate import Ridge
-from steelyard.models.first.disjoint import DisjointSearch
-from steelyard.models.first.disjoint_linear import Linear, LinearLook
-from steelyard.models.first.disjoint_parts import Split
-from steelyard.models.first.disjoint_steps import Crowd, Step
-from steelyard.models.first.excess import RootExcess
-from steelyard.models.first.losses import LogLoss, margin_cap
-from steelyard.models.first.measured import Design, Exact, packed
-from steelyard.models.first.population import public_n
-from steelyard.models.first.pure_logistic import PureLogistic
-from steelyard.models.first.pure_questions import LowLoss, NearBest, Setting
-from steelyard.models.first.pure_ridge import PureRidge
-from steelyard.models.first.ridge_path import WHOLE
-from steelyard.models.first.ridge_search import RidgeSearch, TableRows
-from steelyard.models.first.watch import Watch, room
+from steelyard.models.accuracy.by_user import exact_of, unit_of
+from steelyard.models.accuracy.certificate import Ridge
+from steelyard.models.accuracy.disjoint import DisjointSearch
+from steelyard.models.accuracy.disjoint_linear import Linear, LinearLook
+from steelyard.models.accuracy.disjoint_parts import Split
+from steelyard.models.accuracy.disjoint_steps import Crowd, Step
+from steelyard.models.accuracy.excess import RootExcess
+from steelyard.models.accuracy.losses import LogLoss, margin_cap
+from steelyard.models.accuracy.measured import Design, Exact, packed
+from steelyard.models.accuracy.population import public_n
+from steelyard.models.accuracy.pure_logistic import PureLogistic
+from steelyard.models.accuracy.pure_questions import LowLoss, NearBest, Setting
+from steelyard.models.accuracy.pure_ridge import PureRidge
+from steelyard.models.accuracy.ridge_path import WHOLE
+from steelyard.models.accuracy.ridge_search import RidgeSearch, TableRows
+from steelyard.models.accuracy.watch import Watch, room
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Neighbours, Terms
 from steelyard.release import Outcome

@@ -51,13 +51,13 @@ from steelyard.mechanisms import (
     Staircase,
     UserObjective,
 )
+from steelyard.models.accuracy.disjoint import DisjointSearch
+from steelyard.models.accuracy.one_shot import LogisticTask
+from steelyard.models.accuracy.pure_logistic import PureLogistic
+from steelyard.models.accuracy.pure_questions import LowLoss, NearBest
+from steelyard.models.accuracy.pure_ridge import PureRidge
+from steelyard.models.accuracy.ridge_search import RidgeSearch
 from steelyard.models.columns import Categorical, Column, Features, Numeric
-from steelyard.models.first.disjoint import DisjointSearch
-from steelyard.models.first.one_shot import LogisticTask
-from steelyard.models.first.pure_logistic import PureLogistic
-from steelyard.models.first.pure_questions import LowLoss, NearBest
-from steelyard.models.first.pure_ridge import PureRidge
-from steelyard.models.first.ridge_search import RidgeSearch
 from steelyard.models.linear import FitLinear
 from steelyard.models.logistic import FitLogistic
 from steelyard.models.rows import Target

@@ -39,7 +39,7 @@ def tell(story: Story) -> Section:
 def _total(story: Story) -> tuple[dict[str, Any], Any]:
     from steelyard.bounding import Sum
     from steelyard.ledger import open_account
-    from steelyard.models.first.estimator import AccuracyFirst
+    from steelyard.models.accuracy.estimator import AccuracyFirst
     from steelyard.privacy import users
     from steelyard.session import Session
     from steelyard.tables import read
@@ -59,8 +59,8 @@ def _model(story: Story) -> dict[str, Any]:
     """A logistic model of what comes back, near the best one, and what inverting the theory would have asked for."""
     from steelyard.cli.demo_models import features, parcels
     from steelyard.ledger import open_account
-    from steelyard.models.first.reach import reach_logistic
-    from steelyard.models.first.wanted import Wanted
+    from steelyard.models.accuracy.reach import reach_logistic
+    from steelyard.models.accuracy.wanted import Wanted
     from steelyard.privacy import rows
     from steelyard.session import Session
     from steelyard.tables import read

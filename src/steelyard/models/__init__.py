@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 _HOMES: dict[str, str] = {
-    "AccuracyFirst": "first.estimator",
+    "AccuracyFirst": "accuracy.estimator",
     "Capped": "capped",
     "Categorical": "columns",
     "Features": "columns",

@@ -1,0 +1,190 @@
+"""Which levels a ridge path may visit, and when to pay for a look: decided from public and released numbers alone.
+
+A plan on made-up data (every eigenvalue at its public floor, where the question is hardest) says at which level the
+free certificate will pass; the path starts far below it. At each level the released statistics are copied with fresh
+made-up noise to guess how good the model is and what a paid look would cost, now or later.
+Law: nothing here reads a row; the levels are fixed before the first of them is measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard.models.accuracy.certificate import Array, Noisy, Ridge, certify, residual_square
+from steelyard.models.accuracy.measured import Design, best_weight
+from steelyard.models.accuracy.quantiles import largest_eigenvalue, normal_quantile
+from steelyard.privacy import MICRO
+
+FREE = ((0.6, 0.16), (0.78, 0.2), (1.0, 0.28), (1.12, 0.1), (1.3, 0.06))
+"""Levels with a free certificate: the multiple of the planned mu, and the share of their failure probability."""
+
+BELOW, RATIO, EARLY = 14, 1.15, 0.2
+"""How many stops lie below those, their ratio, and the share of the failure probability for free certificates there."""
+
+COPIES = 10
+AHEAD = 5
+"""How many later stops a paid look is weighed against."""
+
+_HOPE = 0.85  # the length of the made-up best model, as a share of its bound
+_EASE = 1.0  # how many standard deviations of the check's noise a model should pass by
+FLOORS = (0.0, 0.25, 0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How the allowed failure probability is shared out: a first question has 0.05 and nine tenths of the rest.
+
+    What is left, 0.095, is for the looks of all questions to come (docs/proofs/accuracy_first_paths.md).
+    """
+
+    total: float
+
+    @property
+    def label(self) -> float:
+        """That the mean of y squared is above what was released."""
+        return 0.05 * self.total
+
+    @property
+    def free(self) -> float:
+        """That any free certificate is wrong."""
+        return 0.45 * self.total
+
+    def check(self, index: int, rank: int = 0) -> float:
+        """That a paid look of an excess passes a model it should not; ``rank`` questions had a share before this one."""
+        return (0.315, 0.09)[index] * 0.1**rank * self.total
+
+
+@dataclass(frozen=True)
+class Level:
+    """One stop: the path's mu in millionths, and the failure probability of its free certificate (0: none)."""
+
+    micro: int
+    failure: float = 0.0
+
+
+def levels(ridge: Ridge, norm: float, alpha: float, failure: Failure) -> list[Level]:
+    """The whole schedule, from public numbers and the bound on the best model's length."""
+    planned = planned_mu(ridge, norm, alpha, failure.free * FREE[2][1])
+    sure = sure_mu(ridge, norm, alpha, failure.free * FREE[-1][1])
+    free = [planned * multiple for multiple, _ in FREE]
+    free[-1] = max(free[-1], sure)
+    below = [free[0] / RATIO**k for k in range(BELOW, 0, -1)]
+    stops = [Level(max(1, round(mu * MICRO)), failure.free * EARLY / BELOW) for mu in below]
+    stops += [Level(max(1, round(mu * MICRO)), failure.free * share) for mu, (_, share) in zip(free, FREE, strict=True)]
+    return [stop for i, stop in enumerate(stops) if all(stop.micro > before.micro for before in stops[:i])]
+
+
+def planned_mu(ridge: Ridge, norm: float, alpha: float, failure: float) -> float:
+    """The mu at which the free certificate is expected to pass on data with no help from its features."""
+    design = Design(1, ridge.width, best_weight(norm))
+    draws = np.random.default_rng(1)  # made-up noise for a plan, no part of any release
+    truth = np.zeros(ridge.width)
+    truth[0] = _HOPE * norm
+    noises = [(_symmetric(ridge.width, draws), draws.standard_normal(ridge.width)) for _ in range(5)]
+
+    def passes(mu: float) -> bool:
+        variance = design.variance(round(mu**2 * MICRO**2) or 1)
+        scale = math.sqrt(variance)
+        found = []
+        for matrix, vector in noises:
+            noisy_matrix = ridge.floor * np.eye(ridge.width) + scale * matrix
+            noisy_vector = ridge.floor * truth + scale / math.sqrt(design.weight) * vector
+            noisy = Noisy(noisy_matrix, noisy_vector, variance, design.weight)
+            found.append(certify(ridge, noisy, norm, failure).excess)
+        return float(np.median(found)) <= alpha
+
+    return _smallest(passes)
+
+
+def sure_mu(ridge: Ridge, norm: float, alpha: float, failure: float) -> float:
+    """A mu at which the free certificate passes whatever the data, unless the noise is larger than it may be."""
+    design = Design(1, ridge.width, best_weight(norm))
+    edge = largest_eigenvalue(ridge.width, failure / 2)
+
+    def passes(mu: float) -> bool:
+        variance = design.variance(round(mu**2 * MICRO**2) or 1)
+        push = math.sqrt(variance) * edge
+        if push >= ridge.floor:
+            return False
+        noisy = Noisy(np.zeros((1, 1)), np.zeros(1), variance, design.weight)
+        radius = residual_square(ridge.width, noisy, norm, failure / 2)
+        return ridge.floor / (ridge.floor - push) ** 2 * radius <= 2 * ridge.n * alpha
+
+    return _smallest(passes)
+
+
+def _smallest(passes: Callable[[float], bool]) -> float:
+    low, high = -16.0, 8.0  # powers of two
+    for _ in range(14):  # to a thousandth
+        middle = (low + high) / 2
+        low, high = (low, middle) if passes(2.0**middle) else (middle, high)
+    return float(2.0**high)
+
+
+def _symmetric(width: int, draws: np.random.Generator) -> Array:
+    square = draws.standard_normal((width, width))
+    return (square + square.T) / 2
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A model for a paid look, and how good it is expected to be."""
+
+    model: Array
+    excess: float
+
+
+def guess(ridge: Ridge, noisy: Noisy, norm: float, variance: float) -> Guess:
+    """The best of a few models and its likely excess, were the statistics measured with this variance.
+
+    The truth is taken to be the released statistics; each copy adds fresh noise and is solved again.
+    """
+    values, basis = np.linalg.eigh(noisy.matrix)
+    values = np.maximum(values, ridge.floor)
+    likely = _shortened(basis @ (basis.T @ noisy.vector / _lifted(values, ridge, noisy.variance, 0.5)), norm)
+    matrix = (basis * values) @ basis.T
+    moment = matrix @ likely
+    draws = np.random.default_rng(2)
+    misses: list[list[float]] = [[float(likely @ moment)] * COPIES, *([] for _ in FLOORS)]
+    for _ in range(COPIES):
+        copy = matrix + math.sqrt(variance) * _symmetric(ridge.width, draws)
+        vector = moment + math.sqrt(variance / noisy.weight) * draws.standard_normal(ridge.width)
+        for i, model in enumerate(_models(ridge, copy, vector, norm, variance)):
+            off = model - likely
+            misses[i + 1].append(float(off @ matrix @ off))
+    typical = [float(np.quantile(miss, 0.75)) / (2 * ridge.n) for miss in misses]
+    best = int(np.argmin(typical))
+    chosen = np.zeros(ridge.width)
+    if best:
+        chosen = _models(ridge, noisy.matrix, noisy.vector, norm, noisy.variance)[best - 1]
+    return Guess(chosen, typical[best])
+
+
+def _models(ridge: Ridge, matrix: Array, vector: Array, norm: float, variance: float) -> list[Array]:
+    values, basis = np.linalg.eigh(matrix)
+    seen = basis.T @ vector
+    return [_shortened(basis @ (seen / _lifted(values, ridge, variance, floor)), norm) for floor in FLOORS]
+
+
+def _lifted(values: Array, ridge: Ridge, variance: float, floor: float) -> Array:
+    return np.maximum(values, ridge.floor + floor * math.sqrt(2 * ridge.width * variance))
+
+
+def _shortened(model: Array, norm: float) -> Array:
+    length = float(np.linalg.norm(model))
+    return model * min(1.0, norm / length) if length > 0 else model
+
+
+def look_cost(sensitivity: float, allowed: float, expected: float, failure: float) -> float:
+    """The mu of a paid look that a model of this expected value should pass; infinite where it cannot."""
+    room = allowed - expected
+    return math.inf if room <= 0 else sensitivity * (normal_quantile(failure) + _EASE) / room
+
+
+def look_now(now: float, spent: float, later: Sequence[tuple[float, float]]) -> bool:
+    """Whether to pay for a look now: no later stop (its mu, the look's mu there) is expected to cost less in all."""
+    return math.isfinite(now) and all(now**2 <= mu**2 - spent**2 + look**2 for mu, look in later)

@@ -1,0 +1,141 @@
+"""What a path with a check on other rows costs: its dearer part, or both where a row may change parts."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from steelyard.accounting.prices import PARTS, disjoint, price
+from steelyard.mechanisms import observing
+from steelyard.models.accuracy.disjoint_linear import LinearLook, OwnDesign
+from steelyard.models.accuracy.disjoint_parts import Ids, Parts, Split
+from steelyard.models.accuracy.disjoint_steps import Purse, Step
+from steelyard.models.columns import SIZE, Features, Plain
+from steelyard.models.rows import Target
+from steelyard.noise import TestNoise
+from steelyard.privacy import Event, Neighbours, rows
+from steelyard.tables import read
+from unit.models.accuracy.disjoint_paths import (
+    FEATURES,
+    SWAPPED,
+    TABLE,
+    N,
+    X,
+    Y,
+    account,
+    charged,
+    mu_squared,
+    reach,
+    rises,
+)
+
+
+@pytest.mark.parametrize("target", [0.2, 0.03, 0.018])
+def test_where_a_row_is_added_or_removed_a_path_costs_its_dearer_part_to_the_last_unit(target: float) -> None:
+    at = account(rows())
+    found = reach(at, target)
+    assert found.reason in ("target_met", "null_model_ok")
+    steps = charged(at)
+    total = rises([event for event, _ in steps])
+    free, top = 0, 0
+    for k in range(len(steps)):
+        reached = max(rises([event for event, _ in steps[: k + 1]]).values())
+        free, top = free + (reached == top), reached
+    assert at.spent.amount == found.spent == max(total.values()) + free
+    assert min(total.values()) > 0
+
+
+@pytest.mark.parametrize("target", [0.03, 0.018])
+def test_where_a_row_is_replaced_a_path_costs_both_parts(target: float) -> None:
+    at = account(SWAPPED)
+    found = reach(at, target)
+    steps = charged(at)
+    assert {event.name for event, _ in steps} == {"gaussian"}
+    assert {event.neighbours for event, _ in steps} == {Neighbours.REPLACE}
+    assert at.spent.amount == found.spent == sum(math.ceil(mu_squared(event) * 10**12) for event, _ in steps)
+    looks = [stop for stop in found.path if stop.passed is not None]
+    assert 0 < sum(round(look.mu2 * 10**12) for look in looks) < found.spent
+
+
+def test_a_row_that_changes_part_is_told_apart_by_both_so_that_the_dearer_part_is_too_little() -> None:
+    """The exact likelihood ratio: a sum of normal shifts, which only the price of both parts covers."""
+    split, cost = Split(ids="id"), 10**10
+    ids = {bool(checks): i for i, checks in enumerate(split.checks(Ids.read(pa.array(range(20)), 20).codes))}
+    look = LinearLook((0,), 0.1)
+    design = OwnDesign(SIZE, 1, 32)
+    before = split.parts(read({"x": [1.0, 0.5], "id": [ids[False], 99]}), *tiny())
+    after = split.parts(read({"x": [1.0, 0.5], "id": [ids[True], 99]}), *tiny())
+    level, looked = design.step(cost), look.step(cost, 0.0, Neighbours.ADD_REMOVE, "t")
+    coarse = design.coarse(cost)
+    moved = design.values(before.train.exact, coarse) - design.values(after.train.exact, coarse)
+    shift = sum(int(v) ** 2 for v in moved) / level.sigma**2
+    shift += Fraction(look.value(after.check) - look.value(before.check)) ** 2 / sigma(looked.event) ** 2
+    first = disjoint(level.event, "train", dict.fromkeys(PARTS, 0))
+    second = disjoint(looked.event, "check", {"train": cost, "check": 0})
+    added, swapped = account(rows()).terms, account(SWAPPED, "s").terms
+    dearer = sum(price(event, added).amount for event in (first, second))
+    assert dearer == cost + 1
+    assert shift * 10**12 > 1.9 * dearer  # the twin: the dearer part, where a row may change parts
+    assert shift * 10**12 <= sum(price(event, swapped).amount for event in (first, second))
+    swap = Neighbours.REPLACE
+    replaced = OwnDesign(SIZE, 1, 32, swap).step(cost), look.step(cost, 0.0, swap, "t")
+    assert sum(price(step.event, swapped).amount for step in replaced) == 2 * cost
+
+
+def tiny() -> tuple[Features, Target]:
+    return Features([Plain("x")], "clip", "0.9999", intercept=False), Target("x", -1, 1)
+
+
+def sigma(event: Event) -> Fraction:
+    return Fraction(int(str(event.parameters["sigma_numerator"])), int(str(event.parameters["sigma_denominator"])))
+
+
+def told_apart(steps: list[Step], one: Parts, other: Parts) -> dict[str, Fraction]:
+    """By how much the steps of a path tell two tables apart, given their answers: the sum of squared shifts over sigma."""
+    found = dict.fromkeys(PARTS, Fraction(0))
+    for step in steps:
+        seen = []
+        for parts in (one, other):
+            with observing() as window:
+                step.compute(parts.train if step.part == "train" else parts.check, TestNoise(1))
+            seen.append([int(value) for value in window[0].values])
+        moved = sum((a - b) ** 2 for a, b in zip(*seen, strict=True))
+        found[step.part] += moved / sigma(step.event) ** 2
+    return found
+
+
+def by_position(self: Split, codes: Any) -> Any:
+    """The twin: every other row checks, wherever it stands."""
+    return np.arange(len(codes)) % 2 == 1
+
+
+@pytest.mark.parametrize("split", [Split.checks, by_position])
+def test_a_whole_path_tells_a_removed_row_apart_by_no_more_than_it_was_charged(
+    split: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exact likelihood ratio of a transcript is normal with this variance, for each row that may be removed."""
+    steps: list[Step] = []
+    buy = Purse.buy
+
+    def kept(self: Purse, step: Step, compute: Any) -> Any:
+        steps.append(step)
+        return buy(self, step, compute)
+
+    monkeypatch.setattr(Purse, "buy", kept)
+    monkeypatch.setattr(Split, "checks", split)
+    at, label = account(rows()), Target("y", -1, 1)
+    assert reach(at, 0.02).reason == "target_met"
+    columns = {"x0": X[:, 0], "x1": X[:, 1], "y": Y}
+    whole = Split().parts(TABLE, FEATURES, label)
+    spread = []
+    for gone in (0, 1, 2, 3, 1500, N - 1):
+        without = read({name: np.delete(values, gone) for name, values in columns.items()})
+        spread.append(told_apart(steps, whole, Split().parts(without, FEATURES, label)))
+    covered = all(sum(each.values()) * 10**12 <= at.spent.amount for each in spread)
+    alone = all(min(each.values()) == 0 < max(each.values()) for each in spread)
+    assert covered is alone is (split is not by_position)

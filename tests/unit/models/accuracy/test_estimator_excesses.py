@@ -1,0 +1,139 @@
+"""A classifier near the best is one release: a tighter excess is another, and every one of them is counted."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from steelyard.errors import KeyConflict
+from steelyard.ledger import Account, open_account
+from steelyard.models.accuracy.estimator import AccuracyFirst
+from steelyard.models.accuracy.logistic_search import LogisticSearch
+from steelyard.models.accuracy.near_best import NearBest
+from steelyard.models.accuracy.one_shot import LogisticTask
+from steelyard.models.accuracy.refusals import Listening
+from steelyard.models.accuracy.transcript import Transcript
+from steelyard.models.logistic import FitLogistic
+from steelyard.models.logistic_regression import LogisticRegression
+from steelyard.noise import TestNoise
+from steelyard.privacy import rows
+from steelyard.session import Session
+from steelyard.tables import read
+
+DRAWS = np.random.default_rng(5)
+N = 8000
+X = DRAWS.uniform(-0.5, 0.5, (N, 3))
+B = X @ [1.0, -0.5, 0.2] + 0.1 * DRAWS.standard_normal(N) > 0
+LOGISTIC = LogisticRegression(classes=[False, True], x_bound=1)
+
+
+def account(**given: Any) -> Account:
+    return open_account(":memory:", "a", unit=rows(neighbours="replace", n=N), epsilon=9, **given)
+
+
+def first(**wanted: Any) -> AccuracyFirst:
+    return AccuracyFirst(LOGISTIC, **{"epsilon": 9, "noise": TestNoise(2), **wanted})
+
+
+@pytest.mark.parametrize("delta", [1e-6, None])
+def test_what_a_key_has_spent_is_what_the_ledger_says_whatever_is_asked_of_it(delta: float | None) -> None:
+    model = first(excess_loss=0.05, delta=delta).fit(X, B)
+    for asked in ({"target_loss": 0.5}, {"excess_loss": 0.03}, {"target_loss": 0.45}, {"target_loss": 0.7}):
+        before = model.spent_
+        model.resume(X, B, **asked)
+        assert model.spent_ == model.account_.spent.amount >= before
+        if delta is None:
+            assert model.epsilon_ == model.spent_ / 10**6
+        else:
+            assert model.mu2_spent_ == model.spent_ / 10**12
+            assert model.epsilon_ >= model.epsilon_filter_
+
+
+def test_a_count_that_forgets_the_draws_before_a_target_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = first(excess_loss=0.05).fit(X, B)
+    whole = Transcript.spent.fget  # type: ignore[attr-defined]
+    forgetful = lambda self: whole(self) - sum(cost for step, cost in self.costs.items() if "excess" in step)  # noqa: E731
+    monkeypatch.setattr(Transcript, "spent", property(forgetful))
+    model.resume(X, B, target_loss=0.5)
+    assert model.spent_ < model.account_.spent.amount
+
+
+def test_one_draw_alone_keeps_the_epsilon_that_was_known_beforehand_and_more_are_composed() -> None:
+    model = first(excess_loss=0.05).fit(X, B)
+    alone = model.epsilon_
+    assert model.resume(X, B, excess_loss=0.05).epsilon_ == alone
+    assert model.resume(X, B, excess_loss=0.03).epsilon_ > alone
+
+
+@pytest.mark.parametrize("delta", [1e-6, None])
+def test_a_tighter_excess_is_drawn_anew_at_its_full_price_and_the_same_or_a_looser_one_is_free(
+    delta: float | None,
+) -> None:
+    model = first(excess_loss=0.05, delta=delta).fit(X, B)
+    loose, once = model.coef_, model.spent_
+    model.resume(X, B, excess_loss=0.02)
+    tight, both = model.coef_, model.spent_
+    assert both - once == first(excess_loss=0.02, delta=delta).fit(X, B).spent_
+    assert model.certificate_.bound <= 0.02
+    for asked, wanted in ((0.03, tight), (0.05, loose), (0.02, tight), (0.04, tight)):
+        model.resume(X, B, excess_loss=asked)
+        assert np.array_equal(model.coef_, wanted)
+        assert model.certificate_.bound <= asked
+        assert model.spent_ == model.account_.spent.amount == both
+
+
+def test_a_surer_answer_is_another_draw() -> None:
+    at = account(delta=1e-6)
+    sure = [first(excess_loss=0.05, account=at, key="k", confidence=c).fit(X, B).spent_ for c in (0.9, 0.99, 0.9, 0.95)]
+    assert sure[0] < sure[1] == sure[2] == sure[3] == at.spent.amount
+
+
+def test_a_key_names_one_model_and_another_penalty_is_refused_before_it_is_charged() -> None:
+    at = account(delta=1e-6)
+    first(excess_loss=0.05, account=at, key="k").fit(X, B)
+    spent = at.spent
+    for asked in ({"excess_loss": 0.05}, {"excess_loss": 0.02}, {"target_loss": 0.5}):
+        with pytest.raises(KeyConflict):
+            first(account=at, key="k", penalty=0.01, **asked).fit(X, B)
+    assert at.spent == spent
+    other = account(delta=1e-6)
+    first(target_loss=0.5, account=other, key="k").fit(X, B)
+    spent = other.spent
+    with pytest.raises(KeyConflict):
+        first(excess_loss=0.05, account=other, key="k", penalty=0.01).fit(X, B)
+    assert other.spent == spent
+
+
+def test_a_task_on_a_session_draws_under_the_same_key_too() -> None:
+    table = read({"x0": X[:, 0], "x1": X[:, 1], "x2": X[:, 2], "y": B.astype(int)})
+    at = account(delta=1e-6)
+    task = FitLogistic(["x0", "x1", "x2"], "y", [0, 1], x_bound=1)
+    spent = []
+    for excess in (0.05, 0.05, 0.02):
+        search = AccuracyFirst(task, excess_loss=excess)
+        search.release(Session(table, at, noise=TestNoise(4)), key="k")
+        spent.append(search.spent_)
+    assert spent[0] == spent[1] < spent[2] == at.spent.amount
+
+
+def test_a_draw_that_somebody_else_stored_meanwhile_is_passed_over_and_counted() -> None:
+    table = read({"x0": X[:, 0], "x1": X[:, 1], "x2": X[:, 2], "y": B.astype(int)})
+    at = account(delta=1e-6)
+    fit = FitLogistic(["x0", "x1", "x2"], "y", [0, 1], x_bound=1)
+    search = LogisticSearch(fit.features, "y", [0, 1], Fraction(1, 1000))
+    desk = Listening(Session(table, at, noise=TestNoise(4))).desk(search, "k")
+    mine, theirs = (NearBest(desk) for _ in range(2))
+    tasks = [LogisticTask(fit.features, "y", [0, 1], alpha, 0.9, Fraction(1, 1000)) for alpha in (0.05, 0.02)]
+    theirs.reach(tasks[0])
+    assert mine.reach(tasks[1]).point["alpha"] == 0.02
+    assert mine.spent == at.spent.amount > theirs.spent
+
+
+def test_an_excess_that_predicting_nothing_keeps_costs_nothing() -> None:
+    model = first(excess_loss=0.7).fit(X, B)
+    assert (model.stopped_reason_, model.spent_, model.epsilon_) == ("null_model_ok", 0, 0.0)
+    assert model.certificate_.bound <= 0.7
+    assert np.allclose(model.predict_proba(X[:2]), 0.5)

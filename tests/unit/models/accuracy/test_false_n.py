@@ -1,0 +1,63 @@
+"""An n that is not the table's: no sensitivity rests on it, and what is certified is the total over it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from steelyard.models.accuracy.by_user import as_exact, weighed, weights
+from steelyard.models.accuracy.losses import ClippedLoss, LogLoss
+from steelyard.models.accuracy.measured import Design, Exact
+from steelyard.models.accuracy.triangle import best_triangle
+from steelyard.models.columns import SIZE
+
+N = 60
+CLAIMED = (1, 7, N, 10**5, 10**12)
+DRAWS = np.random.default_rng(9)
+
+
+def rows(first: int) -> tuple[Any, Any]:
+    """Rows as long as may be, all alike but for one, whose label says the opposite in the neighbour."""
+    x = np.tile([float(SIZE), 0.0], (N, 1))
+    y = np.full(N, float(SIZE))
+    x[0], y[0] = (float(SIZE), 0.0) if first else (0.0, float(SIZE)), float(SIZE if first else -SIZE)
+    return x, y
+
+
+@pytest.mark.parametrize("claimed", CLAIMED)
+def test_one_row_moves_the_statistics_no_further_whatever_n_is_declared(claimed: int) -> None:
+    one, other = (replace(Exact.of_rows(*rows(first)), n=claimed) for first in (0, 1))
+    for design in (Design(SIZE, 2, 32), Design(SIZE, 2, 20)):
+        apart = [int(a) - int(b) for a, b in zip(design.values(one), design.values(other), strict=True)]
+        assert sum(each**2 for each in apart) <= design.square
+    triangle = best_triangle(SIZE, 2, 1.0, 2)
+    moved = sum(abs(a - b) for a, b in zip(triangle.values(one), triangle.values(other), strict=True))
+    assert moved <= triangle.sensitivity
+
+
+@pytest.mark.parametrize("claimed", CLAIMED)
+def test_one_user_moves_the_size_of_labels_no_further_whatever_n_is_declared(claimed: int) -> None:
+    found = []
+    for first in (0, 1):
+        x, y = rows(first)
+        sums = weighed(np.vstack([x.T, y]), weights(np.full(N, 2)))
+        found.append(as_exact(claimed, sums, N * int(weights(np.array([2]))[0])).square)
+    assert abs(found[0] - found[1]) <= (SIZE * 2**10) ** 2
+
+
+@pytest.mark.parametrize("claimed", CLAIMED)
+def test_a_look_adds_up_the_same_whatever_n_is_declared_and_compares_it_with_n_targets(claimed: int) -> None:
+    class Held:
+        exact: Any = None
+        rows = rows(1)
+
+    looks = [ClippedLoss(n, SIZE, (2**47, 0), 0.25) for n in (claimed, N)]
+    assert looks[0].value(Held()) == looks[1].value(Held())
+    assert looks[0].moves == looks[1].moves
+    assert looks[0].limit() / claimed == pytest.approx(looks[1].limit() / N)
+    signed = [LogLoss(n, (2**20, 0), 0.25) for n in (claimed, N)]
+    assert signed[0].value(rows(1)[0]) == signed[1].value(rows(1)[0])
+    assert signed[0].limit() / claimed == pytest.approx(signed[1].limit() / N)

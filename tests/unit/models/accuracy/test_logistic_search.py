@@ -1,0 +1,153 @@
+"""A classifier to a log loss: losses added up exactly, looks that rarely pass what they should not, and a path to resume."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steelyard.bounding.amounts import sigma_for
+from steelyard.errors import CurrencyMismatch, InvalidTask
+from steelyard.ledger import open_account
+from steelyard.mechanisms import Gaussian
+from steelyard.models.accuracy.estimator import AccuracyFirst
+from steelyard.models.accuracy.logistic_search import LogisticSearch
+from steelyard.models.accuracy.losses import GRID, LOSS, MARGIN, LogLoss, margin_cap
+from steelyard.models.accuracy.quantiles import normal_quantile
+from steelyard.models.columns import SIZE, Features, Plain
+from steelyard.models.logistic_regression import LogisticRegression
+from steelyard.noise import TestNoise
+from steelyard.privacy import Neighbours, rows
+from steelyard.session import Session
+from steelyard.tables import read
+
+N = 6000
+DRAWS = np.random.default_rng(12)
+X = DRAWS.uniform(-0.6, 0.6, (N, 2))
+Y = (DRAWS.uniform(size=N) < 1 / (1 + np.exp(-(X @ [6.0, -4.0])))).astype(int)
+
+weights = st.lists(st.floats(-8, 8), min_size=3, max_size=3)
+cells = st.lists(st.floats(-1, 1), min_size=3, max_size=3)
+
+
+caps = st.none() | st.integers(1, 10 << MARGIN)
+
+
+def look(theta: list[float], n: int = 1, target: float = 0.5, cap: int | None = None) -> LogLoss:
+    return LogLoss(n, tuple(int(k * 2**GRID) for k in theta), target, cap)
+
+
+def whole(row: list[float]) -> np.typing.NDArray[np.float64]:
+    return np.trunc(np.array([row]) / max(1.0, float(np.linalg.norm(row))) * SIZE)
+
+
+@settings(max_examples=100)
+@given(weights, cells, caps)
+def test_a_loss_is_never_told_too_low_and_hardly_too_high(
+    theta: list[float], row: list[float], cap: int | None
+) -> None:
+    ask, signed = look(theta, cap=cap), whole(row)
+    margin, most = float(signed[0] @ np.array(ask.model)) / SIZE / 2**GRID, math.inf if cap is None else cap / 2**MARGIN
+    margin = min(max(margin, -most), most)
+    told = ask.value(signed) / 2**LOSS
+    assert 0 <= told - np.logaddexp(0, -margin) <= 2**-14 + 2**-18
+
+
+@settings(max_examples=100)
+@given(weights, cells, cells, caps)
+def test_a_replaced_row_moves_the_sum_by_the_models_length_or_the_cap_at_most(
+    theta: list[float], one: list[float], other: list[float], cap: int | None
+) -> None:
+    ask = look(theta, cap=cap)
+    assert abs(ask.value(whole(one)) - ask.value(whole(other))) <= ask.moves
+    most = ask.length + 2**-12 if cap is None else min(ask.length + 2**-12, cap / 2**MARGIN)
+    assert ask.moves <= math.ceil(most * 2**LOSS) + 2
+
+
+@pytest.mark.parametrize("target", [1e-6, 0.01, 0.3, 0.69])
+def test_a_clipped_margin_leaves_a_thirty_second_of_the_target_to_lose(target: float) -> None:
+    assert np.logaddexp(0, -margin_cap(target) / 2**MARGIN) == pytest.approx(target / 32, rel=1e-3)
+
+
+def test_a_look_that_believes_in_half_the_range_is_caught() -> None:
+    ask = look([3.0, 0.0, 0.0])
+    along, against = whole([1.0, 0.0, 0.0]), whole([-1.0, 0.0, 0.0])
+    assert abs(ask.value(along) - ask.value(against)) > ask.moves // 2
+
+
+@pytest.mark.parametrize(("quantile", "caught"), [(True, False), (False, True)])
+def test_a_model_just_above_the_target_passes_no_more_often_than_is_said(quantile: bool, caught: bool) -> None:
+    signed = np.trunc(X / 2 * SIZE) * np.where(Y, 1, -1)[:, None]
+    theta = [2.0, -1.5]
+    loss = look(theta, N).value(signed) / 2**LOSS / N
+    ask, failure = look(theta, N, loss - 1e-6), 0.05
+    step = Gaussian(ask.moves, sigma_for(ask.moves**2, 10**9), Neighbours.REPLACE)
+    limit = ask.limit() - (normal_quantile(failure) * float(step.sigma) + 2 if quantile else 0)
+    noise = TestNoise(4)
+    passed = np.mean([step.release([ask.value(signed)], noise)[0] <= limit for _ in range(2000)])
+    assert bool(passed > failure + 4 * math.sqrt(failure / 2000)) is caught
+
+
+def first(seed: int, **given: Any) -> AccuracyFirst:
+    model = LogisticRegression(classes=[0, 1], x_bound=1, norm="clip")
+    return AccuracyFirst(model, **{"epsilon": 20, "penalty": 0.001, "noise": TestNoise(seed), **given})
+
+
+def true_loss(model: AccuracyFirst) -> float:
+    told = model.predict_proba(X)[np.arange(N), Y]
+    return float(-np.mean(np.log(told)))
+
+
+def test_a_target_loss_is_kept_by_the_probabilities_that_are_handed_out() -> None:
+    spent = []
+    for target in (0.6, 0.52):
+        models = [first(seed, target_loss=target).fit(X, Y) for seed in range(3)]
+        assert all(model.stopped_reason_ == "target_met" for model in models)
+        assert all(true_loss(model) <= target for model in models)
+        assert all(model.model_.margin == margin_cap(target) / 2**MARGIN for model in models)
+        assert all(model.account_.spent.amount == model.spent_ for model in models)
+        spent.append(np.median([model.epsilon_ for model in models]))
+    assert spent[0] < spent[1]
+    assert "mean log loss on these rows" in str(models[0].certificate_)
+
+
+def test_one_half_is_tried_first_and_costs_nothing() -> None:
+    model = first(1, target_loss=0.7).fit(X, Y)
+    assert model.stopped_reason_ == "null_model_ok"
+    assert model.epsilon_ == model.account_.spent.amount == 0
+    assert model.predict_proba(X[:1]).tolist() == [[0.5, 0.5]]
+
+
+def test_a_loss_nobody_reaches_ends_without_a_promise() -> None:
+    model = first(1, target_loss=0.05, epsilon=0.1).fit(X, Y)
+    assert model.stopped_reason_ in ("target_impossible", "cap_reached")
+    assert not model.certificate_.met
+
+
+def test_a_path_is_read_back_and_goes_on_to_a_tighter_target() -> None:
+    account = open_account(":memory:", "log", unit=rows(neighbours="replace", n=N), epsilon=20, delta="1e-6")
+    one = first(1, target_loss=0.6, account=account, key="k").fit(X, Y)
+    paid = account.spent.amount
+    again = first(9, target_loss=0.6, account=account, key="k").fit(X, Y)
+    assert account.spent.amount == paid == again.spent_
+    assert np.array_equal(one.coef_, again.coef_)
+    assert one.path_ == again.path_
+    tighter = first(2, target_loss=0.52, account=account, key="k").fit(X, Y)
+    assert account.spent.amount == tighter.spent_ > paid
+    assert true_loss(tighter) <= 0.52
+    surer = first(3, target_loss=0.6, confidence=0.999, account=account, key="k").fit(X, Y)
+    assert account.spent.amount == surer.spent_ > tighter.spent_
+
+
+def test_a_pure_account_and_three_classes_are_refused() -> None:
+    features = Features([Plain("x0")], "clip", 1)
+    pure = open_account(":memory:", "pure", unit=rows(neighbours="replace", n=N), epsilon=1)
+    with pytest.raises(CurrencyMismatch):
+        Session(read({"x0": X[:, 0], "y": Y}), pure).open(LogisticSearch(features, "y", [0, 1], Fraction(1, 100)))
+    with pytest.raises(InvalidTask, match="two classes"):
+        LogisticSearch(features, "y", [0, 1, 2], Fraction(1, 100))

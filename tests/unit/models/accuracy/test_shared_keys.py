@@ -1,0 +1,116 @@
+"""Several questions, or several askers, under one key: no answer to another question, nothing paid twice or forgotten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from steelyard.desk import Desk
+from steelyard.errors import KeyConflict
+from steelyard.ledger import Account, open_account
+from steelyard.models.accuracy.near_best import NearBest
+from steelyard.models.accuracy.one_shot import LogisticTask
+from steelyard.models.accuracy.outcome import Stop
+from steelyard.models.accuracy.reach import Reached, reach_linear, reach_logistic
+from steelyard.models.accuracy.wanted import Wanted
+from steelyard.models.rows import Target
+from steelyard.noise import TestNoise
+from steelyard.privacy import rows
+from steelyard.release import request_of
+from steelyard.session import Session
+from steelyard.tables import Table
+from unit.models.accuracy.test_bound_paths import FEATURES, LOGISTIC, RIDGE, N, account, changed, table
+
+
+class Dead(BaseException):
+    """The process ends here."""
+
+
+def linear(at: Account, target: float, *, seed: int = 1, progress: Any = None, check: str = "auto") -> Reached:
+    session = Session(table(), at, noise=TestNoise(seed))
+    wanted = Wanted("loss", target, 0.9, check)
+    return reach_linear(session, FEATURES, Target("y", -1, 1), wanted, penalty="0.001", key="k", progress=progress)
+
+
+def classifier(at: Account, excess: float, given: Table | None = None) -> Reached:
+    session = Session(table() if given is None else given, at, noise=TestNoise(2))
+    return reach_logistic(session, FEATURES, "c", (0, 1), Wanted("excess", excess, 0.9), penalty="0.001", key="k")
+
+
+def test_a_step_that_another_question_took_meanwhile_is_not_taken_for_ones_own() -> None:
+    at, asked = account("rows"), list[int]()
+
+    def between(stop: Stop) -> None:
+        if stop.step == "level 0" and not asked:
+            asked.append(1)
+            linear(at, 0.01, seed=3)
+
+    with pytest.raises(KeyConflict, match="another question was asked of this path at the same time"):
+        linear(at, 0.05, progress=between, check="every")
+    again = linear(at, 0.05, check="every")
+    assert again.reason == "target_met"
+    assert again.spent == at.spent.amount
+
+
+def test_a_label_that_was_bought_again_after_a_crash_is_found_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    at, answer = account("rows"), Desk.answer
+
+    def dies(*_: Any, **__: Any) -> Any:
+        raise Dead
+
+    monkeypatch.setattr(Desk, "answer", dies)
+    with pytest.raises(Dead):
+        linear(at, 0.1)
+    monkeypatch.setattr(Desk, "answer", answer)
+    wasted = at.spent.amount
+    found = linear(at, 0.05, seed=2)
+    assert found.reason == "target_met"
+    assert found.spent + wasted == at.spent.amount
+    spent = at.spent.amount
+    for target in (0.05, 0.06):
+        assert linear(at, target, seed=3).reason == "target_met"
+        assert at.spent.amount == spent, "what passed is answered again for nothing"
+
+
+def test_a_target_is_the_same_however_its_number_is_typed() -> None:
+    at = account("rows")
+    walk = Session(table(), at, noise=TestNoise(1)).open(RIDGE, key="k")
+    walk.reach_loss(np.float64(0.05), 0.9)
+    spent = at.spent.amount
+    walk.reach_loss(0.05, np.float64(0.9))
+    assert at.spent.amount == spent
+
+
+@pytest.mark.parametrize("delta", ["1e-6", None])
+def test_draws_near_the_best_are_releases_of_their_own_and_no_rows_are_compared(delta: str | None) -> None:
+    given = {} if delta is None else {"delta": delta}
+    at = open_account(":memory:", "near", unit=rows(neighbours="replace", n=N), epsilon=500, **given)
+    classifier(at, 0.3)
+    spent = at.spent.amount
+    other = classifier(at, 0.1, changed())
+    assert other.spent == at.spent.amount > spent
+    assert "has the 3,000 rows that its account declares" in str(other.certificate)
+
+
+def test_draws_that_two_askers_bought_at_once_all_count() -> None:
+    at = account("rows")
+    desks = [Desk(table(), TestNoise(seed), at, "k", request_of(LOGISTIC)) for seed in (1, 2)]
+    first, second = (NearBest(desk) for desk in desks)
+    tasks = [LogisticTask(FEATURES, "c", (0, 1), alpha, 0.9, LOGISTIC.penalty) for alpha in (0.3, 0.1)]
+    answer = Desk.answer
+
+    def late(self: Desk, *given: Any, **named: Any) -> Any:
+        if self is desks[0] and not second.kept:
+            second.reach(tasks[1])  # between the first one's charge and its draw
+        return answer(self, *given, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Desk, "answer", late)
+        first.reach(tasks[0])
+    assert NearBest(desks[0]).spent == at.spent.amount
+    spent = at.spent.amount
+    for task in tasks:
+        NearBest(desks[0]).reach(task)
+    assert at.spent.amount == spent
