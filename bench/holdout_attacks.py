@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.holdout import attacks
+from steelyard.audit import attacks
 from steelyard.holdout.holdout import Holdout
 from steelyard.holdout.intervals import clopper_pearson
 

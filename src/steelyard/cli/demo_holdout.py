@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from steelyard.audit.attacks import Attacked
     from steelyard.charts import Section
     from steelyard.cli.demo import Story
-    from steelyard.holdout.attacks import Attacked
 
 ROWS = 10_000
 QUESTIONS = 10_000
@@ -22,7 +22,7 @@ def tell(story: Story) -> Section:
     """Select features with both kinds of holdout, and tell what each reports."""
     import numpy as np
 
-    from steelyard.holdout.attacks import feature_selection
+    from steelyard.audit.attacks import feature_selection
     from steelyard.holdout.holdout import Holdout
 
     labels = np.random.default_rng([1, 3]).integers(0, 2, ROWS).astype(np.int8)

@@ -197,7 +197,7 @@ def _number(text: str, name: str) -> float:
 def _attack(args: argparse.Namespace) -> Answer:
     import numpy as np
 
-    from steelyard.holdout.attacks import suite
+    from steelyard.audit.attacks import suite
     from steelyard.holdout.holdout import Holdout
 
     _check_chart(args)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from steelyard.audit.attacks import pair_flip_climb
 from steelyard.errors import InvalidTask
-from steelyard.holdout.attacks import pair_flip_climb
 from steelyard.holdout.holdout import Holdout
 from steelyard.holdout.ladder import Ladder
 from steelyard.holdout.modes import Frame

@@ -12,13 +12,20 @@ was reported of the attacker's last predictor beside the truth. ``suite`` runs a
 
 from __future__ import annotations
 
-from steelyard.holdout.attacks.climbing import block_flip_climb, pair_flip_climb
-from steelyard.holdout.attacks.oracle import Attacked
-from steelyard.holdout.attacks.reconstruction import labels_per_question, log_loss_reconstruction
-from steelyard.holdout.attacks.report import ATTACKS, Report, suite
-from steelyard.holdout.attacks.voting import feature_selection, memorising, threshold_riding, wacky_boosting
+from steelyard.audit.attacks.oracle import Attacked
+from steelyard.audit.attacks.report import ATTACKS, AttackReport, suite
+from steelyard.audit.attacks.strategies import (
+    block_flip_climb,
+    feature_selection,
+    labels_per_question,
+    log_loss_reconstruction,
+    memorising,
+    pair_flip_climb,
+    threshold_riding,
+    wacky_boosting,
+)
 
 __all__ = [
-    "ATTACKS", "Attacked", "Report", "block_flip_climb", "feature_selection", "labels_per_question",
+    "ATTACKS", "AttackReport", "Attacked", "block_flip_climb", "feature_selection", "labels_per_question",
     "log_loss_reconstruction", "memorising", "pair_flip_climb", "suite", "threshold_riding", "wacky_boosting",
 ]  # fmt: skip

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from steelyard.audit import attacks
 from steelyard.errors import BudgetExceeded, InvalidTask
-from steelyard.holdout import attacks
 from steelyard.holdout.holdout import Holdout
 
 N = 2_000

@@ -9,12 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from steelyard.audit.attacks.oracle import Attacked, Checker, Score
+from steelyard.audit.attacks.strategies import (
+    block_flip_climb,
+    feature_selection,
+    log_loss_reconstruction,
+    memorising,
+    pair_flip_climb,
+    threshold_riding,
+    wacky_boosting,
+)
 from steelyard.charts import Chart, intervals
 from steelyard.errors import InvalidTask
-from steelyard.holdout.attacks.climbing import block_flip_climb, pair_flip_climb
-from steelyard.holdout.attacks.oracle import Attacked, Holdout, Score
-from steelyard.holdout.attacks.reconstruction import log_loss_reconstruction
-from steelyard.holdout.attacks.voting import feature_selection, memorising, threshold_riding, wacky_boosting
 
 ATTACKS: dict[str, Callable[..., Attacked]] = {
     "feature selection": feature_selection,
@@ -33,7 +39,7 @@ _HEAD = ("attack", "asked", "answered", "reported", "certified", "on these rows"
 
 
 @dataclass(frozen=True)
-class Report:
+class AttackReport:
     """What a suite of attacks came to; ``table()`` for people, ``data`` for programs, ``chart()`` as a picture."""
 
     attacks: tuple[Attacked, ...]
@@ -93,15 +99,15 @@ def _cells(attack: Attacked) -> tuple[str, ...]:
 
 
 def suite(
-    oracle: Score | Holdout | None,
+    oracle: Score | Checker | None,
     *,
     labels: ArrayLike,
     questions: int = 1000,
     seed: int = 0,
     metric: str = "accuracy",
     only: Sequence[str] = (),
-    renew: Callable[[], Score | Holdout] | None = None,
-) -> Report:
+    renew: Callable[[], Score | Checker] | None = None,
+) -> AttackReport:
     """Run every attack against a leaderboard function or a holdout, with ``questions`` questions each.
 
     ``labels`` (0 and 1) are used to say how the attacker really did; the attacker never sees them. An oracle with a
@@ -119,7 +125,7 @@ def suite(
     make: Callable[[], Any] = renew or (lambda: oracle)
     guessing = hasattr(make(), "check")
     chosen = [name for name in known if (name in only if only else guessing or name not in _NEED_A_GUESS)]
-    return Report(tuple(known[name](make(), **given) for name in chosen))
+    return AttackReport(tuple(known[name](make(), **given) for name in chosen))
 
 
 _LOG_LOSS: dict[str, Callable[..., Attacked]] = {"log-loss reconstruction": log_loss_reconstruction}
