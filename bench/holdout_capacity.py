@@ -10,9 +10,9 @@ import argparse
 import time
 from collections.abc import Sequence
 
+from papers.thresholdout_theory import paid_answers, paid_answers_tightened
 from steelyard.holdout import bounds
 from steelyard.holdout.bounded import bounded_width, down
-from steelyard.holdout.classic_theory import paid_answers, paid_answers_tightened
 from steelyard.holdout.planner import plan
 from steelyard.holdout.transfer import Transfer, positional_distance_at, shared_distance_at, single_distance_at
 from steelyard.holdout.widths import normal_design

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from papers import thresholdout_theory as classic
 from steelyard.errors import InvalidTask
-from steelyard.holdout import classic_theory as classic
 
 
 @pytest.mark.parametrize(("paid", "millions"), [(1, 8.35), (10, 83.5), (200, 1670)])
