@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Sequence
 
-from steelyard.cli import accounts, auditing, demo, fitting, holdouts, labelling, ledgers, plans, releases
+from steelyard.cli import accounts, fitting, holdouts, labelling, ledgers, plans, releases, trying
 from steelyard.cli.answer import Answer
 from steelyard.cli.files import show
 from steelyard.errors import SteelyardError
@@ -55,8 +55,9 @@ def parser() -> argparse.ArgumentParser:
     )
     root.add_argument("--version", action="version", version=f"steelyard {_version()}")
     commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for room in (demo, accounts, ledgers, releases, plans, labelling, fitting, holdouts, auditing):
-        room.add_commands(commands, _shared())
+    rooms = (accounts, ledgers, releases, plans, labelling, fitting, holdouts)
+    for add in (trying.add_demo, *(room.add_commands for room in rooms), trying.add_audit):
+        add(commands, _shared())
     return root
 
 

@@ -15,7 +15,7 @@ from audit.plain import PlainTable
 from audit.twins import Honest, IgnoresUpper, NarrowLaplace
 from steelyard import bounding, mechanisms
 from steelyard.audit import Check, Verdict, audit, floats, suite, texts
-from steelyard.cli import auditing
+from steelyard.cli import trying
 from steelyard.cli.answer import Answer
 from steelyard.errors import InvalidTask
 from steelyard.privacy import users
@@ -25,7 +25,7 @@ def command(*words: str) -> Answer:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--plan", action="store_true")
     root = argparse.ArgumentParser()
-    auditing.add_commands(root.add_subparsers(), shared)
+    trying.add_audit(root.add_subparsers(), shared)
     args = root.parse_args(["audit", *words])
     answer: Answer = args.run(args)
     return answer

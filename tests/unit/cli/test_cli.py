@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from steelyard.cli import main, parser
-from steelyard.cli.purchases import purchases, write_parquet
+from steelyard.demo import make_purchases, write_parquet
 
 pytestmark = pytest.mark.usefixtures("data")
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("data")
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    write_parquet(purchases(200), tmp_path / "spend.parquet")
+    write_parquet(make_purchases(200), tmp_path / "spend.parquet")
     return tmp_path / "spend.parquet"
 
 

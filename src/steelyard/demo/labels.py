@@ -6,19 +6,19 @@ knows of a parcel (weight, number of articles, country) is made up here and publ
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from steelyard.cli.purchases import COUNTRIES
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from steelyard.charts import Chart, Line, Section, Tabular, lines
+from steelyard.demo.story import COUNTRIES, Story
+from steelyard.labels.additive import laplace_variance, two_point_variance
+from steelyard.labels.randomizer import LabelRandomizer
+from steelyard.ledger import open_account
+from steelyard.privacy import labels
 
-    from steelyard.charts import Chart, Section
-    from steelyard.cli.demo import Story
-    from steelyard.labels.randomizer import LabelRandomizer
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 EPSILON = "3"
 UPPER = 100
@@ -26,15 +26,9 @@ UPPER = 100
 
 def tell(story: Story) -> Section:
     """Randomize the prices, train on them, and tell what that cost and what it was worth."""
-    import numpy as np
-
-    from steelyard.labels.randomizer import LabelRandomizer
-    from steelyard.ledger import open_account
-    from steelyard.privacy import labels
-
     X, y = _parcels(story)
     half = len(y) // 2
-    account = open_account(story.folder / "budget.db", "demo labels", unit=labels("amount"), epsilon=EPSILON)
+    account = open_account(story.ledger, "demo labels", unit=labels("amount"), epsilon=EPSILON)
     randomizer = LabelRandomizer(EPSILON, 0, UPPER, prior="private", account=account)
     noisy = randomizer.fit_transform(y[:half])
     truth = y[half:]
@@ -63,11 +57,7 @@ def tell(story: Story) -> Section:
 
 def _parcels(story: Story) -> tuple[Floats, Floats]:
     """What is public about every purchase, and its price (never above ``UPPER``), in an order that means nothing."""
-    import numpy as np
-    import pyarrow.parquet
-
-    table = pyarrow.parquet.read_table(story.folder / "purchases.parquet", columns=["country", "amount"])
-    amount, country = table["amount"].to_numpy(), np.asarray(table["country"].to_pylist())
+    _, amount, country = story.columns()
     draw = np.random.default_rng(2026)
     weight = 0.4 * np.log(amount) + 0.2 * draw.normal(size=len(amount))
     articles = draw.poisson(np.sqrt(amount) / 2)
@@ -78,16 +68,12 @@ def _parcels(story: Story) -> tuple[Floats, Floats]:
 
 
 def _least_squares(X: Floats, y: Floats, others: Floats) -> Floats:
-    import numpy as np
-
     fitted: Floats = others @ np.linalg.lstsq(X, y, rcond=None)[0]
     return fitted
 
 
 def _spreads(randomizer: LabelRandomizer) -> dict[str, float]:
     """The typical error of a noisy label under the released prior, exactly, at the whole of epsilon."""
-    from steelyard.labels.additive import laplace_variance, two_point_variance
-
     weights, epsilon = randomizer.prior_.weights, float(EPSILON)
     ours = [float(error) for error in randomizer.mechanism_.errors()]
     simple = [two_point_variance(y, 0, UPPER, epsilon) for y in range(UPPER + 1)]
@@ -96,8 +82,6 @@ def _spreads(randomizer: LabelRandomizer) -> dict[str, float]:
 
 
 def _section(found: dict[str, Any], randomizer: LabelRandomizer, size: int) -> Section:
-    from steelyard.charts import Section, Tabular
-
     words = (
         "A carrier may know the weight of a parcel, how many articles are in it and where it goes, but not what it cost. "
         f"Each price, at most {UPPER}, was replaced once by a noisy one, for epsilon {EPSILON} on an account of its own; "
@@ -127,8 +111,6 @@ def _section(found: dict[str, Any], randomizer: LabelRandomizer, size: int) -> S
 
 
 def _prior(randomizer: LabelRandomizer) -> Chart:
-    from steelyard.charts import Line, lines
-
     weights = randomizer.prior_.weights
     return lines(
         [Line("share of prices", range(UPPER + 1), [100 * w / sum(weights) for w in weights])],

@@ -1,4 +1,4 @@
-"""``steelyard demo``: the main job, end to end, on made-up purchases, ending in a report.
+"""The demo's path from the first look to the report.
 
 It opens an account on a real ledger, looks once, plans the cap, releases totals, retries one for free, is refused when
 the budget is gone, trains on private labels, fits private models, buys accuracy, wears out a holdout, verifies the ledger, puts an old
@@ -7,80 +7,42 @@ backup back to show that it notices, and writes one HTML page.
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from steelyard.cli.answer import Answer
-from steelyard.cli.purchases import COUNTRIES, Purchases, purchases, totals_by_user, write_parquet
+from steelyard.bounding import Count, Profile, Quantile, Sum
+from steelyard.bounding.theory import expected_error, optimal_cap
+from steelyard.demo import EPSILON, STEPS, accuracy, labels, models, questions, report
+from steelyard.demo.story import COUNTRIES, Purchases, Story, make_purchases, totals_by_user, write_parquet
+from steelyard.errors import BudgetExceeded
+from steelyard.ledger import Ledger, open_account
+from steelyard.privacy import users
+from steelyard.session import Session
+from steelyard.tables import read
 
-if TYPE_CHECKING:
-    from steelyard.session import Session
-
-EPSILON = "1.5"
 SHARE = "0.5"
 UPPER = 1_000_000
-_STEPS = (
-    "make up the purchases of 20,000 customers",
-    f"open an account of epsilon {EPSILON} on an SQLite ledger",
-    "take one private look at what customers spend, and plan from it for free",
-    "release the total, the purchases by country and the usual price",
-    "retry for free, and be refused when the budget is gone",
-    "make every price private and train a model on the noisy ones",
-    "learn which parcels come back, hiding whole customers",
-    "ask for a total and a model by their accuracy, and see what they cost",
-    "ask a holdout ten thousand questions about pure noise",
-    "verify the ledger; put an old backup back, verify again",
-    "write report.html",
-)
 
 
-def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
-    """Add ``demo``."""
-    demo = commands.add_parser("demo", parents=[shared], help="the whole path on made-up data, ending in a report")
-    demo.add_argument("--folder", default="steelyard-demo", help="where its files go (default: steelyard-demo)")
-    demo.set_defaults(run=_demo)
-
-
-@dataclass
-class Story:
-    """What the demo has found out so far, for the terminal and for the report."""
-
-    folder: Path
-    quiet: bool
-    facts: dict[str, Any]
-
-    def say(self, text: str) -> None:
-        """Tell whoever is watching."""
-        if not self.quiet:
-            print(text, flush=True)
-
-
-def _demo(args: argparse.Namespace) -> Answer:
-    if args.plan:
-        steps = [f"{number}. {step}" for number, step in enumerate(_STEPS, 1)]
-        return Answer("\n".join(["would, spending nothing of yours:", *steps]), {"steps": list(_STEPS)})
-    folder = Path(args.folder)
+def run_tour(folder: Path, *, quiet: bool = False) -> dict[str, Any]:
+    """Go through every step in a folder of its own, telling each unless quiet; what was found, and where the report is."""
     _clear(folder)
-    story = Story(folder, args.json, {})
-    story.say(f"1. {_STEPS[0]}")
-    data = purchases()
-    write_parquet(data, folder / "purchases.parquet")
+    story = Story(folder, quiet, {})
+    story.say(f"1. {STEPS[0]}")
+    data = make_purchases()
+    write_parquet(data, story.purchases)
     session = _open(story)
     _balance(story, session, data)
     _release(story, session, data)
-    from steelyard.cli import demo_first, demo_holdout, demo_labels, demo_models, demo_report
-
     told = []
-    for number, chapter in enumerate((demo_labels, demo_models, demo_first, demo_holdout), 5):
-        story.say(f"{number + 1}. {_STEPS[number]}")
+    for number, chapter in enumerate((labels, models, accuracy, questions), 5):
+        story.say(f"{number + 1}. {STEPS[number]}")
         told.append(chapter.tell(story))
     _verify(story)
-    page = demo_report.write(story.folder / "report.html", story.facts, told)
-    return Answer(f"\nAll of it, with pictures: {page}", {"report": str(page), **_summary(story.facts)})
+    page = report.write(story.folder / "report.html", story.facts, told)
+    return {"report": str(page), **_summary(story.facts)}
 
 
 def _clear(folder: Path) -> None:
@@ -92,22 +54,14 @@ def _clear(folder: Path) -> None:
 
 
 def _open(story: Story) -> Session:
-    from steelyard.ledger import open_account
-    from steelyard.privacy import users
-    from steelyard.session import Session
-    from steelyard.tables import read
-
-    story.say(f"2. {_STEPS[1]}")
-    account = open_account(story.folder / "budget.db", "demo", unit=users("user_id"), epsilon=EPSILON)
+    story.say(f"2. {STEPS[1]}")
+    account = open_account(story.ledger, "demo", unit=users("user_id"), epsilon=EPSILON)
     story.facts["account"] = account
-    return Session(read(story.folder / "purchases.parquet"), account)
+    return Session(read(story.purchases), account)
 
 
 def _balance(story: Story, session: Session, data: Purchases) -> None:
-    from steelyard.bounding import Profile
-    from steelyard.bounding.theory import expected_error, optimal_cap
-
-    story.say(f"3. {_STEPS[2]}")
+    story.say(f"3. {STEPS[2]}")
     profile = session.release(Profile("amount", epsilon="0.2", upper=UPPER), key="profile").value
     curve, totals, share = profile.plan(SHARE), sorted(totals_by_user(data)), float(SHARE)
     story.facts |= {"profile": profile, "curve": curve, "largest": totals[-1], "median": totals[len(totals) // 2]}
@@ -123,10 +77,7 @@ def _balance(story: Story, session: Session, data: Purchases) -> None:
 
 
 def _release(story: Story, session: Session, data: Purchases) -> None:
-    from steelyard.bounding import Count, Quantile, Sum
-    from steelyard.errors import BudgetExceeded
-
-    story.say(f"4. {_STEPS[3]}")
+    story.say(f"4. {STEPS[3]}")
     task = Sum("amount", epsilon=SHARE, cap=story.facts["profile"])
     total = session.release(task, key="total")
     orders = session.release(Count(epsilon="0.4", upper=10_000, by="country", keys=COUNTRIES), key="orders")
@@ -139,7 +90,7 @@ def _release(story: Story, session: Session, data: Purchases) -> None:
     story.facts["orders_truth"] = {country: data.country.count(country) for country in COUNTRIES}
     story.say(f"     total spent: {total.value:,.0f}   (truth, known only because it is made up: {truth:,.0f})")
     story.say(f"     {total.error}")
-    story.say(f"5. {_STEPS[4]}")
+    story.say(f"5. {STEPS[4]}")
     again, account = session.release(task, key="total"), session.account
     story.facts["retry"] = again.to_json() == total.to_json()
     story.say(f"     asked again with the same key: the same answer, {account.spent} spent as before")
@@ -151,21 +102,17 @@ def _release(story: Story, session: Session, data: Purchases) -> None:
 
 
 def _verify(story: Story) -> None:
-    from steelyard.ledger import Ledger
-
-    story.say(f"10. {_STEPS[9]}")
-    source = story.folder / "budget.db"
-    report = Ledger(source).verify()
-    story.facts["verified"] = report
-    story.say(f"     {report.entries} entries, chain whole: {report.ok}")
+    story.say(f"10. {STEPS[9]}")
+    source = story.ledger
+    whole = story.facts["verified"] = Ledger(source).verify()
+    story.say(f"     {whole.entries} entries, chain whole: {whole.ok}")
     restored = story.folder / "restored.db"
     for suffix in (".key", ".anchor"):
         shutil.copy(f"{source}{suffix}", f"{restored}{suffix}")
-    caught = Ledger(restored).verify()
-    story.facts["caught"] = caught
+    caught = story.facts["caught"] = Ledger(restored).verify()
     found = caught.findings[0] if caught.findings else "NOT NOTICED"
     story.say(f"     a backup from before the last release, put back to win its cost back: {found}")
-    story.say(f"11. {_STEPS[10]}")
+    story.say(f"11. {STEPS[10]}")
 
 
 def _back_up(folder: Path) -> None:
@@ -178,15 +125,10 @@ def _back_up(folder: Path) -> None:
 def _summary(facts: dict[str, Any]) -> dict[str, Any]:
     return {
         "cap": facts["curve"].best.cap,
-        "caps": facts["caps"],
         "total": json.loads(facts["total"].to_json()),
         "orders": json.loads(facts["orders"].to_json()),
         "retry_was_free": facts["retry"],
-        "refusal": facts["refusal"],
         "ledger_ok": facts["verified"].ok,
         "rollback_found": not facts["caught"].ok,
-        "labels": facts["labels"],
-        "models": facts["models"],
-        "first": facts["first"],
-        "holdout": facts["holdout"],
+        **{name: facts[name] for name in ("caps", "refusal", "labels", "models", "first", "holdout")},
     }

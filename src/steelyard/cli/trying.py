@@ -1,10 +1,11 @@
-"""``steelyard audit``: try to break every promise that is shipped, and say how it went."""
+"""``steelyard demo|audit``: see the whole path on made-up data; try to break every promise that is shipped."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard.cli.answer import Answer
@@ -17,7 +18,14 @@ if TYPE_CHECKING:
 _NOTE = "No violation found is not a proof: see docs/audit.md for what these checks can and cannot show."
 
 
-def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
+def add_demo(commands: Any, shared: argparse.ArgumentParser) -> None:
+    """Add ``demo``."""
+    demo = commands.add_parser("demo", parents=[shared], help="the whole path on made-up data, ending in a report")
+    demo.add_argument("--folder", default="steelyard-demo", help="where its files go (default: steelyard-demo)")
+    demo.set_defaults(run=_demo)
+
+
+def add_audit(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Add ``audit``."""
     audit = commands.add_parser("audit", parents=[shared], help="try to break every mechanism and task that is shipped")
     audit.add_argument(
@@ -32,6 +40,16 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     )
     audit.add_argument("--list", action="store_true", help="say what can be audited, and stop")
     audit.set_defaults(run=_audit)
+
+
+def _demo(args: argparse.Namespace) -> Answer:
+    from steelyard.demo import STEPS, run_tour
+
+    if args.plan:
+        steps = [f"{number}. {step}" for number, step in enumerate(STEPS, 1)]
+        return Answer("\n".join(["would, spending nothing of yours:", *steps]), {"steps": list(STEPS)})
+    found = run_tour(Path(args.folder), quiet=args.json)
+    return Answer(f"\nAll of it, with pictures: {found['report']}", found)
 
 
 def _audit(args: argparse.Namespace) -> Answer:

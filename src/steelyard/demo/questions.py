@@ -6,12 +6,14 @@ well on both training set and holdout believes otherwise, unless the holdout cou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from steelyard.audit.attacks import Attacked
-    from steelyard.charts import Section
-    from steelyard.cli.demo import Story
+import numpy as np
+
+from steelyard.audit.attacks import Attacked, feature_selection
+from steelyard.charts import Code, Figure, Figures, Section, Tabular
+from steelyard.demo.story import Story
+from steelyard.holdout.holdout import Holdout
 
 ROWS = 10_000
 QUESTIONS = 10_000
@@ -20,14 +22,8 @@ TOLERANCE = 0.06
 
 def tell(story: Story) -> Section:
     """Select features with both kinds of holdout, and tell what each reports."""
-    import numpy as np
-
-    from steelyard.audit.attacks import feature_selection
-    from steelyard.holdout.holdout import Holdout
-
     labels = np.random.default_rng([1, 3]).integers(0, 2, ROWS).astype(np.int8)
-    place = story.folder / "budget.db"
-    with Holdout(labels == 1, tolerance=TOLERANCE, name="demo holdout", ledger=place) as holdout:
+    with Holdout(labels == 1, tolerance=TOLERANCE, name="demo holdout", ledger=story.ledger) as holdout:
         ours = feature_selection(holdout, n=ROWS, questions=QUESTIONS, seed=1, labels=labels)
     plain = feature_selection(
         lambda predictions: float(np.mean(predictions == labels)), n=ROWS, questions=QUESTIONS, seed=1, labels=labels
@@ -46,8 +42,6 @@ def _said(ours: Attacked) -> str:
 
 
 def _section(plain: Attacked, ours: Attacked, state: str) -> Section:
-    from steelyard.charts import Code, Figure, Figures, Section, Tabular
-
     words = (
         f"{ROWS:,} labels were drawn by coin. An analyst asked about {QUESTIONS:,} features, kept those that did well "
         "on training set and holdout alike, and let them vote. The features are noise, so the vote is right half the time "

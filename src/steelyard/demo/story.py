@@ -1,4 +1,4 @@
-"""Made-up purchases for the demo: many small customers, a few enormous ones.
+"""What the demo tells about: made-up purchases of many small customers and a few enormous ones, and what was found.
 
 Generated, so that truth may be shown beside the private answers. The generator is Python's own and seeded: it makes
 data, never noise.
@@ -9,9 +9,44 @@ from __future__ import annotations
 import random
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+from numpy.typing import NDArray
 
 COUNTRIES = ("DE", "ES", "FR", "IT", "NL", "PL")
 _SHARES = (30, 12, 25, 15, 10, 8)
+
+
+@dataclass
+class Story:
+    """What the demo has found out so far, for the terminal and for the report."""
+
+    folder: Path
+    quiet: bool
+    facts: dict[str, Any]
+
+    def say(self, text: str) -> None:
+        """Tell whoever is watching."""
+        if not self.quiet:
+            print(text, flush=True)
+
+    @property
+    def purchases(self) -> Path:
+        """The file of purchases."""
+        return self.folder / "purchases.parquet"
+
+    @property
+    def ledger(self) -> Path:
+        """The file of all its accounts."""
+        return self.folder / "budget.db"
+
+    def columns(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Who bought, for how much, and where."""
+        table = pyarrow.parquet.read_table(self.purchases)
+        return table["user_id"].to_numpy(), table["amount"].to_numpy(), np.asarray(table["country"].to_pylist())
 
 
 @dataclass
@@ -23,7 +58,7 @@ class Purchases:
     amount: list[float] = field(default_factory=list)
 
 
-def purchases(customers: int = 20_000, seed: int = 2026) -> Purchases:
+def make_purchases(customers: int = 20_000, seed: int = 2026) -> Purchases:
     """Purchases whose spending per customer has a Pareto tail."""
     draw, made = random.Random(seed), Purchases()
     for user in range(customers):
@@ -46,7 +81,4 @@ def totals_by_user(data: Purchases) -> list[float]:
 
 def write_parquet(data: Purchases, path: Path) -> None:
     """The purchases as a Parquet file."""
-    import pyarrow
-    import pyarrow.parquet
-
     pyarrow.parquet.write_table(pyarrow.table(asdict(data)), path)

@@ -8,11 +8,19 @@ textbook way to the same promise would have taken: reading epsilon off the worst
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from steelyard.charts import Chart, Section
-    from steelyard.cli.demo import Story
+from steelyard.bounding import Sum
+from steelyard.charts import Chart, Line, Section, Tabular, lines
+from steelyard.demo.models import features, parcels
+from steelyard.demo.story import Story
+from steelyard.ledger import open_account
+from steelyard.models import AccuracyFirst
+from steelyard.models.accuracy.reach import reach_logistic
+from steelyard.models.accuracy.wanted import Wanted
+from steelyard.privacy import rows, users
+from steelyard.session import Session
+from steelyard.tables import read
 
 WITHIN = "0.03"
 EXCESS = "0.01"
@@ -37,16 +45,9 @@ def tell(story: Story) -> Section:
 
 
 def _total(story: Story) -> tuple[dict[str, Any], Any]:
-    from steelyard.bounding import Sum
-    from steelyard.ledger import open_account
-    from steelyard.models.accuracy.estimator import AccuracyFirst
-    from steelyard.privacy import users
-    from steelyard.session import Session
-    from steelyard.tables import read
-
     cap = "8"
-    account = open_account(story.folder / "budget.db", "demo accuracy", unit=users("user_id"), epsilon=cap, delta=DELTA)
-    session = Session(read(story.folder / "purchases.parquet"), account)
+    account = open_account(story.ledger, "demo accuracy", unit=users("user_id"), epsilon=cap, delta=DELTA)
+    session = Session(read(story.purchases), account)
     kept = round(story.facts["profile"].plan("1").best.cap)
     first = AccuracyFirst(Sum("amount", epsilon=cap, cap=kept), relative_error=WITHIN)
     release: Any = first.release(session, key="total within 3%")
@@ -57,18 +58,10 @@ def _total(story: Story) -> tuple[dict[str, Any], Any]:
 
 def _model(story: Story) -> dict[str, Any]:
     """A logistic model of what comes back, near the best one, and what inverting the theory would have asked for."""
-    from steelyard.cli.demo_models import features, parcels
-    from steelyard.ledger import open_account
-    from steelyard.models.accuracy.reach import reach_logistic
-    from steelyard.models.accuracy.wanted import Wanted
-    from steelyard.privacy import rows
-    from steelyard.session import Session
-    from steelyard.tables import read
-
     data = parcels(story)
     n, known = len(data["returned"]), features()
     unit = rows(neighbours="replace", n=n)
-    account = open_account(story.folder / "budget.db", "demo model", unit=unit, epsilon="5", delta=DELTA)
+    account = open_account(story.ledger, "demo model", unit=unit, epsilon="5", delta=DELTA)
     wanted = Wanted.read(None, EXCESS, None, "0.9")
     found = reach_logistic(
         Session(read(data), account), known, "returned", [False, True], wanted, penalty=PENALTY, key="near the best"
@@ -78,8 +71,6 @@ def _model(story: Story) -> dict[str, Any]:
 
 
 def _section(total: dict[str, Any], model: dict[str, Any], picture: Chart) -> Section:
-    from steelyard.charts import Section, Tabular
-
     words = (
         "How much should one spend on the total? Here nobody said; only that it should be within 3%, as far as noise goes, "
         f"with confidence 0.9. {total['steps']} measurements, each charged before it was drawn and all of them combined, "
@@ -103,8 +94,6 @@ def _section(total: dict[str, Any], model: dict[str, Any], picture: Chart) -> Se
 
 
 def _steps(first: Any, value: float) -> Chart:
-    from steelyard.charts import Line, lines
-
     spent = [math.sqrt(stop.mu2) for stop in first.path_]
     bounds = [100 * stop.bound / abs(value) for stop in first.path_]
     return lines(

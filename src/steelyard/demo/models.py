@@ -7,18 +7,18 @@ customer; half of the customers are kept aside to measure by, which only made-up
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from steelyard.cli.purchases import COUNTRIES
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from steelyard.charts import Chart, Section
-    from steelyard.cli.demo import Story
-    from steelyard.models.columns import Features
-    from steelyard.models.logistic import FitLogistic
+from steelyard.charts import Chart, Line, Section, lines
+from steelyard.demo.story import COUNTRIES, Story
+from steelyard.ledger import open_account
+from steelyard.models import Categorical, Features, FitLogistic, Numeric
+from steelyard.privacy import users
+from steelyard.session import Session
+from steelyard.tables import read
 
 EPSILONS = ("0.01", "0.03", "0.1", "0.3", "1")
 CAPS = (1, 4, 16, 64, 256)
@@ -28,8 +28,6 @@ DELTA = "1e-6"
 
 def tell(story: Story) -> Section:
     """Fit models at several budgets and caps, and tell how good they are."""
-    import numpy as np
-
     rows = parcels(story)
     mine = rows["user_id"] % 2 == 0
     learnt, aside = ({name: values[part] for name, values in rows.items()} for part in (mine, ~mine))
@@ -51,12 +49,7 @@ def tell(story: Story) -> Section:
 
 def parcels(story: Story) -> dict[str, NDArray[Any]]:
     """Every purchase with whether it came back."""
-    import numpy as np
-    import pyarrow.parquet
-
-    table = pyarrow.parquet.read_table(story.folder / "purchases.parquet")
-    user, amount = table["user_id"].to_numpy(), table["amount"].to_numpy()
-    country = np.asarray(table["country"].to_pylist())
+    user, amount, country = story.columns()
     draw = np.random.default_rng(2026)
     bought = np.bincount(user)[user]
     rank = np.select([country == name for name in COUNTRIES], range(len(COUNTRIES)))
@@ -68,39 +61,27 @@ def parcels(story: Story) -> dict[str, NDArray[Any]]:
 
 def features() -> Features:
     """What is known of a parcel: the logarithm of its price, and where it goes."""
-    from steelyard.models.columns import Categorical, Features, Numeric
-
     return Features([Numeric("price", 0, 6), Categorical("country", COUNTRIES)], norm="scale")
 
 
 def _task(epsilon: str, *, cap: int | None = None, public_rows: int | None = None) -> FitLogistic:
-    from steelyard.models.logistic import FitLogistic
-
     return FitLogistic(features(), "returned", [False, True], epsilon, cap=cap, public_rows=public_rows)
 
 
 def _loss(task: FitLogistic, learnt: dict[str, Any], aside: dict[str, Any]) -> float:
     """The log loss on customers kept aside, of a model released for an account of its own that hides customers."""
-    from steelyard.ledger import open_account
-    from steelyard.privacy import users
-    from steelyard.session import Session
-    from steelyard.tables import read
-
     account = open_account(":memory:", "model", unit=users("user_id"), epsilon=task.epsilon, delta=DELTA)
     model = Session(read(learnt), account).release(task).value
     return _log_loss(model.predict(aside), aside["returned"])
 
 
 def _log_loss(chance: NDArray[np.float64], came: NDArray[np.bool_]) -> float:
-    import numpy as np
-
     held = np.clip(chance, 1e-12, 1 - 1e-12)
     return float(-np.mean(np.where(came, np.log(held), np.log1p(-held))))
 
 
 def _exact(learnt: dict[str, Any], aside: dict[str, Any]) -> float:
     """The same without privacy, by Newton's method."""
-    import numpy as np
 
     def matrix(rows: dict[str, Any]) -> NDArray[np.float64]:
         where = [(rows["country"] == name).astype(float) for name in COUNTRIES[1:]]
@@ -115,8 +96,6 @@ def _exact(learnt: dict[str, Any], aside: dict[str, Any]) -> float:
 
 
 def _section(found: dict[str, Any], size: int) -> Section:
-    from steelyard.charts import Section
-
     words = (
         f"Will a parcel come back? {size:,} parcels of half the customers taught a logistic model, in which a customer "
         "with all their parcels is hidden. It was then asked about the other half. Lower is better; the model without "
@@ -131,8 +110,6 @@ def _section(found: dict[str, Any], size: int) -> Section:
 
 
 def _by_budget(found: dict[str, Any]) -> Chart:
-    from steelyard.charts import Line, lines
-
     x = [float(e) for e in EPSILONS]
     return lines(
         [
@@ -149,8 +126,6 @@ def _by_budget(found: dict[str, Any]) -> Chart:
 
 
 def _by_cap(found: dict[str, Any]) -> Chart:
-    from steelyard.charts import Line, lines
-
     x = [float(cap) for cap in CAPS]
     return lines(
         [
