@@ -17,8 +17,7 @@ from steelyard.privacy import Loss, Terms, decimal_text
 
 if TYPE_CHECKING:
     from steelyard.ledger import Account
-    from steelyard.models.accuracy.outcome import Stop
-    from steelyard.models.accuracy.reach import Reached
+    from steelyard.models.accuracy import Reached, Stop
 
 _MET = ("target_met", "null_model_ok")
 _REASONS = {
@@ -37,7 +36,7 @@ def teller(args: argparse.Namespace, account: Account, scale: float) -> Callable
     What was spent so far is read from the account, which knows where parts of a path cost the dearer one alone; what an
     earlier call paid under the same key belongs to the path too.
     """
-    from steelyard.models.accuracy.reach import epsilons
+    from steelyard.models.accuracy import epsilons
 
     if args.json:
         return None
@@ -80,7 +79,7 @@ def answer(
     if met and found.model is not None:
         files.write(args.out, found.model.save)
     if args.chart:
-        from steelyard.models.accuracy.charts import path_chart
+        from steelyard.models.accuracy import path_chart
 
         files.write(args.chart, path_chart(found.path, target, scale=scale).save)
     data = {
@@ -161,6 +160,6 @@ def _priced(terms: Terms, loss: Loss) -> str:
 
 
 def _epsilon(terms: Terms, loss: Loss) -> float:
-    from steelyard.models.accuracy.reach import epsilons
+    from steelyard.models.accuracy import epsilons
 
     return epsilons(terms, loss.amount)[1]

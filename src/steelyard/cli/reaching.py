@@ -15,7 +15,7 @@ from steelyard.cli.answer import Answer, waiting
 from steelyard.cli.files import Outputs
 from steelyard.cli.fit_options import delta_of
 from steelyard.errors import InvalidTask, KeyConflict
-from steelyard.models.accuracy.wanted import CHECKS
+from steelyard.models.accuracy import CHECKS
 from steelyard.privacy import whole_number
 
 _CHECKED = (
@@ -79,9 +79,9 @@ def _unit(args: argparse.Namespace) -> Any:
 
 def reach(args: argparse.Namespace, table: Any, account: Any, task: Any, note: str, files: Outputs) -> Answer:
     """Walk the path until the task's model is accurate enough, or the budget is gone."""
-    from steelyard.models.accuracy.wanted import Wanted, loss_unit
+    from steelyard.models.accuracy import Goal, loss_unit
 
-    wanted = Wanted.read(args.target_loss, args.excess_loss, None, args.confidence, args.check)
+    wanted = Goal.read(args.target_loss, args.excess_loss, None, args.confidence, args.check)
     scale = 1.0 if args.model == "logistic" else loss_unit(task.target)
     try:
         if args.plan:
@@ -94,8 +94,7 @@ def reach(args: argparse.Namespace, table: Any, account: Any, task: Any, note: s
 
 
 def _walk(args: argparse.Namespace, table: Any, account: Any, task: Any, wanted: Any, progress: Any) -> Any:
-    from steelyard.models.accuracy.limits import within
-    from steelyard.models.accuracy.reach import reach_linear, reach_logistic
+    from steelyard.models.accuracy import reach_linear, reach_logistic, within
     from steelyard.session import Session
 
     session = within(Session(table, account), None if args.ledger is None else args.epsilon)
@@ -108,7 +107,7 @@ def _walk(args: argparse.Namespace, table: Any, account: Any, task: Any, wanted:
 def _plan(args: argparse.Namespace, table: Any, account: Any, task: Any, wanted: Any) -> Answer:
     """The same request up to its first charge, which for a classifier near the best is the only one."""
     from steelyard.cli.door import Checked, Shut
-    from steelyard.models.accuracy.reach import epsilons
+    from steelyard.models.accuracy import epsilons
 
     try:
         found = _walk(args, table, Shut(account), task, wanted, None)

@@ -16,8 +16,7 @@ from steelyard.demo.models import features, parcels
 from steelyard.demo.story import Story
 from steelyard.ledger import open_account
 from steelyard.models import AccuracyFirst
-from steelyard.models.accuracy.reach import reach_logistic
-from steelyard.models.accuracy.wanted import Wanted
+from steelyard.models.accuracy import Goal, reach_logistic
 from steelyard.privacy import rows, users
 from steelyard.session import Session
 from steelyard.tables import read
@@ -62,7 +61,7 @@ def _model(story: Story) -> dict[str, Any]:
     n, known = len(data["returned"]), features()
     unit = rows(neighbours="replace", n=n)
     account = open_account(story.ledger, "demo model", unit=unit, epsilon="5", delta=DELTA)
-    wanted = Wanted.read(None, EXCESS, None, "0.9")
+    wanted = Goal.read(None, EXCESS, None, "0.9")
     found = reach_logistic(
         Session(read(data), account), known, "returned", [False, True], wanted, penalty=PENALTY, key="near the best"
     )

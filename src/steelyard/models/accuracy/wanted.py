@@ -114,3 +114,6 @@ class Certificate:
         if not self.met:
             return f"Nothing is certified: {self.how}."
         return f"{self.question} is at most {self.bound:.4g}, with confidence {self.confidence:g}: {self.how}."
+
+
+Goal = Wanted
