@@ -1,14 +1,10 @@
-"""What scikit-learn estimators are given, as columns: the type of a column is public, an entry is private.
+"""Users and classes as scikit-learn estimators are given them: the type of a column is public, an entry is private.
 
-NumPy gives a list one type for all entries, so that one odd entry would change what every other one is. Here each entry
-of a list, or of a column of objects, is read by itself. Law: what is refused is refused for a shape or a type; no entry
-changes another, and none raises.
+Law: what is refused is refused for a shape or a type; no entry changes another, and none raises.
 """
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,59 +13,7 @@ from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
 from steelyard.interrupts import INTERRUPTS
-from steelyard.tables import text_of
-
-Floats = NDArray[np.float64]
-_KINDS = {"b": "truth values", "i": "numbers", "u": "numbers", "f": "numbers", "U": "text", "T": "text", "S": "bytes"}
-
-
-def kind_of(y: Any) -> str | None:
-    """What a column's type says its entries are; None where it says nothing (a list, a column of objects)."""
-    dtype = getattr(y, "dtype", None)
-    if dtype is None or str(dtype).lower() == "object":
-        return None
-    if hasattr(dtype, "categories"):
-        return kind_of(dtype.categories)
-    text = str(dtype).lower().replace("large_", "")
-    if text.startswith(("str", "categorical", "enum")):
-        return "text"
-    if text.startswith(("decimal", "boolean")):
-        return "truth values" if text.startswith("bool") else "numbers"
-    kind = getattr(dtype, "kind", None)
-    if kind is None:  # a Polars type
-        return "numbers" if dtype.is_numeric() else "other values"
-    return "numbers" if getattr(dtype, "_is_numeric", False) and kind == "O" else _KINDS.get(kind, "other values")
-
-
-def loose(y: Any) -> bool:
-    """Whether a column has no type of its own: each entry must then be read by itself."""
-    return isinstance(y, list | tuple) or (getattr(y, "ndim", 1) == 1 and str(getattr(y, "dtype", "")) == "object")
-
-
-def entries(y: Any) -> NDArray[Any]:
-    """A column without a type as an array of its entries, each as it is."""
-    held = np.empty(len(y), dtype=object)
-    for place, entry in enumerate(y):
-        held[place] = entry
-    return held
-
-
-def number(entry: Any) -> float:
-    """One entry as a float, whatever it is; NaN for what is no number."""
-    try:
-        odd = getattr(entry, "ndim", 0) or isinstance(entry, complex | np.complexfloating)
-        return math.nan if odd else float(entry)
-    except INTERRUPTS:
-        raise
-    except BaseException:  # whatever an entry's own type raises would tell something about it
-        return math.nan
-
-
-def numbers(y: Any) -> Floats:
-    """A column without a type as floats."""
-    with warnings.catch_warnings():  # an entry's own type may warn, and that would tell of it
-        warnings.simplefilter("ignore")
-        return np.fromiter((number(entry) for entry in y), dtype=np.float64, count=len(y))
+from steelyard.tables import kind_of, texts_of
 
 
 def units(users: Any) -> NDArray[Any]:
@@ -81,10 +25,7 @@ def units(users: Any) -> NDArray[Any]:
         return users
     if getattr(users, "ndim", 1) != 1:
         raise InvalidTask("users= is one column: whose row each one is.")
-    held = np.empty(len(users), dtype=object)
-    for place, entry in enumerate(users.to_pylist() if hasattr(users, "to_pylist") else users):
-        held[place] = text_of(entry)
-    return held
+    return texts_of(users)
 
 
 def in_order(classes: Any) -> NDArray[Any]:

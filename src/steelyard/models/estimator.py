@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 
 from steelyard.errors import EngineMissing, InvalidTask, UnitMismatch
 from steelyard.ledger import Account, open_account
-from steelyard.models.arrays import entries, kind_of, loose, numbers, units
+from steelyard.models.arrays import units
 from steelyard.models.columns import Features, Plain
 from steelyard.noise import Noise
 from steelyard.privacy import Number, exact, rows
 from steelyard.privacy import users as users_of
 from steelyard.release import Release
 from steelyard.session import Session
-from steelyard.tables import Table, read
+from steelyard.tables import Table, entries_of, is_untyped, kind_of, read
+from steelyard.tables import numbers_of as floats_of
 
 try:
     from sklearn.utils import check_consistent_length
@@ -54,9 +55,9 @@ def _typed(X: Any) -> Any:
     if isinstance(X, list | tuple) and X and all(isinstance(row, list | tuple) for row in X):
         if len({len(row) for row in X}) != 1:
             raise ValueError("the rows of X are not of one length.")
-        return np.array([numbers(row) for row in X])
+        return np.array([floats_of(row) for row in X])
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2:
-        return np.array([numbers(row) for row in X]).reshape(X.shape)
+        return np.array([floats_of(row) for row in X]).reshape(X.shape)
     return X
 
 
@@ -71,7 +72,7 @@ def _typed_frame(X: Any) -> Any:
             )
     if None not in kinds:
         return X
-    given = {place: numbers(X.iloc[:, place]) for place, kind in enumerate(kinds) if kind is None}
+    given = {place: floats_of(X.iloc[:, place]) for place, kind in enumerate(kinds) if kind is None}
     made = X.copy()
     for place, column in given.items():
         made.isetitem(place, column)
@@ -82,8 +83,8 @@ def labels_of(estimator: Any, y: Any) -> Any:
     """y as one column, of whatever kind; one without a type stays as its entries are."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
-    if loose(y):
-        return entries(y)
+    if is_untyped(y):
+        return entries_of(y)
     given = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, ensure_min_samples=0, input_name="y")
     return column_or_1d(given, warn=True)
 
@@ -93,7 +94,7 @@ def numbers_of(estimator: Any, y: Any) -> Floats:
     if kind_of(y) not in (None, "numbers", "truth values"):
         raise InvalidTask(f"the labels y must be numbers; got a column of {kind_of(y)}.")
     found = labels_of(estimator, y)
-    return numbers(found) if found.dtype == object else np.asarray(found, dtype=np.float64)
+    return floats_of(found) if found.dtype == object else np.asarray(found, dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,19 @@ one machine is too small. This is the only room that knows the engines, and it l
 
 from __future__ import annotations
 
+from steelyard.tables.entries import (
+    decoded,
+    entries_of,
+    finite_of,
+    is_untyped,
+    kind_of,
+    number_of,
+    numbers_of,
+    text_of,
+    texts_of,
+)
 from steelyard.tables.files import is_csv
 from steelyard.tables.keyed import Capped
-from steelyard.tables.loose import text_of
 from steelyard.tables.quantity import LIMIT, Quantity
 from steelyard.tables.sampling import Limits
 from steelyard.tables.schema import Schema
@@ -18,4 +28,24 @@ from steelyard.tables.table import Table
 from steelyard.tables.totals import Bounded
 from steelyard.tables.vectors import Bins
 
-__all__ = ["LIMIT", "Bins", "Bounded", "Capped", "Limits", "Quantity", "Schema", "Table", "is_csv", "read", "text_of"]
+__all__ = [
+    "LIMIT",
+    "Bins",
+    "Bounded",
+    "Capped",
+    "Limits",
+    "Quantity",
+    "Schema",
+    "Table",
+    "decoded",
+    "entries_of",
+    "finite_of",
+    "is_csv",
+    "is_untyped",
+    "kind_of",
+    "number_of",
+    "numbers_of",
+    "read",
+    "text_of",
+    "texts_of",
+]

@@ -13,8 +13,8 @@ from typing import Any
 
 from steelyard.errors import TableError
 from steelyard.tables.engine import SOURCE, Bind
+from steelyard.tables.entries import texts_of
 from steelyard.tables.kinds import check_names
-from steelyard.tables.loose import text_of
 
 
 def bind_pandas(frame: Any) -> Bind:
@@ -47,7 +47,7 @@ def _texts(column: Any) -> Any:
     """A column of objects as text, each entry by itself: read off the values, its type would hang on any one of them."""
     import pyarrow
 
-    return pyarrow.array([text_of(entry) for entry in column], pyarrow.large_string())
+    return pyarrow.array(texts_of(column), pyarrow.large_string())
 
 
 def _placed(table: Any, loose: Mapping[str, Any], names: Sequence[str]) -> Any:

@@ -16,7 +16,7 @@ from sklearn.model_selection import cross_val_score
 
 from steelyard.errors import InvalidTask
 from steelyard.ledger import open_account
-from steelyard.models.arrays import codes, entries, in_order, units
+from steelyard.models.arrays import codes, in_order, units
 from steelyard.models.columns import Plain
 from steelyard.models.estimator import features_of, labels_of, numbers_of
 from steelyard.models.linear_regression import LinearRegression
@@ -25,7 +25,7 @@ from steelyard.models.logistic_regression import LogisticRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
 from steelyard.session import Session
-from steelyard.tables import read, text_of
+from steelyard.tables import entries_of, read, text_of
 
 DRAW = np.random.default_rng(7)
 X = DRAW.normal(size=(3000, 2))
@@ -34,8 +34,8 @@ ODD = ["x", "1", b"1", None, math.nan, math.inf, True, 1.0, 1.5, 10**400, 1j, np
 LOOSE: dict[str, Callable[[list[Any]], Any]] = {
     "list": list,
     "tuple": tuple,
-    "objects": entries,
-    "series": lambda v: pd.Series(entries(v), dtype=object),
+    "objects": entries_of,
+    "series": lambda v: pd.Series(entries_of(v), dtype=object),
 }
 
 
@@ -87,11 +87,11 @@ def test_a_model_of_two_neighbours_is_of_the_same_rows_but_one() -> None:
 @pytest.mark.parametrize("odd", [None, "x", {}, 1j, "2"])
 def test_one_odd_feature_changes_no_other_one_and_raises_nothing(odd: Any) -> None:
     table = [[1.0, 2.0], [odd, 4.0], [5.0, 6.0]]
-    frame = pd.DataFrame({"a": entries([1.0, odd, 5.0]), "b": [2.0, 4.0, 6.0]})
+    frame = pd.DataFrame({"a": entries_of([1.0, odd, 5.0]), "b": [2.0, 4.0, 6.0]})
     for given in (
         table,
-        entries(table[0]).reshape(1, 2),
-        np.array(entries([*table[0], *table[1]])).reshape(2, 2),
+        entries_of(table[0]).reshape(1, 2),
+        np.array(entries_of([*table[0], *table[1]])).reshape(2, 2),
         frame,
     ):
         found = features_of(LinearRegression(), given, reset=True)
