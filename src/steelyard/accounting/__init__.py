@@ -5,6 +5,7 @@ Everything that becomes a cost or a cap is exact or rounded to the safe side; th
 
 from steelyard.accounting.filters import admits
 from steelyard.accounting.gaussian import delta_of, epsilon_of, mu_cap, mu_request
+from steelyard.accounting.normal import normal_quantile, normal_tail
 from steelyard.accounting.odometers import LinearOdometer, MixtureOdometer
 from steelyard.accounting.prices import price
 from steelyard.accounting.pure import group, pure_to_mu
@@ -18,6 +19,8 @@ __all__ = [
     "group",
     "mu_cap",
     "mu_request",
+    "normal_quantile",
+    "normal_tail",
     "price",
     "pure_to_mu",
 ]

@@ -11,14 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from statistics import NormalDist
 from typing import Protocol
 
-from steelyard.accounting.prices import price
+from steelyard.accounting import normal_quantile, price
 from steelyard.errors import CurrencyMismatch
 from steelyard.privacy import ATTO, Currency, Event, Loss, Terms, Unit
-
-_NORMAL = NormalDist()
 
 
 class Claim(Protocol):
@@ -74,7 +71,7 @@ class Mu:
             return -math.inf
         if p >= 1 or q <= 0:
             return math.inf
-        return _NORMAL.inv_cdf(p) - _NORMAL.inv_cdf(q)
+        return normal_quantile(p) - normal_quantile(q)
 
 
 def claim_of(event: Event) -> Epsilon | Mu:

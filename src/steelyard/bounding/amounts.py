@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from steelyard.accounting import normal_quantile, normal_tail
 from steelyard.accounting.gaussian import mu_request
 from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
 from steelyard.mechanisms import Gaussian, Laplace, Staircase
@@ -23,7 +24,7 @@ Noisy = Laplace | Gaussian | Staircase
 FINENESS = 2**14
 """Grid steps per micro of noise scale: rounding 2^28 rows stays below a hundredth of the noise (docs/proofs/sum.md)."""
 
-_NORMAL_95 = 1.959964
+_NORMAL_95 = normal_quantile(0.975)
 _LARGEST = Fraction(2) ** 1023
 _MOST_STEPS = 2**50  # the largest cap by key, and well inside what one row's integer may be
 _WIDEST = Fraction(10) ** 200
@@ -131,7 +132,7 @@ def laplace_size(scale: Fraction) -> tuple[float, float]:
 def normal_size(sigma: Fraction) -> tuple[float, float]:
     """The mean size of rounded normal noise, and the whole number it stays within in 95 of 100 draws."""
     s = float(sigma)
-    tails = [math.erfc((k + 0.5) / s / math.sqrt(2)) for k in range(64)] if s < 5 else []
+    tails = [2 * normal_tail((k + 0.5) / s) for k in range(64)] if s < 5 else []
     return math.fsum(tails) if tails else s * math.sqrt(2 / math.pi), max(0, math.ceil(_NORMAL_95 * s - 0.5))
 
 

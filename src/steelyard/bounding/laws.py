@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from steelyard.accounting import normal_tail
 from steelyard.errors import InvalidTask
 
 Floats = NDArray[np.float64]
@@ -77,7 +78,7 @@ def _gaussian(ratio: Floats, level: float) -> Floats:
 @lru_cache(maxsize=1)
 def _normal_knots() -> tuple[Floats, Floats]:
     knots = _STEP * np.arange(round(_FAR / _STEP) + 2)
-    above = np.array([0.5 * math.erfc(z / math.sqrt(2)) for z in knots])
+    above = np.array([normal_tail(z) for z in knots])
     density = np.exp(-knots * knots / 2) / math.sqrt(2 * math.pi)
     return density - knots * above, -above
 

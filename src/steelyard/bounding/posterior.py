@@ -16,6 +16,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.accounting import normal_tail
 from steelyard.bounding.capgrid import CapGrid
 from steelyard.bounding.laws import Floats, mean_error, mean_noise
 
@@ -257,5 +258,5 @@ def _variance(law: str, level: float) -> float:
         return max(2 * fall / (1 - fall) ** 2, _LEAST)
     if level < 1:
         return 1 / level**2 + 1 / 12
-    beyond = (math.erfc((k - 0.5) * level / math.sqrt(2)) * (2 * k - 1) for k in range(1, 12))
+    beyond = (2 * normal_tail((k - 0.5) * level) * (2 * k - 1) for k in range(1, 12))
     return max(sum(beyond), _LEAST)
