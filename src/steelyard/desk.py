@@ -1,34 +1,54 @@
-"""Where one request is served: charge, then compute, then store, then deliver.
+"""Where one request is served: every private answer is charged, then computed, then stored, then delivered, and only here.
 
-Every answer of a session passes through ``Desk.answer`` (labels and holdouts, whose rows are no table, keep the same order with
-charges of their own: ``labels/passes.py`` and ``prior.py``, ``holdout/record.py``). It needs a ``Charge``, which exists only once it is on
-stable storage; it hands the rows to the computation, stores the outcome, and delivers what it reads back. So a crash may
-waste budget but never hides spending, and one charge never has two answers (laws 1 and 4). The proof is
-docs/proofs/session.md; no error raised after the table was read may depend on its rows.
+A step at a ``Desk`` is paid by ``charge``, whose ``Charge`` exists only once it is on stable storage. Then it has one outcome for
+ever, of one of three kinds, and what is delivered is read back from the store:
+``answer`` a release, computed from the table; ``draw`` many noisy values at once, as bytes; ``claim`` what a step is for, as plain words.
+So a crash may waste budget but never hides spending, and one charge never has two answers (laws 1 and 4). Rows that are no
+table (an array of labels, a holdout) are named by ``NoTable``. The proof is docs/proofs/session.md; no error raised after the rows
+were read may depend on them. How labels and holdouts use a desk: docs/decisions/0016-one-till.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from steelyard.account import Account, Charge, bound_to
 from steelyard.accounting.prices import price
-from steelyard.errors import TableError
+from steelyard.errors import InsecureNoise, TableError
 from steelyard.interrupts import attempt
-from steelyard.ledger import Account, Charge
-from steelyard.ledger.moves import bound_to
 from steelyard.noise import Noise
-from steelyard.privacy import Event, Terms, canonical
+from steelyard.privacy import Event, Loss, Terms, canonical
 from steelyard.release import Outcome, Release, promise, sealed_payload
 from steelyard.tables import Schema, Table
 
-Compute = Callable[[Table, Noise], Outcome]
+Compute = Callable[[Any, Noise], Outcome]
 FAILED = (
     "the release failed after its charge, and for good: nothing was released and what was charged stays charged. The reason "
     "is not told, because it may depend on private rows. Check the table's files, memory and disk, and whether its rows "
     "changed since the key was first used, then use a new key."
 )
 _FAILURE = canonical({"failed": True})
+_DRAWN = b"\0"  # before what was drawn, so that no draw reads as a failure
+
+
+@dataclass(frozen=True)
+class NoTable:
+    """Private rows that are no table, such as an array of labels; ``identity`` names them in public words."""
+
+    identity: str = ""
+    stored: bool = True
+
+
+def check_noise(noise: Noise, account: Account) -> None:
+    """Refuse to spend an account that outlives this process on noise that protects nobody."""
+    if not noise.secure and account.durable:
+        raise InsecureNoise(
+            f"{noise.name} protects nobody and may only spend an account on ':memory:'; "
+            f"account {account.name!r} is durable. Leave noise= out for the real thing."
+        )
 
 
 def as_it_is(value: Any) -> Any:
@@ -37,11 +57,15 @@ def as_it_is(value: Any) -> Any:
 
 
 class Desk:
-    """Where one request is served: every answer is charged, computed, stored and read back before anyone sees it."""
+    """Serves one key and request on some rows, step by step."""
 
-    def __init__(self, table: Table, noise: Noise, account: Account, key: str, request: dict[str, Any]) -> None:
-        self._table, self._noise, self._account = table, noise, account
-        self._key, self._request = key, request
+    def __init__(
+        self, table: Table | NoTable, noise: Noise, account: Account, key: str, request: Mapping[str, Any]
+    ) -> None:
+        check_noise(noise, account)
+        self._table: Any = table
+        self._noise, self._account = noise, account
+        self._key, self._request = key, dict(request)
 
     @property
     def terms(self) -> Terms:
@@ -51,15 +75,24 @@ class Desk:
     @property
     def schema(self) -> Schema:
         """The table's public schema."""
-        return self._table.schema
+        schema: Schema = self._table.schema
+        return schema
 
-    def charge(self, event: Event, step: str = "") -> Charge:
-        """Pay for an event, durably. The same step of the same key is the same charge and costs nothing more."""
-        return self._account.charge(price(event, self.terms), **self._naming(step), event=event)
+    def charge(self, event: Event, step: str = "", *, loss: Loss | None = None) -> Charge:
+        """Pay for an event, durably. The same step of the same key is the same charge and costs nothing more.
+
+        ``loss`` is given where the price does not follow from the event alone: validity in nats, or what a plan paid for already.
+        """
+        cost = price(event, self.terms) if loss is None else loss
+        return self._account.charge(cost, **self._naming(step), event=event)
+
+    def paid(self, step: str = "") -> Charge | None:
+        """The charge of a step, if it was made before; costs nothing."""
+        return self._account.find(**self._naming(step))
 
     def find(self, step: str) -> Release | None:
         """The stored answer of an earlier step, if there is one; costs nothing."""
-        charge = self._account.find(**self._naming(step))
+        charge = self.paid(step)
         stored = None if charge is None else charge.answer
         return None if charge is None or stored is None else _deliver(stored, as_it_is, charge, again=True)
 
@@ -94,16 +127,56 @@ class Desk:
             stored = charge.store(self._sealed(event, compute), step=step)
         return _deliver(stored, present, charge, again=again)
 
+    def draw(self, charge: Charge, make: Callable[[Noise], bytes], *, step: int = 0, keep: bool = True) -> bytes:
+        """What was drawn for a paid step, drawn first if nothing was; a failure counts as in ``answer``.
+
+        ``keep`` is False only for a key that nobody can name again, so that no retry could ask for what was drawn.
+        """
+        stored = charge.answers.get(step) if keep else None
+        if stored is None:
+            made = self._tried(lambda: _DRAWN + make(self._noise))
+            stored = charge.store(made, step=step) if keep else made
+        return _opened(stored)
+
+    def drawn(self, charge: Charge) -> list[bytes]:
+        """What was drawn for the steps of a charge so far, in order from step 0."""
+        answers, found = charge.answers, list[bytes]()
+        while len(found) in answers:
+            found.append(_opened(answers[len(found)]))
+        return found
+
+    def claim(
+        self, charge: Charge, content: Mapping[str, Any] | Callable[[Noise], Mapping[str, Any]], *, step: int = 0
+    ) -> dict[str, Any]:
+        """Store what a paid step is for, unless something is stored already: the first claim stands, and is returned.
+
+        ``content`` is plain JSON, or is worked out from private rows with the desk's noise: a failure then counts as in ``answer``.
+        """
+        stored = charge.answers.get(step)
+        if stored is None:
+            made = self._tried(lambda: canonical(content(self._noise))) if callable(content) else canonical(content)
+            stored = charge.store(made, step=step)
+        if stored == _FAILURE:
+            raise TableError(FAILED)
+        return dict(json.loads(stored))
+
+    def claims(self, charge: Charge) -> dict[int, dict[str, Any]]:
+        """What was claimed under a charge by now, by step; ``{"failed": True}`` where that failed."""
+        return {step: json.loads(stored) for step, stored in sorted(charge.answers.items())}
+
     def _naming(self, step: str) -> dict[str, Any]:
         key = f"{self._key}/{step}" if step else self._key
         request = canonical({**self._request, "step": step} if step else self._request)
         return {"key": key, "request": request, "of": self._table.identity}
 
     def _sealed(self, event: Event, compute: Compute) -> bytes:
+        return self._tried(lambda: self._payload(event, compute))
+
+    def _tried(self, work: Callable[[], bytes]) -> bytes:
         """Run code that has rows in its hands; whatever happens there, one payload comes out, an interrupt excepted."""
         if not self._noise.secure:
-            return self._payload(event, compute)
-        made = attempt(lambda: self._payload(event, compute))
+            return work()
+        made = attempt(work)
         return _FAILURE if made is None else made[0]
 
     def _payload(self, event: Event, compute: Compute) -> bytes:
@@ -111,6 +184,12 @@ class Desk:
         cost, noise = price(event, self.terms), self._noise
         kept = promise(self.terms, cost, event, secure=noise.secure, stored=self._table.stored)
         return sealed_payload(outcome, kept, event, self._request)
+
+
+def _opened(stored: bytes) -> bytes:
+    if stored == _FAILURE:
+        raise TableError(FAILED)
+    return stored[len(_DRAWN) :]
 
 
 def _deliver(stored: bytes, present: Callable[[Any], Any], charge: Charge, *, again: bool) -> Release:

@@ -16,8 +16,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from steelyard.account import Charge, Receipt
 from steelyard.errors import InvalidTask
-from steelyard.ledger import Charge, Receipt
 from steelyard.privacy import Event, Guarantee, Loss, Status, Terms, canonical, decimal_text
 
 _LONG = 4096

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from steelyard.account import Account, Allowance
 from steelyard.accounting.prices import price
-from steelyard.desk import Desk, as_it_is
-from steelyard.errors import InsecureNoise, InvalidTask
-from steelyard.ledger import Account, Allowance
+from steelyard.desk import Desk, as_it_is, check_noise
+from steelyard.errors import InvalidTask
 from steelyard.noise import ExactNoise, Noise
 from steelyard.privacy import Event, Loss, Terms
 from steelyard.release import Error, Outcome, Release, request_of
@@ -62,11 +62,7 @@ class Session:
         self._table = table
         self._account = account
         self._noise = ExactNoise() if noise is None else noise
-        if not self._noise.secure and account.durable:
-            raise InsecureNoise(
-                f"{self._noise.name} protects nobody and may only spend an account on ':memory:'; "
-                f"account {account.name!r} is durable. Leave noise= out for the real thing."
-            )
+        check_noise(self._noise, account)
         if account.terms.unit.column is not None and account.terms.unit.kind == "users":
             table.require(account.terms.unit.column)
 

@@ -247,7 +247,7 @@ class DeliversWhatItComputed(Desk):
 class ReadsBeforeItCharges(Desk):
     """Broken twin: computes first and charges for it afterwards."""
 
-    def charge(self, event: Event, step: str = "") -> Any:
+    def charge(self, event: Event, step: str = "", *, loss: Loss | None = None) -> Any:
         return None
 
     def answer(self, charge: Any, event: Event, compute: Callable[[Table, Noise], Outcome], **named: Any) -> Release:

@@ -1,15 +1,15 @@
 """An account that shuts where a run would first pay: a plan goes through all of a run's checks, and charges nothing.
 
-Law: nothing is charged, raised or stored through this handle, nor through one that is made of it: the ledger behind it can
-only be read.
+Law: nothing is charged, raised or stored through this handle, nor through one that is made of it: it wraps an account, asks it
+to read alone, and every charge it finds is kept by somebody who refuses to change it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from typing import NoReturn
 
-from steelyard.ledger import Account, Charge
+from steelyard.account import Charge, Standing, Wrapper
 from steelyard.privacy import Event, Loss
 
 
@@ -21,12 +21,13 @@ class Checked(Exception):
         self.cost, self.event = cost, event
 
 
-class Shut(Account):
+class Shut(Wrapper):
     """A handle on an account that ends with ``Checked`` where it would be charged."""
 
-    def __init__(self, account: Account) -> None:
-        super().__init__(account.location, account.name)
-        self.__dict__["_store"] = _Reader(account._store)
+    @property
+    def remaining(self) -> Loss:
+        """What is left on the account."""
+        return self._account.remaining
 
     def charge(self, loss: Loss, *, key: str, request: bytes, event: Event | None = None, of: str = "") -> Charge:
         """The charge that was made before, if it has an answer; otherwise the end."""
@@ -37,39 +38,22 @@ class Shut(Account):
             raise Checked
         return made
 
-
-class _Reader:
-    """A store whose moves may look and not write."""
-
-    def __init__(self, store: Any) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    def write(self, work: Callable[[Any], Any]) -> Any:
-        def look(transaction: Any) -> Any:
-            try:
-                return work(_Looking(transaction))
-            except Checked as end:  # handed out: a writer takes errors that it does not know for its own
-                return end
-
-        found = self._store.write(look)
-        if isinstance(found, Checked):
-            raise found
-        return found
+    def find(self, *, key: str, request: bytes, of: str = "") -> Charge | None:
+        """The charge that was made before, or None; it can be read and not changed."""
+        found = self._account.find(key=key, request=request, of=of)
+        return None if found is None else Charge(_ReadOnly(found.keeper.ledger_id), found.account, key, found.standing)
 
 
-class _Looking:
-    """A transaction in which the first statement that would change anything ends the plan."""
+@dataclass(frozen=True)
+class _ReadOnly:
+    """A keeper that ends the plan instead of changing anything."""
 
-    def __init__(self, transaction: Any) -> None:
-        self._transaction = transaction
+    ledger_id: str
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transaction, name)
+    def raise_level(self, account: str, standing: Standing, level: Loss, event: Event | None) -> Standing:
+        if level.amount > standing.level.amount:
+            raise Checked
+        return standing
 
-    def execute(self, *_: Any, **__: Any) -> NoReturn:
+    def keep(self, account: str, standing: Standing, step: int, payload: bytes) -> NoReturn:
         raise Checked
-
-    append = execute

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.account import Charge
 from steelyard.errors import InvalidTask
-from steelyard.ledger import Charge
 
 STEP = 1 << 18  # new ids per stored step: five megabytes
 _KEY = np.dtype("S16")

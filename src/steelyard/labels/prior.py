@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.account import Account, Charge
 from steelyard.accounting.prices import price
 from steelyard.errors import InvalidTask
-from steelyard.ledger import Account, Charge
 from steelyard.mechanisms.histogram import Histogram
 from steelyard.noise import Noise
 from steelyard.noise.grid import whole_grid

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from steelyard.account import Receipt
 from steelyard.accounting.prices import price
-from steelyard.ledger import Receipt
 from steelyard.privacy import Currency, Loss, Terms, labels, written
 
 from .check import listed, only, whole

@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from steelyard.account import Account
 from steelyard.accounting.prices import composed, price
 from steelyard.charts import Chart
 from steelyard.errors import InsecureNoise, InvalidTask, OurBug, UnitMismatch
-from steelyard.ledger import Account, open_account
+from steelyard.ledger import open_account
 from steelyard.noise import ExactNoise, Noise
 from steelyard.privacy import MICRO, Event, Loss, canonical
 from steelyard.privacy import labels as labels_of
@@ -304,7 +305,9 @@ class LabelRandomizer:
         self._noise: Noise = ExactNoise() if self.noise is None else self.noise
         if self.account is None:
             epsilon = Fraction(micro, MICRO)
-            self.account_ = open_account(":memory:", "labels", unit=labels_of(self.column or "label"), epsilon=epsilon)
+            self.account_: Account = open_account(
+                ":memory:", "labels", unit=labels_of(self.column or "label"), epsilon=epsilon
+            )
             self.note_ = OWN
         else:
             self.account_, self.note_ = self.account, f"charged to account {self.account.name!r}"

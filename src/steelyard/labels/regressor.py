@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from steelyard.account import Account
 from steelyard.errors import EngineMissing, InvalidTask
-from steelyard.ledger import Account
 from steelyard.noise import Noise
 
 from .choice import BIASED

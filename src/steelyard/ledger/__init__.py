@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from steelyard.ledger.account import Account, open_account
-from steelyard.ledger.allowance import Allowance
+from steelyard.account import Allowance, Charge, Receipt
+from steelyard.ledger.account import LedgerAccount, open_account
 from steelyard.ledger.book import Ledger
 from steelyard.ledger.chain import Entry
-from steelyard.ledger.charge import Charge
-from steelyard.ledger.receipt import Receipt
 from steelyard.ledger.verify import Report
 
-__all__ = ["Account", "Allowance", "Charge", "Entry", "Ledger", "Receipt", "Report", "open_account"]
+Account = LedgerAccount  # what a user holds; ``steelyard.account.Account`` is the protocol that it implements
+
+__all__ = ["Account", "Allowance", "Charge", "Entry", "Ledger", "LedgerAccount", "Receipt", "Report", "open_account"]

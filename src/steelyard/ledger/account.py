@@ -1,8 +1,4 @@
-"""Account: a budget with one unit, one currency and one cap. A handle; the truth is in the ledger.
-
-The law: charge, then compute, then store, then deliver. ``charge`` returns after the charge is on disk; ``store``
-returns what the store holds, and that is what may be delivered, so a key never has two answers.
-"""
+"""An account on a ledger: a handle that implements ``steelyard.account.Account``; the truth is in the ledger."""
 
 from __future__ import annotations
 
@@ -12,17 +8,17 @@ import json
 import os
 from typing import Any
 
+from steelyard.account import Charge, bound_to, told_more
 from steelyard.errors import CurrencyMismatch, InvalidTask, LedgerError
 from steelyard.lazy import lazy
 from steelyard.ledger import moves, place
-from steelyard.ledger.charge import Charge
-from steelyard.ledger.link import UNKNOWN, LinkLost, told_more
+from steelyard.ledger.link import UNKNOWN, LinkLost
 from steelyard.ledger.store import Store, reach
 from steelyard.ledger.terms import check_size, differences, read_terms
 from steelyard.privacy import Event, Loss, Number, Terms, Unit
 
 
-class Account:
+class LedgerAccount:
     """A handle on an account that exists; picklable, since it carries nothing but where and which.
 
     >>> from steelyard.privacy import rows
@@ -73,14 +69,14 @@ class Account:
             raise InvalidTask(f"a request is bytes (its canonical JSON); got {type(request).__name__}.")
         detail = moves.event_text(None if event is None else event.to_json())
         try:
-            standing = self._store.write(moves.charge(self.name, key, moves.bound_to(request, of), loss, detail))
+            standing = self._store.write(moves.charge(self.name, key, bound_to(request, of), loss, detail))
         except LinkLost as error:
             raise told_more(error, UNKNOWN) from None
         return Charge(self._store, self.name, key, standing)
 
     def find(self, *, key: str, request: bytes, of: str = "") -> Charge | None:
         """The charge that this key and request made before, or None; costs nothing."""
-        standing = self._store.write(moves.find(self.name, key, moves.bound_to(request, of), self.terms.currency))
+        standing = self._store.write(moves.find(self.name, key, bound_to(request, of), self.terms.currency))
         return None if standing is None else Charge(self._store, self.name, key, standing)
 
     def answered(self, key: str) -> dict[str, tuple[str, int]]:
@@ -116,7 +112,7 @@ class Account:
         self.__dict__.update(state)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Account) and (self.location, self.name) == (other.location, other.name)
+        return isinstance(other, LedgerAccount) and (self.location, self.name) == (other.location, other.name)
 
     def __hash__(self) -> int:
         return hash((self.location, self.name))
@@ -135,7 +131,7 @@ def open_account(
     mu: Number | None = None,
     additive_delta: Number | None = None,
     nats: Number | None = None,
-) -> Account:
+) -> LedgerAccount:
     """Open an account, or open it again with the same terms; other terms under the same name are refused.
 
     *Privacy:* epsilon alone is a cap on the sum of epsilon; epsilon and delta (or mu) cap the sum of mu squared;
@@ -151,7 +147,7 @@ def open_account(
             f"the account {name!r} exists on {store.place.shown} with other terms: {'; '.join(different)}. Terms never "
             "change: open it with its own."
         )
-    account = Account(store.place.text, name)
+    account = LedgerAccount(store.place.text, name)
     account.__dict__["_store"] = store
     return account
 

@@ -8,12 +8,12 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from steelyard.account import Receipt
 from steelyard.errors import LedgerTampered
 from steelyard.ledger import birth, place, verify
-from steelyard.ledger.account import Account
+from steelyard.ledger.account import LedgerAccount
 from steelyard.ledger.chain import COLUMNS, Entry
 from steelyard.ledger.guard import FileAnchor, Mark
-from steelyard.ledger.receipt import Receipt
 from steelyard.ledger.store import Store, reach
 from steelyard.ledger.verify import Report
 from steelyard.ledger.witness import older
@@ -42,15 +42,15 @@ class Ledger:
         with self._store.reading() as link:
             return birth.recognize(link, self._store.place, self._store.identity.key)
 
-    def accounts(self) -> list[Account]:
+    def accounts(self) -> list[LedgerAccount]:
         """Every account, by name."""
         with self._store.reading() as link:
             names = [row[0] for row in link.rows("SELECT name FROM accounts ORDER BY name")]
-        return [Account(self.location, name) for name in names]
+        return [LedgerAccount(self.location, name) for name in names]
 
-    def account(self, name: str) -> Account:
+    def account(self, name: str) -> LedgerAccount:
         """One account; it must exist."""
-        account = Account(self.location, name)
+        account = LedgerAccount(self.location, name)
         _ = account.terms
         return account
 

@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 
+from steelyard.account import OF
 from steelyard.accounting.prices import PARTS, price
 from steelyard.errors import SteelyardError
 from steelyard.ledger.chain import Entry
-from steelyard.ledger.moves import OF
 from steelyard.privacy import Currency, Event, Loss, Terms
 
 _NOTES = {"holdout opened"}

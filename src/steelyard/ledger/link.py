@@ -5,7 +5,6 @@ Statements are written once, with ``?`` for parameters. A link turns every error
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -18,13 +17,6 @@ WAIT = 30.0
 UNKNOWN = (
     "It is not known whether a charge was made; ask again with the same key, and it is made once, whichever it is."
 )
-
-
-def told_more(error: LedgerError, more: str) -> LedgerError:
-    """A copy of an error, since callers of one group share it, that says more."""
-    fuller = copy.copy(error)
-    fuller.args = (f"{error} {more}",)
-    return fuller
 
 
 class LinkLost(LedgerError):

@@ -10,16 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from steelyard.account import OF, Standing
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, KeyConflict, LedgerError, LedgerTampered, OurBug
 from steelyard.ledger.chain import COLUMNS, Entry
 from steelyard.ledger.link import Link
+from steelyard.ledger.terms import check_size
 from steelyard.ledger.transaction import Transaction
 from steelyard.privacy import Currency, Event, Loss, Terms, canonical
 
-Move = Callable[[Transaction], "Standing"]
-OF = " of "
+Move = Callable[[Transaction], Standing]
 
 _BALANCE = "SELECT spent, spent_delta, cap, cap_delta FROM balances WHERE account = ?"
 _SPEND = (
@@ -36,18 +36,6 @@ _STEPS = (
     "AND EXISTS (SELECT 1 FROM answers WHERE answers.charge = entries.sequence) ORDER BY sequence"
 )
 _STORE = "INSERT INTO answers (charge, step, sequence, payload) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Where a charge stands: its own sequence, its level, the entry that set that level, when it was made, and its answers."""
-
-    sequence: int
-    level: Loss
-    priced_at: int
-    head: str
-    at: str = ""
-    answers: dict[int, bytes] = field(default_factory=dict)
 
 
 def open_account(name: str, terms: Terms) -> Callable[[Transaction], str]:
@@ -120,12 +108,6 @@ def _resume(transaction: Transaction, made: Entry, request: str, loss: Loss, det
     return standing
 
 
-def bound_to(request: bytes, of: str) -> str:
-    """What a key is bound to: the digest of its request, and the public identity of what it is asked of."""
-    digest = hashlib.sha256(request).hexdigest()
-    return f"{digest}{OF}{of}" if of else digest
-
-
 def _conflict(made: Entry, request: str) -> str:
     (asked, _, of), (before, _, then) = request.partition(OF), made.request.partition(OF)
     if asked == before:
@@ -157,6 +139,7 @@ def raise_level(account: str, sequence: int, level: Loss, event: Event | None = 
             f"only a charge in pure epsilon can be raised; on a {level.currency} account a path must be charged at its "
             "maximum before its first answer."
         )
+    check_size(level, "the level")
 
     def move(transaction: Transaction) -> Standing:
         standing = _standing(transaction, _charge_at(transaction, account, sequence), level.currency)

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from steelyard.account import Standing
 from steelyard.errors import EngineMissing, LedgerError, LedgerTampered
-from steelyard.ledger import birth, place, verify
+from steelyard.ledger import birth, moves, place, verify
 from steelyard.ledger.guard import Anchor
 from steelyard.ledger.link import Link
 from steelyard.ledger.place import Place
@@ -26,6 +27,7 @@ from steelyard.ledger.transaction import Transaction
 from steelyard.ledger.turns import FileTurns, LinkTurns, Turns
 from steelyard.ledger.witness import Witness, older
 from steelyard.ledger.writer import Writer
+from steelyard.privacy import Event, Loss
 
 T = TypeVar("T")
 _witnesses: dict[str, Witness] = {}  # what this process saw at each place, which outlives every handle
@@ -79,6 +81,19 @@ class Store:
                 "ledger back, or open it again to have it checked against its anchor."
             )
         return self._perform(work)
+
+    @property
+    def ledger_id(self) -> str:
+        """The ledger's random name."""
+        return self.identity.name
+
+    def raise_level(self, account: str, standing: Standing, level: Loss, event: Event | None) -> Standing:
+        """Raise a charge durably; where it stands now."""
+        return self.write(moves.raise_level(account, standing.sequence, level, event))
+
+    def keep(self, account: str, standing: Standing, step: int, payload: bytes) -> bytes:
+        """Store an answer, unless the step has one; what is stored."""
+        return self.write(moves.store(account, standing.sequence, step, payload))
 
     def _perform(self, work: Callable[[Transaction], T]) -> T:
         if self._memory is None:

@@ -14,13 +14,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from steelyard.account import Receipt
 from steelyard.errors import LedgerError
 from steelyard.ledger import schema
 from steelyard.ledger.chain import COLUMNS, Entry
 from steelyard.ledger.charged import Charged
 from steelyard.ledger.guard import GENESIS, Mark
 from steelyard.ledger.link import Link
-from steelyard.ledger.receipt import Receipt
 from steelyard.ledger.transaction import Identity
 
 SMALL = 2000

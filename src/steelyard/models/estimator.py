@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.account import Account
 from steelyard.errors import EngineMissing, InvalidTask, UnitMismatch
-from steelyard.ledger import Account, open_account
+from steelyard.ledger import open_account
 from steelyard.models.arrays import units
 from steelyard.models.columns import Features, Plain
 from steelyard.noise import Noise

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.account import Account
 from steelyard.errors import EngineMissing, InvalidTask
-from steelyard.ledger import Account
 from steelyard.models.estimator import Payment, features_of, honest, numbers_of, warn_of
 from steelyard.models.linear import FitLinear
 from steelyard.models.saved import Model

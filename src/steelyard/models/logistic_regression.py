@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.account import Account
 from steelyard.errors import EngineMissing
-from steelyard.ledger import Account
 from steelyard.models.arrays import check_kinds, codes, in_order
 from steelyard.models.columns import SIZE
 from steelyard.models.estimator import Payment, features_of, honest, labels_of, warn_of

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.account import Account
 from steelyard.bounding import Quantile
 from steelyard.bounding.amounts import Spend, bound
 from steelyard.errors import EngineMissing, InvalidTask
-from steelyard.ledger import Account
 from steelyard.models.estimator import Payment, features_of
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Loss, Number, Terms, positive

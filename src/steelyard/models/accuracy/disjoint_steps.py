@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from steelyard.account import Charge
 from steelyard.accounting.prices import PARTS, disjoint, price
 from steelyard.bounding.amounts import sigma_for
 from steelyard.desk import Desk
 from steelyard.errors import KeyConflict
-from steelyard.ledger import Charge
 from steelyard.mechanisms import Gaussian
 from steelyard.models.accuracy.by_user import unit_of
 from steelyard.models.accuracy.disjoint_parts import Part

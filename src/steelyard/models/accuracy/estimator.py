@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.account import Account
 from steelyard.bounding import Count, Sum
 from steelyard.errors import InvalidTask, UnitMismatch
-from steelyard.ledger import Account, open_account
+from steelyard.ledger import open_account
 from steelyard.models.accuracy.charts import path_chart, relative
 from steelyard.models.accuracy.limits import within
 from steelyard.models.accuracy.planning import like, places, whole

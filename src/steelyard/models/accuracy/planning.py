@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from steelyard.account import Account
 from steelyard.errors import InvalidTask
-from steelyard.ledger import Account, open_account
+from steelyard.ledger import open_account
 from steelyard.models.accuracy.public_rows import Ints, repeated
 from steelyard.privacy import Currency
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from steelyard.account import Charge
 from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded
-from steelyard.ledger import Charge
 from steelyard.models.accuracy.transcript import Transcript
-from steelyard.privacy import Event
+from steelyard.privacy import Event, Loss
 from steelyard.release import request_of
 from steelyard.session import Session
 
@@ -48,9 +48,9 @@ class _Desk(Desk):
         super().__init__(*given)
         self._heard = heard
 
-    def charge(self, event: Event, step: str = "") -> Charge:
+    def charge(self, event: Event, step: str = "", *, loss: Loss | None = None) -> Charge:
         try:
-            return super().charge(event, step)
+            return super().charge(event, step, loss=loss)
         except BudgetExceeded as refused:
             self._heard.refused = refused
             raise

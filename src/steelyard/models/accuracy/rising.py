@@ -14,10 +14,10 @@ from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
+from steelyard.account import Charge
 from steelyard.accounting.prices import price
 from steelyard.desk import Desk
 from steelyard.errors import TableError
-from steelyard.ledger import Charge
 from steelyard.mechanisms.gradual import LaplacePath
 from steelyard.models.accuracy.steps import bought, stored
 from steelyard.noise import Noise

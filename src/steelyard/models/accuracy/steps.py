@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
+from steelyard.account import Charge
 from steelyard.desk import Desk
 from steelyard.errors import KeyConflict, TableError
-from steelyard.ledger import Charge
 from steelyard.privacy import Event
 from steelyard.release import Release
 

@@ -20,9 +20,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.account import Charge
 from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict
-from steelyard.ledger import Charge
 from steelyard.mechanisms import AboveThreshold, Questions
 from steelyard.models.accuracy.rising import read_back
 from steelyard.models.accuracy.steps import stored

@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from steelyard.account import Account
 from steelyard.bounding import Count, Sum
 from steelyard.cli import main
 from steelyard.cli.door import Checked, Shut
 from steelyard.desk import Desk
 from steelyard.errors import SteelyardError, TableError
-from steelyard.ledger import Account, Ledger, open_account
+from steelyard.ledger import Ledger, LedgerAccount, open_account
 from steelyard.models.accuracy.estimator import AccuracyFirst
 from steelyard.models.accuracy.reach import Reached
 from steelyard.models.accuracy.rising import Rising
@@ -78,7 +79,7 @@ def others(tmp_path: Path) -> list[Table]:
     return [named(frame(changed=True)), *(named(frame(count)) for count in (2 * N, 7, 0)), gone(tmp_path)]
 
 
-def account(kind: str) -> Account:
+def account(kind: str) -> LedgerAccount:
     _, unit, gaussian, _, _ = PATHS[kind]
     return open_account(":memory:", kind, unit=unit, epsilon=40, **({"delta": "1e-6"} if gaussian else {}))
 
@@ -90,7 +91,7 @@ def ask(kind: str, at: Account, table: Table, *, more: bool, epsilon: str | None
     )
 
 
-def transcript(kind: str, at: Account, table: Table, *, more: bool, plan: bool) -> tuple[Any, ...]:
+def transcript(kind: str, at: LedgerAccount, table: Table, *, more: bool, plan: bool) -> tuple[Any, ...]:
     """All that whoever asks without paying is told, and what the ledger holds afterwards."""
     told: tuple[Any, ...]
     try:

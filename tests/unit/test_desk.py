@@ -1,0 +1,129 @@
+"""Claims and draws at a desk: paid first, stored first, one outcome for ever, and failures that say nothing."""
+
+from __future__ import annotations
+
+import pickle
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from steelyard.account import Account, Allowance
+from steelyard.desk import FAILED, Desk, NoTable
+from steelyard.errors import BudgetExceeded, InsecureNoise, KeyConflict, TableError
+from steelyard.ledger import Ledger, open_account
+from steelyard.mechanisms import Laplace
+from steelyard.noise import ExactNoise, Noise, TestNoise
+from steelyard.privacy import Loss, rows
+
+EVENT = Laplace(1, Fraction(2)).event
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Account:
+    return open_account(tmp_path / "budget.db", "a", unit=rows(), epsilon=1)
+
+
+def desk(account: Account, *, kind: str = "pass", of: str = "") -> Desk:
+    return Desk(NoTable(of), ExactNoise(), account, "labels", {"kind": kind})
+
+
+def test_a_draw_is_made_once_and_given_again_to_whoever_asks(account: Account) -> None:
+    first, second = desk(account), desk(account)
+    charge, again = first.charge(EVENT), second.charge(EVENT)
+    drawn = first.draw(charge, lambda noise: noise.below(2**64).to_bytes(8, "big"))
+    assert second.draw(again, lambda noise: b"another") == drawn
+    assert desk(account).drawn(desk(account).charge(EVENT)) == [drawn]
+    assert account.spent == Loss.pure("0.5")
+
+
+def test_draws_of_one_charge_go_on_step_by_step(account: Account) -> None:
+    at = desk(account)
+    charge = at.charge(EVENT)
+    told = [at.draw(charge, lambda noise, k=k: bytes([k]), step=k) for k in range(3)]  # type: ignore[misc]
+    assert at.drawn(charge) == told == [b"\0", b"\1", b"\2"]
+    assert at.drawn(desk(account).charge(EVENT)) == told
+
+
+def test_a_draw_that_nobody_can_name_again_is_not_stored(account: Account) -> None:
+    at = desk(account)
+    charge = at.charge(EVENT)
+    assert at.draw(charge, lambda noise: b"12", keep=False) == b"12"
+    assert (charge.answers, desk(account).drawn(desk(account).charge(EVENT))) == ({}, [])
+
+
+def test_the_bytes_of_a_failure_can_be_drawn(account: Account) -> None:
+    at = desk(account)
+    assert at.draw(at.charge(EVENT), lambda noise: b'{"failed":true}') == b'{"failed":true}'
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_draw_that_fails_says_nothing_of_the_rows(account: Account, keep: bool) -> None:
+    def fails(noise: Noise) -> bytes:
+        raise ValueError("row 17 holds 4")
+
+    at = desk(account)
+    charge = at.charge(EVENT)
+    with pytest.raises(TableError) as told:
+        at.draw(charge, fails, keep=keep)
+    assert (str(told.value), told.value.__context__, told.value.__cause__) == (FAILED, None, None)
+    if keep:
+        with pytest.raises(TableError, match="for good"):
+            desk(account).draw(desk(account).charge(EVENT), lambda noise: b"a second draw for one charge")
+
+
+def test_the_first_claim_stands_and_is_what_everybody_gets(account: Account) -> None:
+    mine, other = desk(account), desk(account)
+    charge, late = mine.charge(EVENT, "3"), other.charge(EVENT, "3")
+    assert mine.claim(charge, {"by": "me"}) == {"by": "me"}
+    assert other.claim(late, {"by": "another"}) == {"by": "me"}
+    mine.claim(charge, {"note": 1}, step=1)
+    found = other.paid("3")
+    assert found is not None
+    assert other.claims(found) == {0: {"by": "me"}, 1: {"note": 1}}
+
+
+def test_a_claim_worked_out_from_rows_fails_for_good_and_says_nothing(account: Account) -> None:
+    at = desk(account)
+    charge = at.charge(EVENT)
+    with pytest.raises(TableError, match="for good"):
+        at.claim(charge, lambda noise: {"total": 1 // 0})
+    with pytest.raises(TableError, match="for good"):
+        at.claim(charge, lambda noise: {"total": 1})
+    assert at.claims(charge) == {0: {"failed": True}}
+
+
+def test_a_step_belongs_to_one_request_of_one_set_of_rows(account: Account) -> None:
+    assert desk(account).paid("1") is None
+    desk(account, of="labels of May").charge(EVENT, "1")
+    for other in (desk(account, of="labels of June"), desk(account, kind="records", of="labels of May")):
+        with pytest.raises(KeyConflict):
+            other.charge(EVENT, "1")
+        with pytest.raises(KeyConflict):
+            other.paid("1")
+
+
+def test_a_loss_may_be_said_where_it_does_not_follow_from_the_event(account: Account) -> None:
+    desk(account).charge(EVENT, "1", loss=Loss.pure("0.75"))
+    assert account.spent == Loss.pure("0.75")
+
+
+def test_test_noise_spends_no_durable_account_at_any_desk(account: Account) -> None:
+    with pytest.raises(InsecureNoise, match="protects nobody"):
+        Desk(NoTable(), TestNoise(1), account, "labels", {})
+
+
+def test_a_pickled_allowance_keeps_its_limit_and_what_was_added(account: Account) -> None:
+    allowance = Allowance(account, Loss.pure("0.6"))
+    desk(allowance).charge(EVENT)
+    copy = pickle.loads(pickle.dumps(allowance))  # noqa: S301
+    assert str(copy.remaining) == "epsilon 0.1"
+    with pytest.raises(BudgetExceeded, match=r"left of the epsilon 0\.6"):
+        desk(copy).charge(EVENT, "more")
+    assert desk(copy).charge(EVENT).level == account.spent == Loss.pure("0.5")
+
+
+def test_what_passes_over_a_desk_verifies(account: Account, tmp_path: Path) -> None:
+    at = desk(account)
+    at.draw(at.charge(EVENT), lambda noise: b"1")
+    assert Ledger(tmp_path / "budget.db").verify().ok
