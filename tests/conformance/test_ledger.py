@@ -347,3 +347,38 @@ def test_a_key_is_bound_to_what_it_is_asked_of(account: Account) -> None:
         with pytest.raises(KeyConflict):
             account.find(key="k", request=b"sum", of=of)
     assert account.spent == Loss.pure("0.5")
+
+
+def test_whoever_looks_after_a_charge_returned_finds_it(account: Account) -> None:
+    """A find races charges of the same keys: it sees nothing or a whole charge, and never misses one that was acknowledged."""
+    acknowledged: list[str] = []
+    missed: list[str] = []
+
+    def look() -> None:
+        while len(acknowledged) < 40:
+            known = list(acknowledged)
+            for key in (*known, f"k{len(known)}"):
+                found = account.find(key=key, request=b"sum")
+                if found is None and key in known:
+                    missed.append(key)
+                assert found is None or found.level == Loss.pure("0.01")
+
+    lookers = [threading.Thread(target=look) for _ in range(3)]
+    for looker in lookers:
+        looker.start()
+    for number in range(40):
+        account.charge(Loss.pure("0.01"), key=f"k{number}", request=b"sum").store(b"1")
+        acknowledged.append(f"k{number}")
+    for looker in lookers:
+        looker.join()
+    assert not missed
+    assert account.spent == Loss.pure("0.4")
+
+
+def test_a_find_adds_nothing_to_the_ledger_and_refuses_the_key_of_another_request(account: Account) -> None:
+    charge(account, "0.5", "k")
+    entries = list(Ledger(account.location).entries())
+    assert account.find(key="other", request=b"sum") is None
+    with pytest.raises(KeyConflict, match="already names another request"):
+        account.find(key="k", request=b"count")
+    assert list(Ledger(account.location).entries()) == entries

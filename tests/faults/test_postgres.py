@@ -94,6 +94,21 @@ def test_a_session_that_holds_the_lock_is_waited_for_and_then_named(
     assert account.spent == Loss.pure("0.5")
 
 
+def test_a_find_waits_for_no_session_that_holds_the_lock_and_takes_none(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "WAIT", 0.2)
+    other = Account(as_another_process(account), "a")
+    with psycopg.connect(account.location) as holder:
+        holder.execute("SELECT * FROM steelyard.head FOR UPDATE")
+        found = other.find(key="k", request=b"")
+        assert found is not None
+        assert found.answer == b"answer"
+        assert other.find(key="l", request=b"") is None
+        with pytest.raises(LedgerLocked):
+            other.charge(Loss.pure("0.1"), key="l", request=b"")
+
+
 @pytest.fixture
 def crashing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A server of this test's own."""

@@ -309,6 +309,8 @@ def test_a_rollback_under_a_running_process_buys_nothing(
     with pytest.raises(LedgerTampered, match="Nothing was charged"):
         attack.spend("0.75", "third")  # would be 1.75 delivered of 1
     with pytest.raises(LedgerTampered):
+        attack.account.find(key="third", request=b"")  # what is only read is held against what was seen, too
+    with pytest.raises(LedgerTampered):
         Account(attack.path, "a").charge(Loss.pure("0.75"), key="third", request=b"")  # nor through a new handle
     assert (attack.anchor.read_bytes() if attack.anchor.exists() else None) == left, "evidence is left as it is"
     assert not Ledger(attack.path).verify().ok

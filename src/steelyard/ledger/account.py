@@ -15,7 +15,7 @@ from steelyard.ledger import moves, place
 from steelyard.ledger.link import UNKNOWN, LinkLost
 from steelyard.ledger.store import Store, reach
 from steelyard.ledger.terms import check_size, differences, read_terms
-from steelyard.privacy import Event, Loss, Number, Terms, Unit
+from steelyard.privacy import Event, Loss, Number, Terms, Unit, canonical
 
 
 class LedgerAccount:
@@ -76,7 +76,7 @@ class LedgerAccount:
 
     def find(self, *, key: str, request: bytes, of: str = "") -> Charge | None:
         """The charge that this key and request made before, or None; costs nothing."""
-        standing = self._store.write(moves.find(self.name, key, bound_to(request, of), self.terms.currency))
+        standing = self._store.read(moves.find(self.name, key, bound_to(request, of), self.terms.currency))
         return None if standing is None else Charge(self._store, self.name, key, standing)
 
     def answered(self, key: str) -> dict[str, tuple[str, int]]:
@@ -90,8 +90,7 @@ class LedgerAccount:
 
         *Privacy:* to anyone else it is indistinguishable from random bytes, so it may be stored beside an answer.
         """
-        key = hmac.digest(self._store.identity.key, f"{self.name}/{purpose}".encode(), hashlib.sha256)
-        return hmac.digest(key, data, hashlib.sha256)
+        return seal(self._store.identity.key, [self.name, purpose], data)
 
     @property
     def durable(self) -> bool:
@@ -157,6 +156,11 @@ def check_name(text: str, what: str) -> str:
     if not isinstance(text, str) or not 0 < len(text) <= 500 or not text.isprintable():
         raise InvalidTask(f"{what} is 1 to 500 printable characters; got {text!r:.80}.")
     return text
+
+
+def seal(key: bytes, purpose: list[str], data: bytes) -> bytes:
+    """A digest of data under a key of its own for each purpose: of one account, or of the whole ledger."""
+    return hmac.digest(hmac.digest(key, canonical(purpose), hashlib.sha256), data, hashlib.sha256)
 
 
 def _parse(text: str) -> dict[str, Any]:

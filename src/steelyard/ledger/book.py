@@ -9,12 +9,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from steelyard.account import Receipt
-from steelyard.errors import LedgerTampered
+from steelyard.errors import LedgerError, LedgerTampered
 from steelyard.ledger import birth, place, verify
-from steelyard.ledger.account import LedgerAccount
+from steelyard.ledger.account import LedgerAccount, seal
 from steelyard.ledger.chain import COLUMNS, Entry
 from steelyard.ledger.guard import FileAnchor, Mark
 from steelyard.ledger.store import Store, reach
+from steelyard.ledger.turns import Turns
 from steelyard.ledger.verify import Report
 from steelyard.ledger.witness import older
 
@@ -64,6 +65,34 @@ class Ledger:
         """The charges whose keys are like a pattern, in which % stands for anything."""
         with self._store.reading() as link:
             return [Entry.read(row) for row in link.rows(_LIKE, (keys,))]
+
+    def lock(self, name: str) -> Turns:
+        """The lock of this name on the ledger: ``with`` it one holder at a time goes on, whichever process it is in."""
+        return self._store.turns(name)
+
+    def seal(self, purpose: str, data: bytes) -> bytes:
+        """A keyed digest that only holders of the ledger's own key can compute; the same from every account of the ledger."""
+        return seal(self._store.identity.key, [purpose], data)
+
+    def glance(self) -> bytes | None:
+        """What the anchor holds, which changes with every charge; None where other machines may write, or nothing is kept.
+
+        A charge moves it between its commit and the return of the call that made it.
+        """
+        anchor = self._watched
+        return None if anchor is None else anchor.glance()
+
+    def anchored(self, sequence: int) -> None:
+        """Refuse to go on where a glance of another process would miss an entry: the anchor must have come that far."""
+        anchor = self._watched
+        mark = None if anchor is None else anchor.read()
+        if anchor is not None and (mark is None or mark.sequence < sequence):
+            raise LedgerError("the ledger's anchor could not be written; make room on its disk and ask again.")
+
+    @property
+    def _watched(self) -> FileAnchor | None:
+        anchor = self._store.anchor
+        return anchor if self._store.place.kind == "sqlite" and isinstance(anchor, FileAnchor) else None
 
     def export(self) -> Iterator[str]:
         """Every entry as a line of JSON; answers appear as digests only."""

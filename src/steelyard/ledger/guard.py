@@ -94,6 +94,14 @@ class FileAnchor:
         except OSError:
             return None
 
+    def glance(self) -> bytes:
+        """The bytes of the line, sound or not."""
+        handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(handle, 4096)
+        finally:
+            os.close(handle)
+
     def write(self, mark: Mark) -> Mark | None:
         """Move the anchor forward to ``mark`` and say where it stands; None where it is not a sound one of this ledger."""
         with self._held() as handle:

@@ -41,7 +41,10 @@ class Link(Protocol):
         """Start a writing transaction, alone; the chain's (sequence, head), or None where there is no ledger yet."""
 
     def look(self) -> None:
-        """Start a reading transaction on one snapshot."""
+        """Start a reading transaction, without a lock: its first question takes a snapshot of all that was committed."""
+
+    def head(self) -> tuple[int, str] | None:
+        """The chain's (sequence, head), or None where there is no ledger."""
 
     def commit(self) -> None:
         """Make it durable: on return the transaction is on disk."""

@@ -83,7 +83,7 @@ def charge(account: str, key: str, request: str, loss: Loss, detail: str) -> Mov
 
 
 def find(account: str, key: str, request: str, currency: Currency) -> Callable[[Transaction], Standing | None]:
-    """Find the charge that this very request made before, if it did; charges nothing."""
+    """Find the charge that this very request made before, if it did; a move that only reads."""
 
     def move(transaction: Transaction) -> Standing | None:
         row = transaction.one(f"{_CHARGES} AND name = ?", (account, key))

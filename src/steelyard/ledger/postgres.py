@@ -96,17 +96,24 @@ class PostgresLink:
                 self.execute("CREATE SCHEMA IF NOT EXISTS steelyard")
                 return None
         self._known = True
-        row = self.one("SELECT sequence, mac FROM head FOR UPDATE")
-        if row is None:
-            raise LedgerTampered(f"{self._shown} has lost the head of its chain.", findings=["head: empty"])
-        return row[0], row[1]
+        return self._head("SELECT sequence, mac FROM head FOR UPDATE")
 
     def _is_there(self) -> bool:
         return self.one("SELECT to_regclass('steelyard.head') IS NOT NULL") == (True,)
 
     def look(self) -> None:
-        """Start a reading transaction on one snapshot."""
+        """Start a reading transaction: its snapshot holds what was committed, and that was synced before it showed."""
         self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    def head(self) -> tuple[int, str] | None:
+        """The chain's sequence and head, or a finding that they are gone."""
+        return self._head("SELECT sequence, mac FROM head")
+
+    def _head(self, question: str) -> tuple[int, str]:
+        row = self.one(question)
+        if row is None:
+            raise LedgerTampered(f"{self._shown} has lost the head of its chain.", findings=["head: empty"])
+        return row[0], row[1]
 
     def commit(self) -> None:
         """Commit; the server syncs its log before it answers."""

@@ -86,15 +86,19 @@ class SqliteLink:
             self.execute("PRAGMA journal_mode = WAL")
             self._logged = True
         self.execute("BEGIN IMMEDIATE")
+        return self.head()
+
+    def look(self) -> None:
+        """Start a reading transaction: its snapshot holds what was committed, and that was synced before it showed."""
+        self.execute("BEGIN")
+
+    def head(self) -> tuple[int, str] | None:
+        """The chain's sequence and head."""
         try:
             row = self.one("SELECT sequence, mac FROM head")
         except LedgerForeign:
             return None
         return None if row is None else (row[0], row[1])
-
-    def look(self) -> None:
-        """Start a reading transaction on one snapshot."""
-        self.execute("BEGIN")
 
     def commit(self) -> None:
         """Commit and sync."""

@@ -74,13 +74,21 @@ class Store:
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         """Run a move durably."""
+        self._ready()
+        return self._perform(work)
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        """Run a move that only looks: on a snapshot of all that was charged when it began, without the write lock."""
+        self._ready()
+        return self._perform(work, reading=True)
+
+    def _ready(self) -> None:
         self._same_process()
         if not self.current():
             raise LedgerTampered(
                 f"{self.place.shown} was removed or replaced while it was in use; nothing was charged. Bring the "
                 "ledger back, or open it again to have it checked against its anchor."
             )
-        return self._perform(work)
 
     @property
     def ledger_id(self) -> str:
@@ -95,11 +103,11 @@ class Store:
         """Store an answer, unless the step has one; what is stored."""
         return self.write(moves.store(account, standing.sequence, step, payload))
 
-    def _perform(self, work: Callable[[Transaction], T]) -> T:
+    def _perform(self, work: Callable[[Transaction], T], *, reading: bool = False) -> T:
         if self._memory is None:
-            return self.writer.submit(work)
+            return self.writer.submit(work, reading=reading)
         with self._one_at_a_time:
-            return self.writer.alone(work)
+            return self.writer.alone(work, reading=reading)
 
     def current(self) -> bool:
         """Whether the file is still the one that was opened, not another that took its name."""

@@ -1,7 +1,7 @@
-"""One writing transaction: statements, and entries appended to the chain, which is written back once at the end.
+"""One transaction: statements, and entries appended to the chain, which is written back once at the end.
 
 Several moves may share a transaction (group commit). A move that is refused raises before it has written anything, so
-it leaves the others alone.
+it leaves the others alone. A reading transaction sees one snapshot, takes no write lock, and refuses to change anything.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from steelyard.errors import OurBug
 from steelyard.lazy import lazy
 from steelyard.ledger.chain import COLUMNS, tie
 from steelyard.ledger.guard import GENESIS, Mark
@@ -28,12 +29,15 @@ class Identity:
 
 
 class Transaction:
-    """A view of the ledger that can append; made by the writer, handed to each move in turn."""
+    """A view of the ledger that can append, unless it is for reading; made by the writer, handed to each move in turn."""
 
-    def __init__(self, link: Link, identity: Identity) -> None:
+    def __init__(self, link: Link, identity: Identity, *, reading: bool = False) -> None:
         self.link = link
         self.identity = identity
-        start = link.begin()
+        self._reading = reading
+        if reading:
+            link.look()
+        start = link.head() if reading else link.begin()
         self.empty = start is None
         self.sequence, self.head = start or (0, GENESIS)
         self._began = self.sequence
@@ -44,6 +48,8 @@ class Transaction:
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
         """Run a statement and say how many rows it changed."""
+        if self._reading:
+            raise OurBug("a move that only reads was about to change the ledger.")
         return self.link.execute(statement, values)
 
     @lazy
@@ -69,7 +75,7 @@ class Transaction:
         self.sequence += 1
         content = (self.sequence, kind, account, name, request, amount, delta, charge, step, digest, detail, at)
         self.head = tie(self.identity.key, self.head, content)
-        self.link.execute(_INSERT, (*content, self.head))
+        self.execute(_INSERT, (*content, self.head))
         return self.sequence, self.head
 
     def commit(self) -> Mark | None:

@@ -1,7 +1,8 @@
 """The one writer of a ledger in a process: it groups what waits into one transaction and one sync (group commit).
 
-A lone caller is served at once; callers that arrive while a sync is under way share the next one. Every move is judged
-on its own, in the order of arrival. Moves may be repeated (keys make them so): when something unforeseen breaks a
+A lone caller is served at once; callers that arrive while a sync is under way share the next one. Moves that only read go
+first, in a transaction of their own that takes no lock: all of a group are under way at once, so that any order is theirs.
+Every move is judged on its own, in the order of arrival. Moves may be repeated (keys make them so): when something unforeseen breaks a
 group, it is rolled back and each move runs again alone; when a connection is lost, the group runs again on a new one.
 The thread ends and closes its connection after a few idle seconds, and before a fork: neither is ever inherited.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -33,10 +34,10 @@ _NO_THREAD = (
 class _Move:
     """Work waiting for its turn, and then its outcome."""
 
-    __slots__ = ("_done", "error", "result", "work")
+    __slots__ = ("_done", "error", "reading", "result", "work")
 
-    def __init__(self, work: Callable[[Transaction], Any]) -> None:
-        self.work = work
+    def __init__(self, work: Callable[[Transaction], Any], reading: bool) -> None:
+        self.work, self.reading = work, reading
         self.result: Any = None
         self.error: BaseException | None = None
         self._done = threading.Lock()
@@ -70,9 +71,9 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._ending: threading.Thread | None = None  # asked to end, and perhaps still at its last group
 
-    def submit(self, work: Callable[[Transaction], T]) -> T:
+    def submit(self, work: Callable[[Transaction], T], *, reading: bool = False) -> T:
         """Run ``work`` in a transaction and return what it returned, after that is durable."""
-        move = _Move(work)
+        move = _Move(work, reading)
         with self._lock:
             if self._thread is None:
                 self._begin()
@@ -90,9 +91,9 @@ class Writer:
             raise LedgerError(_NO_THREAD) from None
         self._queue, self._thread = queue, thread
 
-    def alone(self, work: Callable[[Transaction], T]) -> T:
+    def alone(self, work: Callable[[Transaction], T], *, reading: bool = False) -> T:
         """The same in the caller's thread, for a store that has nothing to sync; callers take turns by themselves."""
-        move = _Move(work)
+        move = _Move(work, reading)
         self._run([move])
         move.finish()
         outcome: T = move.wait()
@@ -119,12 +120,12 @@ class Writer:
             before.join()
         while True:
             group, last = self._gather(queue)
-            if group:
+            for part in _apart(group):
                 try:
-                    self._run(group)
+                    self._run(part)
                 except BaseException as error:  # not even a panic may leave anyone waiting (law 1)
-                    self._fail(group, OurBug(f"the ledger's writer broke: {error!r}"))
-                for move in group:
+                    self._fail(part, OurBug(f"the ledger's writer broke: {error!r}"))
+                for move in part:
                     move.finish()
             if last:
                 return self._close()
@@ -194,7 +195,7 @@ class Writer:
         assert self._link is not None
         anchor = self._anchor.read()  # before the lock is taken, so that the ledger must have come at least that far
         try:
-            transaction = Transaction(self._link, self._identity)
+            transaction = Transaction(self._link, self._identity, reading=group[0].reading)
             self._witness.check(transaction, anchor)
             for move in group:
                 _perform(move, transaction)
@@ -213,6 +214,13 @@ class Writer:
     def _fail(self, group: list[_Move], error: BaseException) -> None:
         for move in group:
             move.error = error
+
+
+def _apart(group: list[_Move]) -> Iterator[list[_Move]]:
+    """The moves of a group that only read, and then those that write; neither where there are none."""
+    for reading in (True, False):
+        if part := [move for move in group if move.reading is reading]:
+            yield part
 
 
 class _Unforeseen(Exception):

@@ -156,6 +156,42 @@ def test_a_locked_ledger_says_so_and_charges_nothing(account: Account, monkeypat
     assert account.spent == Loss.pure("0.01")
 
 
+def test_a_find_waits_for_no_writer_and_takes_no_write_lock(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "WAIT", 0.2)
+    made = charge(account, "k")
+    holder = SqliteLink(account.location, "here", create=False)
+    holder.begin()
+    found = account.find(key="k", request=b"")
+    assert (found is not None and found.sequence, account.find(key="l", request=b"")) == (made, None)
+    with pytest.raises(LedgerLocked):
+        charge(account, "l")
+    holder.rollback()
+    inside, gate = threading.Event(), threading.Event()
+
+    def look(_: Transaction) -> None:
+        inside.set()
+        gate.wait(60)
+
+    looking = threading.Thread(target=reach(account.location).read, args=(look,))
+    looking.start()
+    assert inside.wait(60)
+    holder.begin()  # while a find is under way, another process writes
+    holder.rollback()
+    gate.set()
+    looking.join()
+    holder.close()
+
+
+def test_a_move_that_only_reads_changes_nothing(account: Account) -> None:
+    store = reach(account.location)
+    with pytest.raises(OurBug, match="only reads"):
+        store.read(lambda transaction: transaction.append("charge", account="a", name="ghost"))
+    with pytest.raises(OurBug, match="only reads"):
+        store.read(lambda transaction: transaction.execute("UPDATE balances SET spent = 0"))
+    assert charge(account, "k") == 3
+    assert Ledger(account.location).verify().ok
+
+
 def test_a_refused_move_leaves_the_others_of_its_group_alone(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hold the writer back until all wait, so that one group has good, refused and broken moves in it."""
     store, groups = reach(account.location), list[int]()
