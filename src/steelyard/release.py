@@ -8,16 +8,12 @@ fetch one (law 4: nothing leaves but a ``Release``).
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-from decimal import Decimal
-from fractions import Fraction
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 from steelyard.account import Charge, Receipt
-from steelyard.errors import InvalidTask
+from steelyard.documents import plain
 from steelyard.privacy import Event, Guarantee, Loss, Status, Terms, canonical, decimal_text
 
 _LONG = 4096
@@ -116,28 +112,6 @@ class Release:
         return cls(value, error, guarantee, data["point"], event, data["task"], receipt, day)
 
 
-def read_document(path: str | os.PathLike[str], what: str) -> Any:
-    """A saved JSON document; what cannot be read, is nested too deep or holds no proper numbers is refused by name.
-
-    So is one that has a field twice: readers differ on which of the two it then says.
-    """
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number, object_pairs_hook=_once)
-    except (OSError, ValueError, RecursionError) as problem:
-        raise InvalidTask(f"{os.fspath(path)} is not {what} ({type(problem).__name__}).") from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a field stands twice")
-    return found
-
-
-def _no_number(text: str) -> Any:
-    raise ValueError(text)
-
-
 def figure(value: float) -> str:
     """A number for people: four digits, or all whole ones."""
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
@@ -167,24 +141,3 @@ def promise(terms: Terms, cost: Loss, event: Event, *, secure: bool, stored: boo
     status = event.status if secure else Status.TEST_NOISE
     epsilon = None if terms.epsilon is None else decimal_text(terms.epsilon)
     return Guarantee(terms.unit, cost, epsilon, decimal_text(terms.delta), "filter", status, stored)
-
-
-def request_of(task: object) -> dict[str, Any]:
-    """A task as its own JSON request: its name and its fields."""
-    parts = {f.name: plain(getattr(task, f.name)) for f in fields(task)}  # type: ignore[arg-type]
-    return {"task": type(task).__name__, **parts}
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON: nouns by their own ``to_json``, exact numbers as text."""
-    if hasattr(value, "to_json"):
-        return value.to_json()
-    if is_dataclass(value):
-        return request_of(value)
-    if isinstance(value, Fraction | Decimal):
-        return str(value)
-    if isinstance(value, dict):
-        return [[plain(key), plain(item)] for key, item in value.items()]
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value if isinstance(value, str | int | float | bool | None) else str(value)

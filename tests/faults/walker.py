@@ -26,6 +26,7 @@ import numpy as np
 
 from steelyard.bounding import Sum
 from steelyard.desk import Desk
+from steelyard.documents import request_of
 from steelyard.ledger import Account, Charge, Ledger, open_account
 from steelyard.models.accuracy import questions, ridge_search, schedule
 from steelyard.models.accuracy.certificate import Ridge
@@ -37,7 +38,7 @@ from steelyard.models.columns import SIZE, Features, Plain
 from steelyard.models.rows import Target
 from steelyard.noise import ExactNoise
 from steelyard.privacy import Event, canonical, rows
-from steelyard.release import Release, request_of
+from steelyard.release import Release
 from steelyard.session import Session
 from steelyard.tables import read
 

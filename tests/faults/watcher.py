@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from steelyard.desk import Desk
+from steelyard.documents import request_of
 from steelyard.ledger import Account, Charge, open_account
 from steelyard.models.accuracy import watch as watches
 from steelyard.models.accuracy.pure_questions import LowLoss, Setting
@@ -34,7 +35,6 @@ from steelyard.models.columns import Features, Plain
 from steelyard.models.rows import Target
 from steelyard.noise import ExactNoise
 from steelyard.privacy import Loss, Terms, rows
-from steelyard.release import request_of
 from steelyard.session import Session
 from steelyard.tables import Table, read
 

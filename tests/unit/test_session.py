@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from steelyard.desk import FAILED, Desk
+from steelyard.documents import request_of
 from steelyard.errors import BudgetExceeded, InsecureNoise, InvalidTask, KeyConflict, TableError
 from steelyard.ledger import Account, open_account
 from steelyard.mechanisms import Laplace
 from steelyard.noise import ExactNoise, Noise, TestNoise
 from steelyard.privacy import Event, Loss, Status, Terms, rows, users
-from steelyard.release import Error, Outcome, Release, promise, request_of, sealed_payload
+from steelyard.release import Error, Outcome, Release, promise, sealed_payload
 from steelyard.session import Plan, Session
 from steelyard.tables import Schema, Table, read
 
@@ -56,7 +57,7 @@ def test_a_release_carries_value_error_guarantee_and_receipt(account: Account) -
     assert release.error == Error(1.0, 3.0)
     assert release.receipt.cost == Loss.pure("0.5") == account.spent
     assert release.guarantee.status is Status.PROVED
-    assert release.task == {"task": "Probe", "epsilon": "0.5", "fail": ""}
+    assert release.task == {"type": "Probe", "epsilon": "0.5", "fail": ""}
     assert Release.from_json(release.to_json()).to_json() == release.to_json()
 
 

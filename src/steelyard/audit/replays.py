@@ -19,11 +19,11 @@ from steelyard.audit.corpus import Corpus, Neighbour
 from steelyard.audit.distances import INWARD, STEERABLE, Distance, declared_scale, distance
 from steelyard.audit.steering import Draw, SameSecret, SteeredNoise
 from steelyard.audit.verdict import Check
+from steelyard.documents import plain
 from steelyard.errors import SteelyardError
 from steelyard.interrupts import INTERRUPTS
 from steelyard.mechanisms import Seen, observing
 from steelyard.privacy import Event, Loss, Terms, canonical
-from steelyard.release import plain
 from steelyard.session import Task
 from steelyard.tables import read
 

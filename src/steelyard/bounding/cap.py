@@ -9,7 +9,6 @@ What must not change: the cap is one of the grid's public caps, and nothing here
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -36,17 +35,6 @@ class NoisyHistogram:
         if len(self.counts) != self.grid.bins:
             raise InvalidTask(f"a histogram on this grid has {self.grid.bins} counts; got {len(self.counts)}.")
         _check_count_law(self.law, self.level)
-
-    def to_json(self) -> dict[str, Any]:
-        """A plain dictionary; ``NoisyHistogram.from_json`` reads it back."""
-        grid = {"resolution": self.grid.resolution, "upper": self.grid.upper}
-        return {"grid": grid, "counts": list(self.counts), "law": self.law, "level": self.level}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> NoisyHistogram:
-        """Read back what ``to_json`` wrote."""
-        grid = CapGrid(int(data["grid"]["resolution"]), int(data["grid"]["upper"]))
-        return cls(grid, tuple(data["counts"]), str(data["law"]), float(data["level"]))
 
 
 @dataclass(frozen=True)

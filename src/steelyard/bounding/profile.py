@@ -10,18 +10,18 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from steelyard.bounding.amounts import Spend, bound, check_unit, noise_error
+from steelyard.documents import decode, read_document, request_of
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.noise import Noise
-from steelyard.privacy import MICRO, Currency, Loss, Number, Terms, positive, rows, written
-from steelyard.release import Outcome, read_document
+from steelyard.privacy import MICRO, Currency, Loss, Number, Terms, positive, rows
+from steelyard.release import Outcome
 from steelyard.session import Plan
 from steelyard.tables import LIMIT, Quantity, Schema, Table
 
@@ -161,6 +161,11 @@ class ContributionProfile:
     law: str
     level: float
 
+    def __post_init__(self) -> None:
+        _ = Quantity(None, self.scale.step), self.histogram  # refuses a step, counts, a law and a level that do not fit
+        if self.scale.upper > LIMIT:
+            raise InvalidTask("upper is more steps than a row's integer can hold.")
+
     @property
     def histogram(self) -> NoisyHistogram:
         """The counts with what is known of their noise."""
@@ -204,30 +209,12 @@ class ContributionProfile:
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``ContributionProfile.from_json`` reads it back."""
-        return {
-            "column": self.column,
-            "unit": self.unit,
-            "step": str(self.scale.step),
-            "resolution": self.scale.resolution,
-            "upper": self.scale.upper,
-            "counts": [int(count) for count in self.counts],
-            "law": self.law,
-            "level": self.level,
-        }
+        return request_of(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ContributionProfile:
-        """Read back what ``to_json`` wrote."""
-        step = positive(written(data["step"], "step"), "step")
-        scale = Scale(Quantity(None, step).step, data["resolution"], data["upper"])
-        if scale.upper > LIMIT:
-            raise InvalidTask("upper is more steps than a row's integer can hold.")
-        counts = tuple(float(count) for count in data["counts"])
-        if not all(map(math.isfinite, counts)):
-            raise InvalidTask("counts must be finite numbers.")
-        profile = cls(data["column"], data["unit"], scale, counts, data["law"], float(data["level"]))
-        _ = profile.histogram  # refuses counts, a law and a level that do not fit
-        return profile
+    def from_json(cls, data: Any) -> ContributionProfile:
+        """Read back what ``to_json`` wrote; anything else is refused."""
+        return cast(ContributionProfile, decode(cls, data, "profile"))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the profile as JSON; it is a release and may be published."""
@@ -240,9 +227,9 @@ class ContributionProfile:
         """Read back what ``save`` wrote."""
         data = read_document(path, "a saved profile")
         try:
-            return cls.from_json(data.get("value", data))
-        except (ValueError, OverflowError, KeyError, TypeError, AttributeError) as error:
-            raise InvalidTask(f"{path} is not a saved profile ({type(error).__name__}).") from None
+            return cls.from_json(data["value"] if isinstance(data, dict) and "value" in data else data)
+        except InvalidTask as fault:
+            raise InvalidTask(f"{path} is not a saved profile: {fault}") from None
 
     def _level(self, epsilon: Number | None, mu: Number | None, delta: Number | None) -> tuple[float, str]:
         if mu is not None or delta is not None:

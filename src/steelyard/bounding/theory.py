@@ -10,7 +10,7 @@ What must not change: these functions read totals in the clear, so what they ret
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,8 @@ class Tradeoff:
     """Candidate caps with predicted bias, noise and total error; ``chosen`` is the index of the best one.
 
     >>> curve = tradeoff([1, 2, 3, 50], epsilon=1)
-    >>> Tradeoff.from_json(curve.to_json()) == curve
+    >>> from steelyard.documents import decode
+    >>> decode(Tradeoff, curve.to_json(), "curve") == curve
     True
     """
 
@@ -76,15 +77,9 @@ class Tradeoff:
         return draw(*lines, subtitle=subtitle, chosen=self.best.cap)
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dictionary; ``Tradeoff.from_json`` reads it back."""
+        """A plain dictionary; ``decode`` of ``documents`` reads it back."""
         data = asdict(self)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in data.items()}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Tradeoff:
-        """Read back what ``to_json`` wrote."""
-        curves = {name: tuple(float(v) for v in data[name]) for name in ("caps", "bias", "noise", "error")}
-        return cls(**curves, chosen=int(data["chosen"]), epsilon=float(data["epsilon"]), law=str(data["law"]))
 
 
 @dataclass(frozen=True)

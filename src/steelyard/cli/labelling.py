@@ -8,9 +8,9 @@ from typing import Any
 
 from steelyard.cli.answer import Answer, columns, waiting
 from steelyard.cli.files import Outputs, add_overwrite
+from steelyard.documents import read_document
 from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.privacy import whole_number
-from steelyard.release import read_document
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:

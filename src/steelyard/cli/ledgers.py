@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.cli.answer import Answer, waiting
+from steelyard.documents import read_document
 from steelyard.errors import InvalidTask, LedgerTampered
 from steelyard.ledger import Ledger, Receipt
-from steelyard.release import read_document
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:

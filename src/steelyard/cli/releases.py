@@ -233,7 +233,7 @@ def _name(key: Any) -> str:
 def _draw(release: Any) -> Any:
     from steelyard.charts import bars
 
-    value, error, name = release.value, release.error, release.task["task"]
+    value, error, name = release.value, release.error, release.task["type"]
     ranks = name == "Quantile"  # whose error is in rows, not in values
     half = 0.0 if error is None or ranks else error.interval
     about: dict[str, Any] = {"subtitle": f"Whiskers: {error}" if half else "", "caption": str(release.guarantee)}

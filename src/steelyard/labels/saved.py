@@ -18,9 +18,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from steelyard.documents import read_document
 from steelyard.errors import InvalidTask
 from steelyard.privacy import MICRO, written
-from steelyard.release import read_document
 
 from .added import Added, AddedNoise
 from .applied import Applied

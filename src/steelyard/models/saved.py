@@ -13,21 +13,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.bounding.amounts import finite
+from steelyard.documents import decode, plain, read_document
 from steelyard.errors import ColumnMissing, InvalidTask
-from steelyard.models.columns import SIZE, Categorical, Column, Features, Numeric, Plain
+from steelyard.models.columns import SIZE, Features
 from steelyard.models.rows import Target
 from steelyard.privacy import Number
-from steelyard.release import plain, read_document
 
 FORMAT = "steelyard model 1"
 Floats = NDArray[np.float64]
-_COLUMNS: dict[str, Any] = {"Plain": Plain, "Numeric": Numeric, "Categorical": Categorical}
 
 
 @dataclass(frozen=True)
@@ -119,16 +118,8 @@ class Model:
         """Read back what ``to_json`` wrote; anything else is refused."""
         if not isinstance(data, Mapping) or data.get("format") != FORMAT:
             raise InvalidTask(f"this is not a saved model: its format is not {FORMAT!r}.")
-        try:
-            given = data["features"]
-            features = Features(
-                [_column(column) for column in given["columns"]], given["norm"], given["x_bound"], given["intercept"]
-            )
-            facts = {name: data[name] for name in ("lower", "upper", "positive")}
-            facts |= {name: data[name] for name in ("reach", "margin") if name in data}
-            return cls(data["kind"], features, data["label"], data["theta"], **facts)
-        except (KeyError, TypeError, ValueError, AttributeError) as fault:
-            raise InvalidTask(f"this saved model is damaged ({type(fault).__name__}).") from None
+        own = {name: value for name, value in data.items() if name not in ("format", "coefficients")}
+        return cast(Model, decode(cls, own, "this saved model"))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as JSON."""
@@ -154,12 +145,6 @@ def read_models(path: str | os.PathLike[str]) -> tuple[Model, ...]:
 
 def _document(path: str | os.PathLike[str]) -> Any:
     return read_document(path, "a saved model")
-
-
-def _column(data: Mapping[str, Any]) -> Column:
-    facts = {name: value for name, value in data.items() if name != "task"}
-    made: Column = _COLUMNS[data["task"]](**facts)
-    return made
 
 
 def _arrow(data: Any) -> Any:

@@ -24,6 +24,7 @@ from steelyard.bounding.cap import (
 from steelyard.bounding.capgrid import CapGrid
 from steelyard.bounding.laws import mean_error
 from steelyard.bounding.theory import Tradeoff, capping_bias, expected_error, optimal_cap
+from steelyard.documents import decode
 from steelyard.errors import InvalidTask
 
 GRID = CapGrid(1, 2**20)
@@ -196,8 +197,7 @@ def test_a_plan_is_the_whole_curve_and_its_best_is_the_choice() -> None:
     assert list(plan.bias) == sorted(plan.bias, reverse=True)
     assert plan.error[0] > 3 * plan.best.error
     assert plan.error[-1] > 3 * plan.best.error
-    assert Tradeoff.from_json(plan.to_json()) == plan
-    assert NoisyHistogram.from_json(histogram.to_json()) == histogram
+    assert decode(Tradeoff, plan.to_json(), "plan") == plan
     assert plan_caps(histogram, 0.1).best.cap <= plan.best.cap
 
 

@@ -194,6 +194,11 @@ def test_a_histogram_of_rows_instead_of_units_is_caught() -> None:
     assert sum(by_rows[0]) == 30  # one user moves it by thirty: not a sensitivity of one
 
 
+def _changed(document: dict[str, Any], field: str, value: object) -> dict[str, Any]:
+    scale = {**document["scale"], field: value} if field in document["scale"] else document["scale"]
+    return {**document, "scale": scale, **({field: value} if field in document else {})}
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -206,7 +211,7 @@ def test_a_saved_profile_that_says_something_else_is_refused(field: str, value: 
     made = ContributionProfile(None, "users", Scale.of_rows(Fraction(16)), (1.0,) * 7, "laplace", 1.0)
     made.save(tmp_path / "good.json")
     assert ContributionProfile.load(tmp_path / "good.json") == made
-    (tmp_path / "bad.json").write_text(json.dumps({**made.to_json(), field: value}))
+    (tmp_path / "bad.json").write_text(json.dumps(_changed(made.to_json(), field, value)))
     with pytest.raises(InvalidTask, match="saved profile"):
         ContributionProfile.load(tmp_path / "bad.json")
 

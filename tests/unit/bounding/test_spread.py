@@ -13,12 +13,12 @@ import pytest
 
 from steelyard.bounding import Histogram, Mean, Quantile
 from steelyard.bounding.spread import on_grid
+from steelyard.documents import request_of
 from steelyard.errors import ColumnMissing, CurrencyMismatch, InvalidTask, TableError, UnitMismatch
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Laplace
 from steelyard.noise import ExactNoise
 from steelyard.privacy import Currency, Loss, Terms, holdout, labels, rows, users
-from steelyard.release import request_of
 from steelyard.session import Session
 from steelyard.tables import read
 from unit.bounding.remembered import NoNoise, Remembered, terms

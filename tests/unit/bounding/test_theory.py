@@ -22,6 +22,7 @@ from steelyard.bounding.theory import (
     optimal_cap,
     tradeoff,
 )
+from steelyard.documents import decode
 from steelyard.errors import InvalidTask
 
 TOTALS = st.lists(st.integers(0, 10_000), min_size=0, max_size=40)
@@ -138,7 +139,7 @@ def test_the_tradeoff_is_the_u_curve_with_the_optimum_in_it() -> None:
     assert list(curve.noise) == sorted(curve.noise)
     assert curve.error[0] > 2 * curve.best.error
     assert curve.error[-1] > 2 * curve.best.error
-    assert Tradeoff.from_json(curve.to_json()) == curve
+    assert decode(Tradeoff, curve.to_json(), "curve") == curve
 
 
 def test_a_tradeoff_can_be_asked_at_chosen_caps() -> None:

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from steelyard.bounding import Count, Sum
 from steelyard.bounding.amounts import Amount, Spend
 from steelyard.bounding.caps import mechanism_of
+from steelyard.documents import request_of
 from steelyard.errors import ColumnMissing, CurrencyMismatch, InvalidTask, TableError, UnitMismatch
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import ExactNoise, TestNoise
 from steelyard.privacy import Currency, Loss, Terms, Unit, holdout, labels, rows, users
-from steelyard.release import request_of
 from steelyard.session import Session
 from steelyard.tables import Quantity, read
 

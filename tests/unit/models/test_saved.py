@@ -70,7 +70,7 @@ def test_a_document_that_is_no_model_is_refused(tmp_path: Path) -> None:
         {**good, "kind": "magic"},
         {**good, "lower": None},
         {**good, "features": {}},
-        {**good, "features": {**good["features"], "columns": [{"task": "os.system", "column": "a"}]}},
+        {**good, "features": {**good["features"], "columns": [{"type": "os.system", "column": "a"}]}},
         {**good, "theta": [float("inf")] * 5},
     ]
     for document in bad:
@@ -99,7 +99,7 @@ def test_predictions_keep_to_their_part_of_the_range() -> None:
     assert min(told) >= 37.5
     assert max(told) == 62.5
     assert "reach" not in MODEL.to_json()
-    with pytest.raises(InvalidTask, match="damaged"):
+    with pytest.raises(InvalidTask, match="keep to a part"):
         Model.from_json({**MODEL.to_json(), "reach": 0})
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from steelyard.account import Charge
 from steelyard.desk import Desk
+from steelyard.documents import request_of
 from steelyard.errors import BudgetExceeded
 from steelyard.models.accuracy.transcript import Transcript
 from steelyard.privacy import Event, Loss
-from steelyard.release import request_of
 from steelyard.session import Session
 
 CAP = "the cap was reached first"

@@ -226,9 +226,9 @@ def test_a_count_goes_on_under_its_key_and_pays_the_difference(delta: str | None
 
 def test_a_step_that_was_paid_for_and_never_drawn_wastes_one_step_at_most() -> None:
     from steelyard.desk import Desk
+    from steelyard.documents import request_of
     from steelyard.mechanisms import Gaussian
     from steelyard.models.accuracy.totals import TotalSearch
-    from steelyard.release import request_of
 
     search = TotalSearch(Count(cap=10))
     account = open_account(":memory:", "crashed", unit=users("who"), epsilon=4, delta="1e-6")

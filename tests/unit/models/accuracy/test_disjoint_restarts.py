@@ -11,6 +11,7 @@ import pytest
 from steelyard.accounting.prices import disjoint
 from steelyard.bounding.amounts import sigma_for
 from steelyard.desk import FAILED, Desk
+from steelyard.documents import request_of
 from steelyard.errors import TableError
 from steelyard.ledger import Ledger
 from steelyard.mechanisms import Gaussian
@@ -19,7 +20,7 @@ from steelyard.models.accuracy.disjoint_steps import Purse, Step
 from steelyard.models.columns import SIZE
 from steelyard.noise import TestNoise
 from steelyard.privacy import Unit, rows, users
-from steelyard.release import Outcome, request_of
+from steelyard.release import Outcome
 from steelyard.session import Session
 from steelyard.tables import read
 from unit.models.accuracy.disjoint_paths import SEARCH, SWAPPED, TABLE, N, X, Y, account, charged, reach, rises

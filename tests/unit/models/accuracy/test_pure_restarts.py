@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from steelyard.desk import FAILED, Desk
+from steelyard.documents import request_of
 from steelyard.errors import BudgetExceeded, KeyConflict, TableError
 from steelyard.ledger import Account, Ledger
 from steelyard.mechanisms import AboveThreshold
@@ -21,7 +22,6 @@ from steelyard.models.accuracy.rising import Rising
 from steelyard.models.accuracy.watch import QUESTIONS, Watch
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Neighbours
-from steelyard.release import request_of
 from steelyard.session import Session
 from steelyard.tables import read
 from unit.models.accuracy.pure_paths import SEARCH, X, Y, account, table

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from steelyard.desk import Desk
+from steelyard.documents import request_of
 from steelyard.errors import KeyConflict
 from steelyard.ledger import Account, open_account
 from steelyard.models.accuracy.near_best import NearBest
@@ -18,7 +19,6 @@ from steelyard.models.accuracy.wanted import Wanted
 from steelyard.models.rows import Target
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
-from steelyard.release import request_of
 from steelyard.session import Session
 from steelyard.tables import Table
 from unit.models.accuracy.test_bound_paths import FEATURES, LOGISTIC, RIDGE, N, account, changed, table

@@ -10,6 +10,7 @@ import pytest
 from steelyard.accounting.odometers import MixtureOdometer
 from steelyard.accounting.prices import price
 from steelyard.desk import Desk
+from steelyard.documents import request_of
 from steelyard.errors import KeyConflict, SteelyardError
 from steelyard.ledger import Account, open_account
 from steelyard.models.accuracy import transcript
@@ -19,7 +20,6 @@ from steelyard.models.accuracy.transcript import Transcript
 from steelyard.models.accuracy.wanted import Wanted
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Loss, Terms, Unit, rows
-from steelyard.release import request_of
 from steelyard.session import Session
 from unit.models.accuracy.combinations import COMBINATIONS, MODELS, NULL, TABLE, Combination, units
 from unit.models.accuracy.test_bound_paths import FEATURES, LOGISTIC

@@ -1,0 +1,75 @@
+"""Tasks as JSON, and what a plan needs beside them: a schema, the terms of an account, a unit.
+
+``request_of`` (in ``documents``) writes a task; ``task_from`` reads it back, from a fixed list of classes. So a process that may
+not read rows can be handed a task, plan it on a schema and charge it. Law: nothing here reads a row or an account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from steelyard.bounding import Count, CountUsers, GradualSum, Histogram, Mean, Profile, Quantile, Sum, Together
+from steelyard.documents import decode, decode_one, parse
+from steelyard.errors import InvalidTask
+from steelyard.holdout.question import Question
+from steelyard.models import FitLinear, FitLogistic
+from steelyard.privacy import Terms, Unit, holdout, labels, rows, users
+from steelyard.session import Dialogue, Task
+from steelyard.tables import Schema
+
+TASKS: Mapping[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (
+        *(Sum, Count, CountUsers, Mean, Quantile, Histogram, Profile, Together, GradualSum),
+        *(FitLinear, FitLogistic, Question),
+    )
+}
+"""Every task and dialogue that a request may name."""
+
+
+def task_from(request: Any) -> Task | Dialogue[Any]:
+    """The task of a request, as JSON text or already parsed; anything odd about it is refused by name.
+
+    >>> task_from('{"type": "Sum", "column": "amount", "epsilon": "1/2", "cap": 100}').cap
+    Fraction(100, 1)
+    """
+    return cast(Task, decode_one(TASKS, _parsed(request), "task"))
+
+
+def unit_from(request: Any) -> Unit:
+    """A unit as ``Unit.to_json`` writes it; one that no constructor makes is refused."""
+    return _checked(decode(Unit, _parsed(request), "unit"))
+
+
+def terms_from(request: Any) -> Terms:
+    """An account's terms as ``Terms.to_json`` writes them."""
+    terms: Terms = decode(Terms, _parsed(request), "terms")
+    _checked(terms.unit)
+    return terms
+
+
+def schema_from(request: Any) -> Schema:
+    """A schema as an object of column names and their kinds."""
+    return Schema(decode(Mapping[str, str], _parsed(request), "schema"))
+
+
+def _parsed(request: Any) -> Any:
+    return parse(request) if isinstance(request, str | bytes) else request
+
+
+def _checked(unit: Unit) -> Unit:
+    column, relation, n = unit.column or "", str(unit.neighbours), unit.n
+    makers: dict[str, Callable[[], Unit]] = {
+        "users": lambda: users(column, neighbours=relation, n=n),
+        "rows": lambda: rows(neighbours=relation, n=n),
+        "labels": lambda: labels(column),
+        "holdout": lambda: holdout(column),
+    }
+    if unit.kind not in makers:
+        raise InvalidTask(f"unit.kind must be one of {', '.join(makers)}; got {unit.kind[:40]!r}.")
+    if makers[unit.kind]() != unit:
+        raise InvalidTask(
+            f"unit says more than a unit of kind {unit.kind!r} has: leave out what does not belong to it."
+        )
+    return unit
