@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from steelyard.labels.files import randomize_parquet
 from steelyard.labels.randomizer import LabelRandomizer
-from steelyard.labels.streams import randomize_parquet
 
 SIZE = 10_000_000
 
@@ -27,7 +27,7 @@ SIZE = 10_000_000
 def fitted(method: str) -> LabelRandomizer:
     """A randomizer of 401 integer labels, its table built."""
     made = LabelRandomizer(2, 0, 400, method, prior=[900] + [1] * 400, missing=0).fit()
-    _ = made.applied_.table
+    _ = made.sampler_.table
     return made
 
 

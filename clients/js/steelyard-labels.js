@@ -4,8 +4,8 @@
  * One label takes one 32-bit coin (which node it is rounded to) and one 64-bit word (which output). The same coin and
  * word give the same noisy label as in Python, bit for bit. Words come from crypto.getRandomValues and nowhere else.
  * The document is not judged here: run `steelyard labels verify FILE` before you ship it. What cannot be read exactly
- * (weights that are JSON numbers, rows that do not sum to a power of two up to 2^64, nodes that are no rising numbers)
- * is refused all the same, before any label.
+ * (weights that are JSON numbers, rows that do not sum to a power of two up to 2^64, labels that are no rising numbers)
+ * is refused all the same, before any label. Nodes and outputs are the doubles nearest to the document's fractions.
  *
  *   const randomizer = LabelRandomizer.parse(text);   // the text of the saved JSON
  *   const noisy = randomizer.randomize(12.5);         // once per label; keep the answer, never draw again
@@ -13,9 +13,8 @@
 "use strict";
 
 const FORMAT = "steelyard label randomizer 1";
-const PACKED = "steelyard label randomizer 2";
-const GROUPED = "steelyard grouped label randomizer 1";
 const WIDTH = 64n;
+const COIN = 24; // bits of a coin that decide between two nodes
 
 /** The nearest integer, ties to even, as IEEE 754 rounds; exact for 0 <= x < 2^52. */
 function nearest(x) {
@@ -63,8 +62,8 @@ function wholes(text) {
   return values;
 }
 
-/** The columns of a packed document: where runs of labels start and their weights. */
-function columnsOf(packed) {
+/** Packed columns: where runs of labels start and their weights. */
+function packedColumns(packed) {
   const [starts, picks] = [wholes(packed.starts).map(Number), wholes(packed.picks).map(Number)];
   const [shared, ratios] = [wholes(packed.shared), wholes(packed.ratios)];
   let place = 0;
@@ -89,15 +88,45 @@ function ratio(n, d) {
   return n < 0n ? -near : near;
 }
 
-/** The outputs of a packed document: shift + number / (shared * unit), each as the nearest float. */
-function outputsOf(packed) {
-  const [top, bottom] = [...packed.shift.split("/"), "1"].map(BigInt);
+/** The outputs of packed columns: shift + number / (shared * unit), each as the nearest float. */
+function packedOutputs(packed) {
+  const [top, bottom] = fraction(packed.shift);
   const [unit, shared] = [BigInt(packed.unit), wholes(packed.shared)];
   return wholes(packed.outputs).map((code, j) => {
     const number = code & 1n ? -((code + 1n) >> 1n) : code >> 1n;
     const under = shared[j] * unit;
     return ratio(top * under + number * bottom, bottom * under);
   });
+}
+
+/** A text of digits, or of two such divided, as numerator and denominator. */
+function fraction(text) {
+  need(typeof text === "string" && text.length <= 10000 && /^-?[0-9]+(\/[0-9]+)?$/.test(text), "a number");
+  const [top, bottom] = [...text.split("/"), "1"].map(BigInt);
+  need(bottom > 0n, "a number divided by zero");
+  return [top, bottom];
+}
+
+/** The greatest common divisor of two whole numbers above zero. */
+function gcd(a, b) {
+  while (b) [a, b] = [b, a % b];
+  return a;
+}
+
+/** The grid of a mechanism's labels: the nodes as floats, whether they are even, and fine steps per unit of label. */
+function gridOf(inputs) {
+  need(Array.isArray(inputs) && inputs.length > 1, "a mechanism has at least two labels");
+  const read = inputs.map(fraction);
+  const unit = read.reduce((held, [, bottom]) => (held / gcd(held, bottom)) * bottom, 1n);
+  need(unit.toString(16).length <= 8192, "the labels have no common step of sensible size");
+  const places = read.map(([top, bottom]) => top * (unit / bottom));
+  const gap = places[1] - places[0];
+  const last = places.length - 1;
+  return {
+    nodes: places.map((place) => ratio(place, unit)),
+    even: places.every((place, i) => place === places[0] + BigInt(i) * gap),
+    scale: ratio((BigInt(last) << BigInt(COIN)) * unit, places[last] - places[0]),
+  };
 }
 
 /** Throws unless a fact about a document holds; no label is known here. */
@@ -107,7 +136,7 @@ function need(fact, what) {
 
 const isNumber = (x) => typeof x === "number" && Number.isFinite(x);
 
-/** The columns of a plain document; weights are texts of digits, because a JSON number ends at 2^53. */
+/** The columns of a table that is not packed; weights are texts of digits, because a JSON number ends at 2^53. */
 function plainColumns(columns) {
   return columns.map(([, starts, weights]) => {
     need(weights.every((w) => typeof w === "string" && /^[1-9][0-9]{0,19}$/.test(w)), "weights must be texts of digits");
@@ -133,35 +162,31 @@ function checkTable(table, rows, total) {
 }
 
 /** Refuses a grid that a label could not be put on. */
-function checkGrid(data, values) {
-  const { nodes, missing } = data;
-  need(Array.isArray(nodes) && nodes.length > 1 && nodes.every(isNumber), "nodes must be numbers");
-  need(nodes.every((y, i) => i === 0 || y > nodes[i - 1]), "nodes must rise");
-  need(typeof data.even === "boolean" && data.coin === 24 && isNumber(data.scale) && data.scale > 0, "the grid");
+function checkGrid({ nodes, scale }, missing, values) {
+  need(nodes.every((y, i) => isNumber(y) && (i === 0 || y > nodes[i - 1])), "labels must rise");
+  need(isNumber(scale) && scale > 0, "the grid");
   need(missing === null || (isNumber(missing) && missing >= nodes[0] && missing <= nodes[nodes.length - 1]), "missing");
-  need(Array.isArray(values) && values.every(isNumber), "outputs must be numbers");
+  need(values.every(isNumber), "outputs must be numbers");
 }
 
+/** One mechanism that is a table, with the floats that go with it. */
 class LabelRandomizer {
-  constructor(data) {
-    const packed = data.format === PACKED;
-    if (!packed && data.format !== FORMAT) {
-      throw new Error(`not a saved label randomizer that draws from a table: its format is ${data.format}`);
+  constructor({ mechanism }, missing) {
+    if (!mechanism || mechanism.format !== "steelyard label mechanism 1") {
+      throw new Error("not a saved label randomizer that draws from a table");
     }
-    const bits = data.mechanism.bits;
+    const { bits, columns } = mechanism;
+    const packed = !Array.isArray(columns);
     need(Number.isInteger(bits) && bits >= 1 && bits <= 64, "rows sum to a power of two up to 2^64");
-    this.nodes = data.nodes;
-    this.even = data.even;
-    this.scale = data.scale;
-    this.coin = data.coin;
-    this.declared = data.missing !== null;
-    this.missing = this.declared ? data.missing : data.nodes[0];
-    this.values = packed ? outputsOf(data.mechanism.columns) : data.values;
+    Object.assign(this, gridOf(mechanism.inputs));
+    this.values = packed ? packedOutputs(columns) : columns.map(([output]) => ratio(...fraction(output)));
+    this.table = packed ? packedColumns(columns) : plainColumns(columns);
+    checkGrid(this, missing, this.values);
+    this.declared = missing !== null;
+    this.missing = this.declared ? missing : this.nodes[0];
     this.shift = WIDTH - BigInt(bits);
-    this.table = packed ? columnsOf(data.mechanism.columns) : plainColumns(data.mechanism.columns);
-    checkGrid(data, this.values);
     need(this.table.length === this.values.length && this.table.length > 0, "one output for each column");
-    checkTable(this.table, data.nodes.length, 1n << BigInt(bits));
+    checkTable(this.table, this.nodes.length, 1n << BigInt(bits));
     this.columns = BigInt(Math.max(1, 32 - Math.clz32(this.values.length - 1)));
     this.entries = new Map();
   }
@@ -169,7 +194,10 @@ class LabelRandomizer {
   /** Read the text of a saved randomizer; one with groups becomes a GroupedRandomizer. */
   static parse(text) {
     const data = JSON.parse(text);
-    return data.format === GROUPED ? new GroupedRandomizer(data) : new LabelRandomizer(data);
+    if (data.format !== FORMAT) throw new Error(`not a saved label randomizer: its format is ${data.format}`);
+    need(data.groups !== null && typeof data.groups === "object", "it names no groups");
+    const parts = new Map(Object.entries(data.groups).map(([name, part]) => [name, new LabelRandomizer(part, data.missing)]));
+    return parts.size === 1 && parts.has("") ? parts.get("") : new GroupedRandomizer(parts);
   }
 
   /**
@@ -183,7 +211,7 @@ class LabelRandomizer {
     const number = label !== null && Number.isFinite(label) ? label : this.missing;
     const last = this.nodes.length - 1;
     const inside = Math.min(Math.max(number, this.nodes[0]), this.nodes[last]);
-    const unit = 2 ** this.coin;
+    const unit = 2 ** COIN;
     let below, steps;
     if (this.even) {
       const whole = Math.min(nearest((inside - this.nodes[0]) * this.scale), last * unit);
@@ -196,7 +224,7 @@ class LabelRandomizer {
       steps = nearest(share * unit);
       if (steps === unit) [below, steps] = [below + 1, 0];
     }
-    return below + (coin >>> (32 - this.coin) < steps ? 1 : 0);
+    return below + (coin >>> (32 - COIN) < steps ? 1 : 0);
   }
 
   /** The number of the output that a label, a 32-bit coin and a 64-bit word (a BigInt) pick. */
@@ -241,9 +269,9 @@ class LabelRandomizer {
 
 /** One randomizer for each public group of records; a group must owe nothing to the label. */
 class GroupedRandomizer {
-  constructor(data) {
-    need(data.groups !== null && typeof data.groups === "object", "it names no groups");
-    this.parts = new Map(Object.entries(data.groups).map(([name, part]) => [name, new LabelRandomizer(part)]));
+  constructor(parts) {
+    need(parts.size > 0 && !parts.has(""), "it names no groups");
+    this.parts = parts;
   }
 
   /** The randomizer of one group. */

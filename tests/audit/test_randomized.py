@@ -10,7 +10,7 @@ import pytest
 from steelyard.audit.randomized import RandomizedLabels, randomized_labels
 from steelyard.errors import InvalidTask
 from steelyard.labels import randomizer
-from steelyard.labels.containers import read_labels
+from steelyard.tables import numbers_of
 
 SUBJECTS = randomized_labels()
 SIMPLE = RandomizedLabels({"method": "two_point"})
@@ -40,21 +40,21 @@ def one_type(y: Any) -> Any:
 
 
 def refusing(y: Any) -> Any:
-    values = read_labels(y)
+    values = numbers_of(y)
     if np.any(np.isnan(values)):
         raise InvalidTask("there is a label that is no number.")
     return values
 
 
 def leaving_out(y: Any) -> Any:
-    values = read_labels(y)
+    values = numbers_of(y)
     return values[np.isfinite(values)]
 
 
 def warning(y: Any) -> Any:
     import warnings
 
-    values = read_labels(y)
+    values = numbers_of(y)
     if np.any(np.isnan(values)):
         warnings.warn("some labels are missing", UserWarning, stacklevel=2)
     return values
@@ -65,7 +65,7 @@ TWINS = {one_type: "rows", refusing: "errors", leaving_out: "rows", warning: "tr
 
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: str(twin.__name__))
 def test_each_broken_reader_is_caught(twin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(randomizer, "read_labels", twin)
+    monkeypatch.setattr(randomizer, "numbers_of", twin)
     assert TWINS[twin] in broken(SIMPLE, 4)
 
 

@@ -21,12 +21,11 @@ from steelyard import desk, interrupts
 from steelyard.bounding import Sum
 from steelyard.errors import OurBug, TableError
 from steelyard.interrupts import attempt
-from steelyard.labels.containers import read_labels
 from steelyard.ledger import Account, Ledger, open_account
 from steelyard.noise.grid import fit
 from steelyard.privacy import Loss, users
 from steelyard.session import Session
-from steelyard.tables import Table, read
+from steelyard.tables import Table, numbers_of, read
 
 TASK = Sum("x", epsilon="0.01", cap=5)
 
@@ -149,7 +148,7 @@ class Panics:
 
 def test_a_value_that_panics_is_the_missing_value() -> None:
     values = np.array([1.0, Panics()], dtype=object)
-    assert np.isnan(read_labels(values)[1])
+    assert np.isnan(numbers_of(values)[1])
     assert fit(values, 1, 5, 1) is not None  # type: ignore[arg-type]
 
 

@@ -28,17 +28,19 @@ _MEAN = 2.0**-20  # of the range: what rounding outputs to floats may move a mea
 
 def untruth(data: Document) -> str | None:
     """What is not true of a document, in words; None if all of it is. Nothing here asks the judge."""
-    from steelyard.labels.saved import plain
+    from steelyard.labels.document import plain
 
     try:
         if not _plain(data):
             return "it holds a number with an exponent, a blank or without end"
-        whole = dict(plain(data))
-        if whole.get("format") == "steelyard label mechanism 1":
-            return _false_table(whole, [list(column[2]) for column in whole["columns"]])
-        parts: list[Document] = list(whole["groups"].values()) if "groups" in whole else [whole]
+        if data.get("format") == "steelyard label mechanism 1":
+            return _false_table(data)
+        whole = plain(data)
+        parts = [{**whole, **part} for part in whole["groups"].values()]
+        if any(part["mechanism"]["inputs"] != parts[0]["mechanism"]["inputs"] for part in parts):
+            return "the groups have different ranges"
         for part in parts:
-            false = _false_part(part, _applied(part["mechanism"]))
+            false = _false_part(part, _sampler(part["mechanism"]))
             if false is not None:
                 return false
     except Exception as failure:  # what cannot even be worked out is no document
@@ -68,77 +70,71 @@ def unusable(data: Document) -> str | None:
             path.write_text(json.dumps(data))
             made = LabelRandomizer.load(path)
         group = None if made.groups_ is None else [next(iter(made.groups_))] * 2
-        noisy = made.transform([float(made._parts[0].applied.nodes.lower)] * 2, groups=group)
+        noisy = made.transform([float(made.lower)] * 2, groups=group)
     except Exception as failure:  # whatever it is: a judge passed this document
         return f"it cannot be used ({type(failure).__name__}: {str(failure)[:100]})"
     return None if len(noisy) == 2 and np.all(np.isfinite(noisy)) else "what it draws are no numbers"
 
 
-def _applied(table: Document) -> Any:
+def _sampler(table: Document) -> Any:
     """The mechanism put to use as it would be, without a judge."""
-    from steelyard.labels.added import Added, AddedNoise
-    from steelyard.labels.applied import Applied
-    from steelyard.labels.continuous import Nodes
+    from steelyard.labels.baselines import AddedNoise
     from steelyard.labels.mechanism import FiniteMechanism
+    from steelyard.labels.sampler import sampler_of
 
-    if "kind" in table:
-        noise = AddedNoise.from_json(table)
-        return Added(Nodes(noise.inputs), noise)
-    whole = [[z, starts, [int(w) for w in weights]] for z, starts, weights in table["columns"]]
-    mechanism = FiniteMechanism.from_json({**table, "columns": whole})
-    return Applied(Nodes(mechanism.inputs), mechanism)
+    return sampler_of((AddedNoise if "kind" in table else FiniteMechanism).from_json(table), None)
 
 
-def _false_part(data: Document, applied: Any) -> str | None:
+def _false_part(data: Document, sampler: Any) -> str | None:
     table = data["mechanism"]
     spent = Fraction(table["epsilon"]) + Fraction(data["prior"]["micro"], 10**6)
     if Fraction(data["epsilon"]) != spent:
         return "epsilon is not the sum of what is spent"
     if data["missing"] is not None and not Fraction(table["inputs"][0]) <= Fraction(data["missing"]) <= Fraction(table["inputs"][-1]) * (1 + Fraction(1, 2**50)):  # fmt: skip
         return "missing labels count as something outside the range"
-    return _false_prior(data) or (_false_noise(table, applied) if "kind" in table else _false_drawn(data, applied))
+    return _false_prior(data) or (_false_noise(table, sampler) if "kind" in table else _false_drawn(data, sampler))
 
 
-def _false_drawn(data: Document, applied: Any) -> str | None:
+def _false_drawn(data: Document, sampler: Any) -> str | None:
     """A table with what is drawn from it, here and on a device."""
     table = data["mechanism"]
-    weights = [[int(w) for w in column[2]] for column in table["columns"]]
-    if any(not isinstance(w, str) for column in table["columns"] for w in column[2]):
-        return "a device reads other weights"
     inputs, scale = [Fraction(y) for y in table["inputs"]], 1 << (64 - table["bits"])
-    rows = _rows(table, weights)
-    if applied.table.weights() != [[w * scale for w in row] for row in rows]:
+    rows = _rows(table)
+    if sampler.table.weights() != [[w * scale for w in row] for row in rows]:
         return "the sampler draws with other weights"
-    if applied.values.tolist() != data["values"] or data["values"] != [float(Fraction(c[0])) for c in table["columns"]]:
+    values = [float(Fraction(column[0])) for column in table["columns"]]
+    if sampler.values.tolist() != values:
         return "the outputs delivered are others"
-    nodes = np.array(data["nodes"], dtype=np.float64)
-    if nodes.tolist() != [float(y) for y in inputs] or len(set(nodes.tolist())) != len(inputs):
+    nodes = np.array([float(y) for y in inputs])
+    if sampler.nodes.floats.tolist() != nodes.tolist() or len(set(nodes.tolist())) != len(inputs):
         return "the nodes are others, or share a float"
     for coin in (0, 2**32 - 1):
-        if applied.nodes.round(nodes, np.full(len(nodes), coin, np.uint32)).tolist() != list(range(len(nodes))):
+        if sampler.nodes.round(nodes, np.full(len(nodes), coin, np.uint32)).tolist() != list(range(len(nodes))):
             return "a label at a node does not go to that node"
     width, total = inputs[-1] - inputs[0], 1 << table["bits"]
     for y, row in zip(inputs, rows, strict=True):
-        mean = sum(w * Fraction(z) for w, z in zip(row, data["values"], strict=True)) / total
+        mean = sum(w * Fraction(z) for w, z in zip(row, values, strict=True)) / total
         if table["unbiased"] and abs(mean - y) > Fraction(_MEAN) * width:
             return "what is delivered is not right on average"
-    return _false_table(table, weights)
+    return _false_table(table)
 
 
-def _rows(table: Document, weights: list[list[int]]) -> list[list[int]]:
-    """The table written out: one list of weights for each label."""
+def _rows(table: Document) -> list[list[int]]:
+    """The table written out: one list of weights for each label; a device reads weights that are texts only."""
     count, columns = len(table["inputs"]), []
-    for (_, starts, _), held in zip(table["columns"], weights, strict=True):
+    for _, starts, weights in table["columns"]:
+        if not all(isinstance(weight, str) for weight in weights):
+            raise ValueError("a device reads other weights")
         column: list[int] = []
-        for start, stop, weight in zip(starts, [*starts[1:], count], held, strict=True):
-            column += [weight] * (stop - start)
+        for start, stop, weight in zip(starts, [*starts[1:], count], weights, strict=True):
+            column += [int(weight)] * (stop - start)
         columns.append(column)
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _false_table(table: Document, weights: list[list[int]]) -> str | None:
+def _false_table(table: Document) -> str | None:
     """Privacy, row sums, bias and optimality of a table."""
-    inputs, rows, total = [Fraction(y) for y in table["inputs"]], _rows(table, weights), 1 << table["bits"]
+    inputs, rows, total = [Fraction(y) for y in table["inputs"]], _rows(table), 1 << table["bits"]
     if any(sum(row) != total or min(row) <= 0 for row in rows) or len(rows) != len(inputs):
         return "a row does not sum to one"
     growth = _growth(table["epsilon"])
@@ -179,21 +175,21 @@ def _false_gap(table: Document, rows: list[list[int]], outputs: list[Fraction]) 
 
 @cache
 def _least(inputs: tuple[str, ...], prior: tuple[int, ...], epsilon: str) -> float:
-    from steelyard.labels.solver import solve_unbiased
+    from steelyard.labels.solve.unbiased import solve_unbiased
 
     return float(solve_unbiased([Fraction(y) for y in inputs], prior, Fraction(epsilon)).value)
 
 
-def _false_noise(noise: Document, applied: Any) -> str | None:
+def _false_noise(noise: Document, sampler: Any) -> str | None:
     """Noise: the grid point of each node, the width of the noise over the width of the range, and the step."""
     inputs, epsilon = [Fraction(y) for y in noise["inputs"]], Fraction(noise["epsilon"])
     fine = 1 << noise["grid_bits"]
-    below, steps = applied.nodes.places(np.array([float(y) for y in inputs]))
+    below, steps = sampler.nodes.places(np.array([float(y) for y in inputs]))
     at = [(int(b) * fine + (int(s) if fine > 1 else 0)) for b, s in zip(below, steps, strict=True)]
-    mean = [inputs[0] + place * applied.mechanism.step for place in at]
+    mean = [inputs[0] + place * sampler.mechanism.step for place in at]
     if mean != inputs:
         return "what is delivered is not right on average"
-    drawn = applied.mechanism.noise
+    drawn = sampler.mechanism.noise
     if noise["kind"] == "staircase":
         if drawn.epsilon > epsilon or 2 * drawn.first - 1 > drawn.sensitivity or at[-1] - at[0] > drawn.sensitivity:
             return "the staircase does not hide the range"

@@ -64,10 +64,8 @@ _OTHERS: list[Any] = [
 @cache
 def documents() -> dict[str, Document]:
     """One true document of each kind, by name; they are shared, so change copies."""
-    from steelyard.labels.added import KINDS
-    from steelyard.labels.choice import METHODS
+    from steelyard.labels import KINDS, METHODS, LabelRandomizer
     from steelyard.labels.packing import pack
-    from steelyard.labels.randomizer import LabelRandomizer
     from steelyard.ledger import open_account
     from steelyard.noise import TestNoise
     from steelyard.privacy import labels
@@ -84,7 +82,7 @@ def documents() -> dict[str, Document]:
     found = {name: each._document() for name, each in made.items()}
     found |= {
         "grouped": grouped._document(),
-        "packed": pack(found["unbiased"]),
+        "packed": {**found["unbiased"], "groups": {"": pack(found["unbiased"]["groups"][""])}},
         "table": made["hybrid"].mechanism_.to_json(),
     }
     held: dict[str, Document] = json.loads(json.dumps(found))
@@ -117,7 +115,10 @@ def changed(name: str, rng: random.Random) -> Document:
 
 def _place(data: Document, rng: random.Random) -> Place:
     """A place of a field that is named, then somewhere in it: long lists do not take all the attention."""
+    groups = data.get("groups")
     here: Place = ()
+    if isinstance(groups, dict) and groups and rng.random() < 0.75:
+        here = ("groups", rng.choice(list(groups)))
     while True:
         part = at(data, here)
         if not isinstance(part, dict | list) or not part or (here and rng.random() < 0.15):
@@ -197,14 +198,15 @@ def _near(value: Any, rng: random.Random) -> Any:
 
 
 def _parts(data: Document) -> list[Document]:
-    found = list(data["groups"].values()) if "groups" in data else [data]
+    """What each group is given, or the bare mechanism."""
+    found = list(data["groups"].values()) if "groups" in data else [{"mechanism": data}]
     return [part for part in found if isinstance(part, dict)]
 
 
 def _wider_grid(data: Document, rng: random.Random) -> None:
     """Noise made for a wider range than there is: as private, and biased."""
-    noise, times = data.get("mechanism", data), Fraction(rng.choice(["2", "10", "1/2"]))
-    if "sensitivity" in noise:
+    times = Fraction(rng.choice(["2", "10", "1/2"]))
+    for noise in (part["mechanism"] for part in _parts(data) if "sensitivity" in part["mechanism"]):
         noise["sensitivity"] = int(noise["sensitivity"] * times)
         if "scale" in noise:
             noise["scale"] = str(Fraction(noise["scale"]) * times)
@@ -216,16 +218,16 @@ def _longer_words(data: Document, rng: random.Random) -> None:
     """Rows that sum to another power of two: the same probabilities."""
     more = rng.choice([1, 2, 3, 4, 8, 64])
     for part in _parts(data):
-        table = part.get("mechanism", part)
+        table = part["mechanism"]
         if isinstance(table.get("columns"), list):
             table["bits"] += more
             for column in table["columns"]:
-                column[2] = [str(int(w) << more) if isinstance(w, str) else w << more for w in column[2]]
+                column[2] = [str(int(w) << more) for w in column[2]]
 
 
 def _as_numbers(data: Document, rng: random.Random) -> None:
     for part in _parts(data):
-        table = part.get("mechanism", part)
+        table = part["mechanism"]
         if isinstance(table.get("columns"), list):
             for column in table["columns"]:
                 column[2] = [int(w) for w in column[2]]
@@ -233,9 +235,9 @@ def _as_numbers(data: Document, rng: random.Random) -> None:
 
 def _borrowed_proof(data: Document, rng: random.Random) -> None:
     """The certificate and the prior of another document, and a better gap."""
-    other = documents()[rng.choice(["unbiased", "balanced", "bought"])]
+    other = documents()[rng.choice(["unbiased", "balanced", "bought"])]["groups"][""]
     for part in _parts(data):
-        if isinstance(part.get("mechanism"), dict):
+        if "prior" in part:
             part["mechanism"]["certificate"] = copy.deepcopy(other["mechanism"]["certificate"])
             part["mechanism"]["certificate"]["gap"] = rng.choice(
                 ["0", "-1", "1", part["mechanism"]["certificate"]["gap"]]
@@ -252,30 +254,24 @@ def _cheaper_prior(data: Document, rng: random.Random) -> None:
             less = rng.choice([1, 100_000, prior["micro"] - 1])
             prior["micro"] -= less
             if rng.random() < 0.7:
-                part["epsilon"] = str(Fraction(part["epsilon"]) - Fraction(less, 10**6))
+                data["epsilon"] = str(Fraction(data["epsilon"]) - Fraction(less, 10**6))
             if rng.random() < 0.5:
                 prior["receipt"]["cost"]["amount"] -= less
 
 
 def _another_scale(data: Document, rng: random.Random) -> None:
-    """All labels and outputs times a number, with the floats that go with them: true, unless floats cannot say it."""
+    """All labels and outputs times a number: true, unless floats cannot say it."""
     times = Fraction(rng.choice(["10", "1/3", "1000000000000", "1/1000000000000000000000", "-1"]))
     move = Fraction(rng.choice(["0", "0", "1/3", "100000000000000000", "-1000000"]))
     for part in _parts(data):
-        table = part.get("mechanism", part)
+        table = part["mechanism"]
         if not isinstance(table.get("columns"), list) or table.get("certificate") is not None:
             continue
         table["inputs"] = [str(Fraction(y) * times + move) for y in table["inputs"]]
         for column in table["columns"]:
             column[0] = str(Fraction(column[0]) * times + move)
-        if "nodes" in part:
-            inputs = [Fraction(y) for y in table["inputs"]]
-            part["nodes"], part["values"] = (
-                [float(y) for y in inputs],
-                [float(Fraction(c[0])) for c in table["columns"]],
-            )
-            part["scale"] = float((len(inputs) - 1) * 2**24 / (inputs[-1] - inputs[0]))
-            part["missing"] = None
+        if "missing" in data:
+            data["missing"] = None
 
 
 _TOGETHER = [_wider_grid, _longer_words, _as_numbers, _borrowed_proof, _cheaper_prior, _another_scale]
@@ -296,9 +292,9 @@ class DocumentFuzz:
 
     def examine(self, samples: int, seed: int = 0) -> tuple[Check, ...]:
         """Change the document ``samples`` times; broken if a document passes and is not true, or the judge fails."""
-        from steelyard.labels import saved
+        from steelyard.labels import judge as shipped
 
-        judge = self._judge or saved.judge
+        judge = self._judge or shipped
         rng, passed, found = random.Random(f"{self.name} {seed}"), 0, []
         if not judge(documents()[self.name]).passed or untruth(documents()[self.name]):
             found.append("the document as it was made does not pass, or is not true")
@@ -325,8 +321,7 @@ def saved_randomizers() -> dict[str, DocumentFuzz]:
 
 def names() -> list[str]:
     """What ``documents`` holds."""
-    from steelyard.labels.added import KINDS
-    from steelyard.labels.choice import METHODS
+    from steelyard.labels import KINDS, METHODS
 
     others = ("no_prior", "uneven", "compromise", "bought", "bought_gaussian", "grouped", "packed", "table")
     return [*METHODS, *KINDS, *others]

@@ -92,7 +92,7 @@ class RandomizedLabels:
         return Trace(tuple(told), noisy, tuple(window))
 
     def _use(self, y: Any, noise: TestNoise, account: Any) -> tuple[list[str], tuple[float, ...]]:
-        from steelyard.labels.randomizer import LabelRandomizer
+        from steelyard.labels import LabelRandomizer
 
         given = {"epsilon": 1, "lower": 0, "upper": UPPER, "missing": 3, "account": account, "noise": noise}
         made = LabelRandomizer(**{**given, **self.options})
@@ -149,8 +149,7 @@ def _line(name: str, about: str, found: list[str]) -> Check:
 
 def randomized_labels() -> dict[str, RandomizedLabels]:
     """Every method, and every way of using one."""
-    from steelyard.labels.added import KINDS
-    from steelyard.labels.choice import METHODS
+    from steelyard.labels import KINDS, METHODS
 
     prior = [6, 1, 1, 1, 1]
     found = {

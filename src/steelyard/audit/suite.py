@@ -146,16 +146,10 @@ def mechanisms() -> dict[str, Item]:
 @cache
 def randomizers() -> dict[str, Any]:
     """Every kind of label randomizer, put to use."""
-    from steelyard.labels.added import KINDS
-    from steelyard.labels.choice import METHODS, build
-    from steelyard.labels.continuous import Nodes
-    from steelyard.labels.groups import put_to_use
-    from steelyard.labels.prior import Prior
+    from steelyard.labels import KINDS, METHODS, LabelRandomizer
 
-    nodes = Nodes.of(0, 12)
-    prior = Prior.public([20, *[1] * 12], nodes)
-    made = {name: build(name, nodes, prior, Fraction(1), "squared")[1] for name in (*METHODS, *KINDS)}
-    return {f"labels-{name.replace('_', '-')}": put_to_use(nodes, mechanism, None) for name, mechanism in made.items()}
+    made = {name: LabelRandomizer(1, 0, 12, name, [20, *[1] * 12]).fit() for name in (*METHODS, *KINDS)}
+    return {f"labels-{name.replace('_', '-')}": each.sampler_ for name, each in made.items()}
 
 
 def tasks() -> dict[str, Item]:

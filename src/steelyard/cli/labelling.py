@@ -86,8 +86,7 @@ def _account(args: argparse.Namespace) -> Any:
 
 
 def _fit(args: argparse.Namespace) -> Answer:
-    from steelyard.labels.randomizer import LabelRandomizer
-    from steelyard.labels.streams import LabelFile
+    from steelyard.labels import LabelFile, LabelRandomizer
 
     account, file = _account(args), LabelFile(args.data, args.column, groups=args.groups)
     if args.prior == "private" and account is None:
@@ -98,7 +97,7 @@ def _fit(args: argparse.Namespace) -> Answer:
         nodes=args.nodes, missing=missing, column=args.column, unbiased=not args.allow_bias,
     )  # fmt: skip
     known = file.known_groups()
-    planned = made.plan(file.rows, max(1, len(known)))
+    planned = made.plan(file.rows, len(known))
     spends = {name: loss.to_json() for name, loss in planned.items()}
     told = [("prior", str(planned["prior"])), ("labels", f"{planned['labels']}, when they are randomized")]
     if args.plan:
@@ -148,14 +147,12 @@ def _out(mechanism: Any) -> str:
 
 
 def _apply(args: argparse.Namespace) -> Answer:
-    from steelyard.labels.randomizer import LabelRandomizer
-    from steelyard.labels.saved import column_of, read
-    from steelyard.labels.streams import randomize_parquet
+    from steelyard.labels import LabelRandomizer, randomize_parquet, read
 
     account = _account(args)
     with waiting("checking the randomizer"):
         made = LabelRandomizer.load(args.randomizer, account=account)
-    column = args.column or column_of(read(args.randomizer))
+    column = args.column or read(args.randomizer)["column"]
     if account.terms.unit.column != column:
         raise UnitMismatch(f"the account hides {account.terms.unit}; the labels to randomize are {column!r}.")
     cost = made.price()
@@ -170,7 +167,7 @@ def _apply(args: argparse.Namespace) -> Answer:
 
 
 def _verify(args: argparse.Namespace) -> Answer:
-    from steelyard.labels.saved import judge, read
+    from steelyard.labels import judge, read
 
     data = read(args.randomizer)
     with waiting("checking in exact arithmetic"):
@@ -195,10 +192,9 @@ def _verify(args: argparse.Namespace) -> Answer:
 
 
 def _charge(data: dict[str, Any], ledger: str) -> list[str]:
-    from steelyard.labels.saved import first_part
     from steelyard.ledger import Ledger, Receipt
 
-    receipt = first_part(data).get("prior", {}).get("receipt")
+    receipt = next((part["prior"]["receipt"] for part in data.get("groups", {}).values()), None)
     if receipt is None:
         return ["there is no charge to look for: the prior was not bought"]
     return list(Ledger(ledger).verify(receipts=[Receipt.from_json(receipt)]).findings)
@@ -209,18 +205,13 @@ def _text(bias: Fraction | None) -> str | None:
 
 
 def _chart(args: argparse.Namespace) -> Answer:
-    from steelyard.labels.mechanism import FiniteMechanism
-    from steelyard.labels.picture import draw_errors, draw_mechanism
-    from steelyard.labels.saved import read, restore_all
+    from steelyard.labels import draw_errors, draw_mechanism, read, restore
 
-    named = restore_all(read(args.randomizer))
+    named = restore(read(args.randomizer))
     wanted = args.group if args.group is not None else ""
     if wanted not in named:
         raise InvalidTask(f"--group is one of {', '.join(named)}; got {args.group!r}.")
-    mechanism, method = named[wanted].mechanism, named[wanted].method
-    if not isinstance(mechanism, FiniteMechanism):
-        raise InvalidTask(f"method {method!r} has no table to draw: its noise has no end.")
-    drawn = (draw_errors if args.errors else draw_mechanism)(mechanism, method)
+    drawn = (draw_errors if args.errors else draw_mechanism)(named[wanted].mechanism, named[wanted].method)
     with Outputs(args, args.out, inputs=(args.randomizer,)) as files:
         if not args.plan:
             files.write_now(args.out, drawn.save)

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from steelyard.charts import Chart, Line, Section, Tabular, lines
 from steelyard.demo.story import COUNTRIES, Story
-from steelyard.labels.additive import laplace_variance, two_point_variance
-from steelyard.labels.randomizer import LabelRandomizer
+from steelyard.labels import LabelRandomizer, laplace_variance, two_point_variance
 from steelyard.ledger import open_account
 from steelyard.privacy import labels
 

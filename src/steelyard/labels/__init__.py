@@ -15,36 +15,54 @@ from steelyard.privacy import Unit
 from steelyard.privacy import labels as unit_of_labels
 
 _HOMES = {
-    "AddedNoise": "added",
-    "Certificate": "mechanism",
+    "AddedNoise": "baselines",
+    "CheckReport": "check",
     "Column": "mechanism",
-    "Compromise": "frontier",
+    "Compromise": "solve.frontier",
+    "DualCertificate": "mechanism",
     "FiniteMechanism": "mechanism",
+    "KINDS": "baselines",
+    "LabelFile": "files",
     "LabelPrivateRegressor": "regressor",
     "LabelRandomizer": "randomizer",
-    "Nodes": "continuous",
-    "Report": "check",
-    "Sandwich": "sandwich",
-    "Solution": "solver",
-    "debiased_response": "classic",
-    "discrete_laplace_variance": "additive",
-    "hybrid": "windows",
-    "hybrid_variance": "additive",
-    "laplace_variance": "additive",
-    "judge": "saved",
-    "piecewise": "windows",
-    "piecewise_variance": "additive",
-    "randomize_parquet": "streams",
-    "randomized_response": "classic",
+    "METHODS": "choice",
+    "Nodes": "nodes",
+    "Sandwich": "solve.continuous",
+    "Solution": "solve.unbiased",
+    "debiased_response": "baselines",
+    "discrete_laplace_variance": "baselines",
+    "draw_errors": "charts",
+    "draw_mechanism": "charts",
+    "hybrid": "prior_free",
+    "hybrid_variance": "prior_free",
+    "judge": "document",
+    "laplace_variance": "baselines",
+    "piecewise": "prior_free",
+    "piecewise_variance": "prior_free",
+    "randomize_parquet": "files",
+    "randomized_response": "baselines",
+    "read": "document",
     "response_on_bins": "bins",
-    "response_with_prior": "classic",
-    "solve_compromise": "frontier",
-    "solve_continuous": "sandwich",
-    "solve_unbiased": "solver",
-    "staircase_variance": "additive",
-    "two_point": "classic",
-    "two_point_variance": "additive",
+    "response_with_prior": "baselines",
+    "restore": "document",
+    "solve_compromise": "solve.frontier",
+    "solve_continuous": "solve.continuous",
+    "solve_unbiased": "solve.unbiased",
+    "staircase_variance": "baselines",
+    "two_point": "prior_free",
+    "two_point_variance": "prior_free",
 }
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
 
 
 class _Labels(ModuleType):
@@ -53,14 +71,6 @@ class _Labels(ModuleType):
     def __call__(self, column: str) -> Unit:
         """Hide one row's label; everything else about the row is public."""
         return unit_of_labels(column)
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _HOMES:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{self.__name__}.{_HOMES[name]}"), name)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *_HOMES})
 
 
 sys.modules[__name__].__class__ = _Labels

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
-
-from .classic import response_weights
-from .exact import read_epsilon, read_inputs, read_prior
-from .mechanism import Column, FiniteMechanism
+from steelyard.labels.baselines import peak, response_weights
+from steelyard.labels.exact import read_epsilon, read_inputs, read_prior
+from steelyard.labels.mechanism import FiniteMechanism
 
 Floats = NDArray[np.float64]
 
@@ -43,11 +42,10 @@ def response_on_bins(
     cost, place = _COSTS[loss](y, p / p.sum(), growth - 1)
     cuts = best_cuts(cost, growth)
     low, high = response_weights(level, len(cuts) - 1)
-    columns = []
-    for start, stop in pairwise(cuts):
-        weights = [high if start <= i < stop else low for i in range(len(labels))]
-        columns.append(Column.of(Fraction(float(place[start, stop])), weights))
-    return FiniteMechanism(labels, level, tuple(columns), unbiased=False)
+    columns = tuple(
+        peak(Fraction(float(place[start, stop])), start, stop, len(labels), low, high) for start, stop in pairwise(cuts)
+    )
+    return FiniteMechanism(labels, level, columns, unbiased=False)
 
 
 def best_cuts(cost: Floats, growth: float) -> list[int]:

@@ -3,12 +3,15 @@
 Only integers and fractions, only the standard library and the bounded reader of numbers (``privacy.written``). Privacy, row sums and bias are
 equalities between integers; the lower bound holds for every epsilon-private unbiased mechanism over all real outputs,
 whatever the certificate says, because it is computed here from the certificate's numbers (docs/proofs/labels_solver.md).
+Added noise is symmetric whatever its numbers are, so what can be wrong is the grid, the width of the range in its steps (too narrow
+breaks privacy, too wide moves every label) and the noise's own width (docs/proofs/label_noise.md).
 The law: a document passes only if every claim in it is true.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -17,7 +20,8 @@ from typing import Any
 
 from steelyard.privacy import written
 
-FORMAT = "steelyard label mechanism 1"
+TABLE_FORMAT = "steelyard label mechanism 1"
+NOISE_FORMAT = "steelyard label noise 1"
 FINE = 1 << 200
 MOST_BITS = 64  # of a row's sum: one random word draws an output
 MOST_EPSILON = 64  # beyond any mechanism that is made; e^epsilon is computed from it
@@ -25,12 +29,17 @@ MOST_COLUMNS = 1 << 16
 _LATTICE = 1 << 15  # bits of the labels' (or prices') common denominator
 _FINEST = 1 << 19  # bits of the outputs' one: each may have a denominator of its own
 _TINY = Fraction(1, 1 << 1000)  # nearer to zero a device's arithmetic on floats is not exact
+GRID_BITS = 24  # bits between two nodes, where noise is not on the nodes themselves
+WIDEST_NOISE = 1 << 48  # the noise's scale in steps, from which on it does not fit 64 bits
+_NOISES = {"laplace": ("scale",), "discrete_laplace": ("scale",), "staircase": ("first", "fall")}
+UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, IndexError, OverflowError)
+_WEIGHT = re.compile(r"[1-9][0-9]{0,19}")  # read alike by int and by a browser's BigInt
 _FIELDS = ("format", "epsilon", "bits", "unbiased", "inputs", "columns", "certificate")
 Weighted = tuple[Fraction, list[tuple[int, int, int]]]  # an output, and (first row, past the last, weight) runs
 
 
 @dataclass(frozen=True)
-class Report:
+class CheckReport:
     """What was found: ``findings`` is empty if and only if every claim of the document that can be judged holds.
 
     ``rounding`` is the most that an output moves when it becomes a float; ``unproved`` says what no document can show.
@@ -76,12 +85,15 @@ def exponential(x: Fraction) -> tuple[Fraction, Fraction]:
     return Fraction(low, unit), Fraction(high, unit)
 
 
-def check(document: Mapping[str, Any]) -> Report:
-    """Re-prove every claim of a saved mechanism: privacy, row sums, bias and, with a certificate, the optimality gap."""
+def check(document: Mapping[str, Any]) -> CheckReport:
+    """Re-prove every claim of a saved mechanism, a table of weights or noise on a grid.
+
+    Privacy, row sums, bias and, with a certificate, the optimality gap; of noise its grid, its sensitivity and its price.
+    """
     try:
-        return _check(document)
-    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, IndexError, OverflowError) as problem:
-        return Report((unreadable(problem),))
+        return _check_noise(document) if document["format"] == NOISE_FORMAT else _check_table(document)
+    except UNREADABLE as problem:
+        return CheckReport((unreadable(problem),))
 
 
 def unreadable(problem: Exception) -> str:
@@ -137,12 +149,16 @@ def read_epsilon(value: Any) -> Fraction:
     return epsilon
 
 
-def _check(document: Mapping[str, Any]) -> Report:
+def _check_table(document: Mapping[str, Any]) -> CheckReport:
     only(document, *_FIELDS)
     inputs, epsilon = rising(document["inputs"]), read_epsilon(document["epsilon"])
     total, count = 1 << whole(document["bits"], 1, MOST_BITS, "bits"), len(inputs)
     columns = [_column(column, count) for column in listed(document["columns"], "the columns")]
-    if document["format"] != FORMAT or type(document["unbiased"]) is not bool or not 1 <= len(columns) <= MOST_COLUMNS:
+    if (
+        document["format"] != TABLE_FORMAT
+        or type(document["unbiased"]) is not bool
+        or not 1 <= len(columns) <= MOST_COLUMNS
+    ):
         raise ValueError("not a table of a format that is known, with a word on its bias and at least one output")
     findings = _private(columns, exponential(epsilon)[0])
     findings += [
@@ -156,7 +172,7 @@ def _check(document: Mapping[str, Any]) -> Report:
         findings.append(f"the outputs are not what floats can say: one is moved by {float(rounding):.3g}")
     if any(0 < abs(z) < _TINY for z, _ in columns):
         findings.append("the outputs are not what floats can say: one is all but zero")
-    report = Report(tuple(findings), bias, rounding=rounding)
+    report = CheckReport(tuple(findings), bias, rounding=rounding)
     certificate = document["certificate"]
     return report if certificate is None else _certified(document, report, inputs, columns, epsilon, total)
 
@@ -173,12 +189,12 @@ def _private(columns: Sequence[Weighted], growth: Fraction) -> list[str]:
 
 def _certified(
     document: Mapping[str, Any],
-    report: Report,
+    report: CheckReport,
     inputs: list[Fraction],
     columns: list[Weighted],
     epsilon: Fraction,
     total: int,
-) -> Report:
+) -> CheckReport:
     """The report with the gap that the certificate proves; its bound is one on unbiased mechanisms and on no others."""
     certificate, findings = document["certificate"], list(report.findings)
     only(certificate, "prior", "u", "slope", "gap")
@@ -201,12 +217,20 @@ def _column(column: Any, count: int) -> Weighted:
     """A column as its output and (first row, past the last row, weight), covering every row once."""
     output, starts, weights = listed(column, "a column")
     stops = [*listed(starts, "starts")[1:], count]
-    integers = all(type(x) is int for x in [*starts, *listed(weights, "weights")])
-    if not integers or not starts or starts[0] != 0 or any(a >= b for a, b in zip(starts, stops, strict=True)):
-        raise ValueError("a column must list integer weights from row 0 on, in order")
-    if max(weights) > 1 << MOST_BITS:
+    if not starts or any(type(x) is not int for x in starts) or starts[0] != 0:
+        raise ValueError("a column must list where its weights start, from row 0 on")
+    if any(a >= b for a, b in zip(starts, stops, strict=True)):
+        raise ValueError("a column must list its weights in the order of the rows")
+    held = [_weight(weight) for weight in listed(weights, "weights")]
+    return written(output, "an output"), list(zip(starts, stops, held, strict=True))
+
+
+def _weight(text: Any) -> int:
+    if not isinstance(text, str) or not _WEIGHT.fullmatch(text):
+        raise ValueError("a weight must be a text of digits: a browser reads a JSON number as a double")
+    if int(text) > 1 << MOST_BITS:
         raise ValueError("a weight exceeds what any row may sum to")
-    return written(output, "an output"), list(zip(starts, stops, weights, strict=True))
+    return int(text)
 
 
 def _sums(columns: Sequence[Weighted], count: int) -> list[int]:
@@ -320,3 +344,37 @@ def _minimum(c: Sequence[int], left: int | None, right: int | None) -> int:
     if not c[0] and ((left is None and b < 0) or (right is None and b > 0)):
         raise ValueError("the certificate bounds nothing: the penalty falls for ever")
     return min((_at(c, x) for x in (left, right) if x is not None), default=c[2])
+
+
+def blurred(inputs: Sequence[Fraction]) -> bool:
+    """Whether floats as large as the labels are further apart than a 2^-23 of the range: tables refuse such outputs too."""
+    return max(abs(inputs[0]), abs(inputs[-1])) > (inputs[-1] - inputs[0]) * (1 << 29)
+
+
+def _check_noise(document: Mapping[str, Any]) -> CheckReport:
+    kind = document["kind"]
+    if kind not in _NOISES:
+        raise ValueError("not a kind of noise that is known")
+    only(document, "format", "epsilon", "kind", "inputs", "grid_bits", "sensitivity", *_NOISES[kind])
+    inputs, epsilon, findings = rising(document["inputs"]), read_epsilon(document["epsilon"]), []
+    if len({after - before for before, after in pairwise(inputs)}) != 1:
+        findings.append("the nodes must be even")
+    if blurred(inputs):
+        findings.append("the outputs are not what floats can say: the range is too narrow for where it lies")
+    bits = whole(document["grid_bits"], 0, GRID_BITS, "grid_bits")
+    if bits != (0 if kind == "discrete_laplace" else GRID_BITS):
+        findings.append("the grid is not the one of this kind of noise")
+    width = whole(document["sensitivity"], 1, WIDEST_NOISE << GRID_BITS, "sensitivity")
+    if width != (len(inputs) - 1) << bits:
+        findings.append("the sensitivity is not the width of the range in steps of the grid")
+    if width >= epsilon * WIDEST_NOISE:
+        findings.append("noise this wide does not fit 64 bits")
+    if kind == "staircase":
+        first = whole(document["first"], 1, width, "first")
+        if 2 * first - 1 > width:
+            findings.append("the lowest step of the staircase is wider than the others")
+        if written(document["fall"], "fall") != epsilon:
+            findings.append("the staircase does not fall by e^epsilon")
+    elif written(document["scale"], "scale") * epsilon != width:
+        findings.append("the noise is not as wide as epsilon says")
+    return CheckReport(tuple(findings), Fraction(0))

@@ -15,17 +15,15 @@ from functools import cache
 import numpy as np
 
 from steelyard.errors import InvalidTask
+from steelyard.labels.baselines import KINDS, AddedNoise, debiased_response, randomized_response, response_with_prior
+from steelyard.labels.bins import response_on_bins
+from steelyard.labels.mechanism import FiniteMechanism
+from steelyard.labels.nodes import Nodes
+from steelyard.labels.prior import Prior
+from steelyard.labels.prior_free import hybrid, piecewise, two_point
+from steelyard.labels.solve.frontier import solve_compromise
+from steelyard.labels.solve.unbiased import solve_unbiased
 from steelyard.privacy import MICRO
-
-from .added import KINDS, AddedNoise
-from .bins import response_on_bins
-from .classic import debiased_response, randomized_response, response_with_prior, two_point
-from .continuous import Nodes
-from .frontier import solve_compromise
-from .mechanism import FiniteMechanism
-from .prior import Prior
-from .solver import solve_unbiased
-from .windows import hybrid, piecewise
 
 WIDEST = 513  # nodes up to which bias is weighed against variance
 LEAST, MOST = 100, 10  # a prior takes from a hundredth to a tenth of epsilon

@@ -10,15 +10,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import InvalidTask
-
-from .check import FORMAT, Report, check
-from .exact import BITS
+from steelyard.labels.check import TABLE_FORMAT, CheckReport, check
+from steelyard.labels.exact import BITS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +48,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Certificate:
+class DualCertificate:
     """What proves how far from optimal a mechanism is: the prior, the prices ``u`` and ``slope``, the gap claimed."""
 
     prior: tuple[int, ...]
@@ -58,12 +57,12 @@ class Certificate:
     gap: Fraction
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dictionary; ``Certificate.from_json`` reads it back."""
+        """A plain dictionary; ``DualCertificate.from_json`` reads it back."""
         u, slope = [str(x) for x in self.u], [str(x) for x in self.slope]
         return {"prior": [str(p) for p in self.prior], "u": u, "slope": slope, "gap": str(self.gap)}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Certificate:
+    def from_json(cls, data: Mapping[str, Any]) -> DualCertificate:
         """Read back what ``to_json`` wrote."""
         u, slope = (tuple(Fraction(x) for x in data[name]) for name in ("u", "slope"))
         return cls(tuple(int(p) for p in data["prior"]), u, slope, Fraction(data["gap"]))
@@ -80,7 +79,7 @@ class FiniteMechanism:
     epsilon: Fraction
     columns: tuple[Column, ...]
     unbiased: bool
-    certificate: Certificate | None = None
+    certificate: DualCertificate | None = None
     bits: int = BITS
 
     @property
@@ -122,33 +121,31 @@ class FiniteMechanism:
             changes[i] += changes[i - 1]
         return [change / 2**self.bits for change in changes]
 
-    def verify(self) -> Report:
+    def verify(self) -> CheckReport:
         """Re-prove privacy, row sums, bias and gap from the saved form, trusting nothing in this object."""
         return check(json.loads(json.dumps(self.to_json())))
 
-    def with_certificate(self, certificate: Certificate) -> FiniteMechanism:
-        """The same table with a proof of its gap."""
-        return replace(self, certificate=certificate)
-
     def to_json(self) -> dict[str, Any]:
-        """A plain dictionary of integers and texts; ``FiniteMechanism.from_json`` reads it back."""
+        """A plain dictionary, numbers that may be long as texts; ``FiniteMechanism.from_json`` reads it back."""
         return {
-            "format": FORMAT,
+            "format": TABLE_FORMAT,
             "epsilon": str(self.epsilon),
             "bits": self.bits,
             "unbiased": self.unbiased,
             "inputs": [str(y) for y in self.inputs],
-            "columns": [[str(c.output), list(c.starts), list(c.weights)] for c in self.columns],
+            "columns": [[str(c.output), list(c.starts), [str(w) for w in c.weights]] for c in self.columns],
             "certificate": None if self.certificate is None else self.certificate.to_json(),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> FiniteMechanism:
         """Read back what ``to_json`` wrote; ``verify`` says whether to believe it."""
-        if data.get("format") != FORMAT:
+        if data.get("format") != TABLE_FORMAT:
             raise InvalidTask(f"this is not a saved label mechanism: its format is {data.get('format')!r}.")
-        columns = tuple(Column(Fraction(z), tuple(starts), tuple(weights)) for z, starts, weights in data["columns"])
-        certificate = None if data["certificate"] is None else Certificate.from_json(data["certificate"])
+        columns = tuple(
+            Column(Fraction(z), tuple(starts), tuple(int(w) for w in weights)) for z, starts, weights in data["columns"]
+        )
+        certificate = None if data["certificate"] is None else DualCertificate.from_json(data["certificate"])
         inputs = tuple(Fraction(y) for y in data["inputs"])
         return cls(inputs, Fraction(data["epsilon"]), columns, data["unbiased"], certificate, data["bits"])
 

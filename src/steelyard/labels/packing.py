@@ -1,9 +1,9 @@
-"""A saved randomizer in a third of the space, for files that travel to devices; unpacked it is the same document.
+"""The long lists of a saved randomizer in a third of the space, for files that travel to devices.
 
-The long lists of a document become base64 texts: whole numbers as little-endian groups of seven bits (the eighth says
-that more follow; signed ones are doubled, odd when negative). A column's weights are one number times a few shared ones,
-its output a whole number over that number and one shared unit, plus a shift; prices are a mantissa and a power of two.
-The outputs as floats are left out: they are the nearest ones. The law: unpacking gives back every claim, to the bit, and only what was unpacked is judged.
+Whole numbers become base64 texts of little-endian groups of seven bits (the eighth says that more follow; signed ones are
+doubled, odd when negative). A column's weights are one number times a few shared ones, its output a whole number over that
+number and one shared unit, plus a shift; prices are a mantissa and a power of two; a certificate's prior is left out where it is
+the declared one. The law: unpacking gives back every claim, to the bit, and only what was unpacked is judged.
 """
 
 from __future__ import annotations
@@ -14,45 +14,39 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from steelyard.labels.check import only
 from steelyard.privacy import written
 
-from .check import only
-
-PLAIN = "steelyard label randomizer 1"
-PACKED = "steelyard label randomizer 2"
-ROOM = 1 << 15  # bytes of JSON from which a document is packed
 _LONGEST = 1 << 14  # bits of a whole number: reading a longer one takes its square
 
 
-def pack(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The packed form of a plain document."""
-    table, prior = document["mechanism"], document["prior"]
-    packed = {**document, "format": PACKED, "values": None}
-    packed["mechanism"] = {**table, "columns": _pack_columns(table["columns"])}
-    certificate = table["certificate"]
+def pack(part: Mapping[str, Any]) -> dict[str, Any]:
+    """One group's randomizer with the lists of its table packed; added noise has none."""
+    table = part["mechanism"]
+    if "columns" not in table:
+        return dict(part)
+    packed, certificate = {**table, "columns": _pack_columns(table["columns"])}, table["certificate"]
     if certificate is not None:
-        same = certificate["prior"] == prior["weights"]
+        same = certificate["prior"] == part["prior"]["weights"]
         prices = {name: _pack_prices(certificate[name]) for name in ("u", "slope")}
-        packed["mechanism"]["certificate"] = {
-            **certificate, "prior": None if same else certificate["prior"], **prices
-        }  # fmt: skip
-    return packed
+        packed["certificate"] = {**certificate, "prior": None if same else certificate["prior"], **prices}
+    return {**part, "mechanism": packed}
 
 
-def unpack(packed: Mapping[str, Any]) -> dict[str, Any]:
-    """The plain document of a packed one; what cannot be unpacked raises ValueError, KeyError, TypeError or IndexError."""
-    table = packed["mechanism"]
-    if packed["values"] is not None:
-        raise ValueError("a packed document leaves the outputs as floats out")
-    columns = _read_columns(table["columns"])
-    plain = {**packed, "format": PLAIN, "values": [float(Fraction(column[0])) for column in columns]}
-    plain["mechanism"] = {**table, "columns": columns}
-    certificate = table["certificate"]
+def unpack(part: Mapping[str, Any]) -> dict[str, Any]:
+    """One group's randomizer as it was before it was packed, if it was.
+
+    What cannot be unpacked raises ValueError, KeyError, TypeError or IndexError.
+    """
+    table = part["mechanism"]
+    if not isinstance(table.get("columns"), Mapping):
+        return dict(part)
+    plain, certificate = {**table, "columns": _read_columns(table["columns"])}, table["certificate"]
     if certificate is not None:
-        weights = packed["prior"]["weights"] if certificate["prior"] is None else certificate["prior"]
+        weights = part["prior"]["weights"] if certificate["prior"] is None else certificate["prior"]
         prices = {name: _read_prices(certificate[name]) for name in ("u", "slope")}
-        plain["mechanism"]["certificate"] = {**certificate, "prior": weights, **prices}
-    return plain
+        plain["certificate"] = {**certificate, "prior": weights, **prices}
+    return {**part, "mechanism": plain}
 
 
 def _pack_columns(columns: Sequence[Any]) -> dict[str, Any]:

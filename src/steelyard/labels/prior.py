@@ -7,8 +7,7 @@ gave back. Everything after that is free. The law: a prior says where it came fr
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,17 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.account import Account, Charge
-from steelyard.accounting.prices import price
+from steelyard.desk import Desk
 from steelyard.errors import InvalidTask
+from steelyard.labels.exact import read_prior
+from steelyard.labels.nodes import Floats, Nodes
 from steelyard.mechanisms.histogram import Histogram
 from steelyard.noise import Noise
 from steelyard.noise.grid import whole_grid
-from steelyard.privacy import Event, Neighbours, canonical, exact
+from steelyard.privacy import Event, Neighbours, exact
+from steelyard.release import Outcome
 
-from .continuous import Nodes
-from .exact import read_prior
-
+ALL: tuple[str, ...] = ("",)  # the groups of records that have none: one, without a name
 SPREAD = 100  # one part in this many is spread evenly, so that no label is thought impossible
 
 
@@ -108,30 +107,39 @@ def histogram(bins: int, micro: int) -> Histogram:
     return Histogram.laplace(bins, whole_grid(2, micro).scale, Neighbours.CHANGE_LABEL)
 
 
-def buy(
-    account: Account, key: str, counter: Any, bins: int, micro: int, noise: Noise, *, about: str = "", of: str = ""
-) -> tuple[Prior, Event]:
-    """Charge for a histogram, count, noise, store, and read the prior back.
+def buy(desk: Desk, counter: Callable[[], Iterable[int]], bins: int, micro: int) -> tuple[Prior, Event]:
+    """The prior that noisy counts give, and what they were charged for: charged, counted, noised, stored, and read back.
 
-    The key is bound to what is counted (``about`` the nodes and groups) and ``of`` which labels, in public words.
     *Privacy:* pure ``micro`` millionths; ``counter()`` is called once the charge is on disk, and only if there is no
     stored answer yet.
     """
     mechanism = histogram(bins, micro)
-    request = canonical({"labels": "prior", "bins": bins, "micro": micro, "about": about})
-    cost = price(mechanism.event, account.terms)
-    charge = account.charge(cost, key=key, request=request, event=mechanism.event, of=of)
-    held = charge.answer
-    if held is None:
-        released = mechanism.release([int(c) for c in counter()], noise)
-        held = charge.store(canonical({"counts": released}))
-    return Prior.bought(json.loads(held)["counts"], micro, _receipt(charge)), mechanism.event
+
+    def counted(_: Any, noise: Noise) -> Outcome:
+        return Outcome(mechanism.release([int(c) for c in counter()], noise), None)
+
+    release = desk.answer(desk.charge(mechanism.event), mechanism.event, counted)
+    return Prior.bought(release.value, micro, release.receipt.to_json()), mechanism.event
 
 
-def _receipt(charge: Charge) -> dict[str, Any]:
-    return charge.receipt.to_json()
+def count(nodes: Nodes, y: Floats, missing: float | None, groups: int = 1) -> NDArray[np.int64]:
+    """How many labels (of each group, where there are columns of label and group) are nearest to each node.
+
+    *Privacy:* the counts are private, fit for ``buy`` alone.
+    """
+    labels, numbers = (y, 0) if y.ndim == 1 else (y[:, 0], y[:, 1].astype(np.int64))
+    cells = numbers * len(nodes.labels) + nodes.nearest(labels, missing)
+    return np.bincount(cells, minlength=groups * len(nodes.labels))
 
 
-def count(nodes: Nodes, y: NDArray[np.float64], missing: float | None) -> NDArray[np.int64]:
-    """How many labels are nearest to each node: private, fit for ``buy`` alone."""
-    return np.bincount(nodes.nearest(y, missing), minlength=len(nodes.labels))
+def public_priors(given: Any, nodes: Nodes, groups: tuple[str, ...]) -> list[Prior]:
+    """One public prior for each group, from a mapping of groups to weights; without groups, from the weights."""
+    if groups == ALL:
+        return [Prior.public(given, nodes)]
+    if not isinstance(given, Mapping):
+        raise InvalidTask("with groups= the prior is None, 'private', or a mapping from every group to its weights.")
+    wanted = {str(name): weights for name, weights in given.items()}
+    lost = [name for name in groups if name not in wanted]
+    if lost:
+        raise InvalidTask(f"the prior has no weights for group {lost[0]!r}.")
+    return [Prior.public(wanted[name], nodes) for name in groups]

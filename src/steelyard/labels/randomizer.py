@@ -20,28 +20,26 @@ import numpy as np
 from steelyard.account import Account
 from steelyard.accounting.prices import composed, price
 from steelyard.charts import Chart
-from steelyard.errors import InsecureNoise, InvalidTask, OurBug, UnitMismatch
+from steelyard.desk import Desk, NoTable, check_noise
+from steelyard.errors import InvalidTask, OurBug, UnitMismatch
+from steelyard.labels.baselines import KINDS, AddedNoise
+from steelyard.labels.charts import draw_mechanism
+from steelyard.labels.check import CheckReport, check
+from steelyard.labels.choice import WITHOUT_PRIOR, balanced, build, check_bias, check_method, split
+from steelyard.labels.document import Fitted, document, judge, read, restore, write
+from steelyard.labels.exact import read_epsilon
+from steelyard.labels.mechanism import FiniteMechanism
+from steelyard.labels.nodes import Floats, Nodes
+from steelyard.labels.prior import ALL, Prior, buy, count, public_priors
+from steelyard.labels.prior_free import two_point
+from steelyard.labels.records import Collection, Pass, beside, check_once, digests, read_groups, wrapped
+from steelyard.labels.sampler import GroupSampler, sampler_of
 from steelyard.ledger import open_account
 from steelyard.noise import ExactNoise, Noise
-from steelyard.privacy import MICRO, Event, Loss, canonical
+from steelyard.privacy import MICRO, Event, Loss
 from steelyard.privacy import labels as labels_of
 from steelyard.release import promise
-
-from . import saved
-from .added import KINDS, Added, AddedNoise
-from .applied import Applied
-from .check import Report, check
-from .choice import WITHOUT_PRIOR, balanced, build, check_bias, check_method, split
-from .classic import two_point
-from .containers import Floats, holds_objects, read_labels, wrapped
-from .continuous import Nodes
-from .exact import read_epsilon
-from .groups import Grouped, Part, beside, count_cells, public_priors, put_to_use, read_groups
-from .mechanism import FiniteMechanism
-from .memo import Memo, check_once, digests
-from .passes import Pass
-from .picture import draw_mechanism
-from .prior import Prior, buy, count
+from steelyard.tables import numbers_of
 
 _NAMES = (
     "epsilon", "lower", "upper", "method", "prior", "loss", "account", "nodes", "missing", "column", "noise",
@@ -128,29 +126,28 @@ class LabelRandomizer:
             raise InvalidTask("prior='private' is bought from the labels: fit(y) needs them.")
         values = self._read(y) if private else np.zeros(0)
         nodes, missing = self.grid()
+        known = ALL
+        if groups is not None:
+            names = read_groups(groups)
+            known = tuple(sorted(set(names)))
+            values = beside(values, names if private else [], known)
         size = 0 if y is None else len(y)
-        if groups is None:
-            return self.fit_counts(lambda: count(nodes, values, missing), size, key=key)
-        names = read_groups(groups)
-        known = tuple(sorted(set(names)))
-        columns = beside(values, names if private else [], known)
-        counter = lambda: count_cells(nodes, columns, len(known), missing)  # noqa: E731
-        return self.fit_counts(counter, size, key=key, groups=known)
+        return self.fit_counts(lambda: count(nodes, values, missing, len(known)), size, key=key, groups=known)
 
     def fit_counts(
-        self, counter: Any, records: int, *, key: str | None = None, groups: tuple[str, ...] = (), of: str = ""
+        self, counter: Any, records: int, *, key: str | None = None, groups: tuple[str, ...] = ALL, of: str = ""
     ) -> LabelRandomizer:
         """As ``fit``, from a function that counts labels by (group and) nearest node, and the public number of records.
 
         ``of`` says in public words which labels they are; the key of a bought prior is bound to it.
         """
         check_method(self.method, self.loss)
-        if groups and self.method in KINDS:
+        if groups != ALL and self.method in KINDS:
             raise InvalidTask(f"method {self.method!r} treats all records alike; leave groups= out.")
         nodes, missing = self.grid()
         if not self.unbiased:
             check_bias(self.method, self.loss, self.prior, records, len(nodes.labels))
-        micro, cells = Loss.pure(read_epsilon(self.epsilon)).amount, len(nodes.labels) * max(1, len(groups))
+        micro, cells = Loss.pure(read_epsilon(self.epsilon)).amount, len(nodes.labels) * len(groups)
         part = self._part(micro, cells, records)
         rest = read_epsilon(Fraction(micro - part, MICRO))
         found = self._priors(nodes, Fraction(micro, MICRO), groups)
@@ -158,25 +155,24 @@ class LabelRandomizer:
             two_point(nodes.labels, rest)  # what nodes rule out is told before the prior is paid for
         self._start(micro)
         if part:
-            name = f"labels/prior/{secrets.token_hex(16) if key is None else key}"
             about = hashlib.sha256(repr([[str(node) for node in nodes.labels], groups, missing]).encode()).hexdigest()
-            bought, event = buy(self.account_, name, counter, cells, part, self._noise, about=about, of=of)
+            desk = self._desk("prior", key, {"bins": cells, "micro": part, "about": about}, of)
+            bought, event = buy(desk, counter, cells, part)
             self._spent(event)
-            found = bought.split(len(found))
-        weighed = None if self.unbiased else records // max(1, len(groups))
+            found = bought.split(len(groups))
+        weighed = None if self.unbiased else records // len(groups)
         built = [(*build(self.method, nodes, prior, rest, self.loss, weighed), prior) for prior in found]
-        made = [Part(method, put_to_use(nodes, mechanism, missing), prior) for method, mechanism, prior in built]
-        self._adopt(made, groups, Fraction(micro, MICRO))
+        made = [Fitted(method, sampler_of(mechanism, missing), prior) for method, mechanism, prior in built]
+        self._adopt(dict(zip(groups, made, strict=True)), Fraction(micro, MICRO))
         return self
 
     def _priors(self, nodes: Nodes, epsilon: Fraction, groups: tuple[str, ...]) -> list[Prior]:
-        """What is known of every group, or of all records, before anything is bought."""
-        size = max(1, len(groups))
+        """What is known of every group before anything is bought."""
         if self.method == "balanced":
-            return [balanced(nodes, epsilon)] * size
+            return [balanced(nodes, epsilon)] * len(groups)
         if self.prior is None or self._wants_prior():
-            return [Prior.none(nodes)] * size
-        return public_priors(self.prior, nodes, groups) if groups else [Prior.public(self.prior, nodes)]
+            return [Prior.none(nodes)] * len(groups)
+        return public_priors(self.prior, nodes, groups)
 
     def plan(self, records: int = 0, groups: int = 1) -> dict[str, Loss]:
         """What fit would spend on a prior and a pass on labels, in pure epsilon; reads nothing and spends nothing."""
@@ -210,72 +206,69 @@ class LabelRandomizer:
         """``fit``, then ``transform``."""
         return self.fit(y, groups=groups, key=key).transform(y, ids, groups=groups, key=key)
 
-    def _open_pass(self, key: str | None = None, *, records: bool = False, size: int | None = None) -> Pass:
+    def _open_pass(self, key: str | None = None, *, records: bool = False, size: int = 0) -> Pass | Collection:
         """Pay for a pass over records; every batch of it is then drawn for nothing more."""
         self._fitted()
         if records and key in self._collections:
             return self._collections[key]
-        self._applied.prepare()
-        kind = "records" if records else "pass"
-        name = ("all" if records else secrets.token_hex(16)) if key is None else key
-        request = {"labels": kind, "mechanism": self._applied.digest, "size": None if records else size}
-        charge = self.account_.charge(
-            self.price(), key=f"labels/{kind}/{name}", request=canonical(request), event=self._applied.event
-        )
-        self._spent(self._applied.event)
-        if not records:
-            return Pass(self._applied, self._noise, charge if key is not None else None, left=size or 0)
-        kept = self._collections[key] = Pass(self._applied, self._noise, None, Memo(charge, self._applied.code))
-        return kept
+        sampler = self._sampler
+        sampler.prepare()
+        paid: Pass | Collection
+        if records:
+            desk = self._desk("records", "all" if key is None else key, {"mechanism": sampler.digest})
+            paid = self._collections[key] = Collection(desk, sampler)
+        else:
+            desk = self._desk("pass", key, {"mechanism": sampler.digest, "size": size})
+            paid = Pass(desk, sampler, size, keep=key is not None)
+        self._spent(sampler.event)
+        return paid
+
+    def _desk(self, kind: str, key: str | None, request: dict[str, Any], of: str = "") -> Desk:
+        """Where a pass, a collection or a prior is paid for and kept; without a key, under a name nobody can ask for again."""
+        name = f"labels/{kind}/{secrets.token_hex(16) if key is None else key}"
+        return Desk(NoTable(of), self._noise, self.account_, name, {"labels": kind, **request})
 
     def price(self) -> Loss:
         """What a pass costs, in the currency of the account."""
         self._fitted()
-        return price(self._applied.event, self.account_.terms)
+        return price(self._sampler.event, self.account_.terms)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write mechanism, certificate, grid and the prior's provenance as JSON; no label is in it."""
-        saved.write(path, self._document())
+        write(path, self._document())
 
     @classmethod
     def load(
         cls, path: str | os.PathLike[str], *, account: Account | None = None, noise: Noise | None = None
     ) -> LabelRandomizer:
         """Read a saved randomizer, after judging it; passes are charged to ``account``, or to one in memory."""
-        data = saved.read(path)
-        named = saved.restore_all(data)
-        parts, first = list(named.values()), next(iter(named.values()))
-        nodes, epsilon = first.applied.nodes, saved.epsilon_of(data)
-        free = first.method == "compromise"
+        data = read(path)
+        groups = restore(data)
+        first, epsilon = next(iter(groups.values())), Fraction(data["epsilon"])
+        nodes, free = first.sampler.nodes, first.method == "compromise"
         made = cls(
             epsilon, nodes.lower, nodes.upper, "auto" if free else first.method, unbiased=not free, account=account, nodes=list(nodes.labels),
-            missing=first.applied.missing, column=saved.column_of(data) if account is None else None, noise=noise,
+            missing=first.sampler.missing, column=data["column"] if account is None else None, noise=noise,
         )  # fmt: skip
         made._start(int(epsilon * MICRO) - first.prior.micro)
-        made._adopt(parts, tuple(named) if data["format"] == saved.GROUPED else (), epsilon)
+        made._adopt(groups, epsilon)
         return made
 
-    def verify(self) -> Report:
+    def verify(self) -> CheckReport:
         """Re-prove privacy, bias, optimality gap and the prior's provenance from the form that is saved."""
-        self._fitted()
-        return saved.judge(self._document())
+        return judge(self._document())
 
     def chart(self, group: Any = None) -> Chart:
         """The mechanism (of one group) as a picture: the chance of every output for every label."""
         self._fitted()
-        parts = {"None": self._parts[0]} if self.groups_ is None else self.groups_
-        if str(group) not in parts:
-            raise InvalidTask(f"chart draws one group's mechanism: {', '.join(parts)}; got {group!r}.")
-        part = parts[str(group)]
-        if isinstance(part.mechanism, AddedNoise):
-            raise InvalidTask(f"method {part.method!r} has no table to draw: its noise has no end.")
-        return draw_mechanism(part.mechanism, part.method)
+        name = "" if group is None else str(group)
+        if name not in self._groups:
+            raise InvalidTask(f"chart draws one group's mechanism: {', '.join(self._groups)}; got {group!r}.")
+        return draw_mechanism(self._groups[name].mechanism, self._groups[name].method)
 
     def _document(self) -> dict[str, Any]:
         self._fitted()
-        column = self.account_.terms.unit.column or ""
-        told = [saved.document(p.applied, p.method, p.prior, column, self.epsilon_) for p in self._parts]
-        return told[0] if self.groups_ is None else saved.grouped(dict(zip(self.groups_, told, strict=True)))
+        return document(self._groups, self.account_.terms.unit.column or "", self.epsilon_)
 
     def grid(self) -> tuple[Nodes, float | None]:
         """The nodes, and what labels that are no number count as."""
@@ -293,8 +286,8 @@ class LabelRandomizer:
         return split(micro, cells, records) if self.method == "auto" and self.unbiased else max(1, micro // 10)
 
     def _read(self, y: Any) -> Floats:
-        values = read_labels(y)
-        if self.missing is not None and holds_objects(y):
+        values = numbers_of(y)
+        if self.missing is not None and str(getattr(y, "dtype", "")).lower() == "object":
             warnings.warn(_OBJECTS, UserWarning, stacklevel=3)
         if self.missing is None and not np.all(np.isfinite(values)):
             raise InvalidTask(_NOT_NUMBERS)
@@ -316,27 +309,26 @@ class LabelRandomizer:
             raise UnitMismatch(
                 f"noisy labels hide one row's label; the account hides {unit}. Open one with unit=labels(column)."
             )
-        if not self._noise.secure and self.account_.durable:
-            raise InsecureNoise(f"{self._noise.name} protects nobody and may only spend an account on ':memory:'.")
+        check_noise(self._noise, self.account_)
         self._events: list[Event] = []
-        self._collections: dict[str | None, Pass] = {}
+        self._collections: dict[str | None, Collection] = {}
 
-    def _adopt(self, parts: list[Part], groups: tuple[str, ...], epsilon: Fraction) -> None:
-        for part in parts:
-            proof = _proof(part.mechanism)
+    def _adopt(self, groups: dict[str, Fitted], epsilon: Fraction) -> None:
+        for each in groups.values():
+            proof = _proof(each.mechanism)
             if not proof.passed:
                 raise OurBug(f"a label mechanism failed its own check: {'; '.join(proof.findings[:3])}")
-        self._parts, self.epsilon_ = parts, epsilon
-        self.unbiased_ = all(part.mechanism.unbiased for part in parts)
-        self.groups_ = dict(zip(groups, parts, strict=True)) if groups else None
-        for name in ("applied_", "mechanism_", "method_", "prior_"):  # an earlier fit's, where this one has groups
+        self._groups, self.epsilon_ = groups, epsilon
+        self._sampler = GroupSampler({name: each.sampler for name, each in groups.items()})
+        self.unbiased_ = all(each.mechanism.unbiased for each in groups.values())
+        self.groups_ = None if tuple(groups) == ALL else groups
+        for name in ("sampler_", "mechanism_", "method_", "prior_"):  # an earlier fit's, where this one has groups
             self.__dict__.pop(name, None)
-        tables = tuple(part.applied for part in parts if isinstance(part.applied, Applied))
-        self._applied: Applied | Added | Grouped = Grouped(groups, tables)
-        if not groups:
-            only: Any = parts[0].applied  # a table, or noise on a grid
-            self._applied = self.applied_ = only
-            self.mechanism_, self.method_, self.prior_ = only.mechanism, parts[0].method, parts[0].prior
+        if self.groups_ is None:
+            only: Any = groups[""]  # its mechanism is a table, or noise on a grid
+            self.sampler_, self.mechanism_, self.method_, self.prior_ = (
+                only.sampler, only.mechanism, only.method, only.prior
+            )  # fmt: skip
 
     def _spent(self, event: Event) -> None:
         """Every charge of this randomizer so far, as one promise."""
@@ -345,12 +337,11 @@ class LabelRandomizer:
         self.guarantee_ = promise(terms, price(whole, terms), whole, secure=self._noise.secure)
 
     def _fitted(self) -> None:
-        if not hasattr(self, "_applied"):
+        if not hasattr(self, "_sampler"):
             raise InvalidTask("this LabelRandomizer is not fitted yet; call fit first.")
 
 
-def _proof(mechanism: FiniteMechanism | AddedNoise) -> Report:
+def _proof(mechanism: FiniteMechanism | AddedNoise) -> CheckReport:
     """The judge's word on privacy and bias; how near the optimum a table is takes longer and is asked for by verify."""
-    if isinstance(mechanism, AddedNoise):
-        return mechanism.verify()
-    return check({**mechanism.to_json(), "certificate": None})
+    saved = mechanism.to_json()
+    return check({**saved, "certificate": None} if "certificate" in saved else saved)

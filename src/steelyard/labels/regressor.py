@@ -13,10 +13,9 @@ import numpy as np
 
 from steelyard.account import Account
 from steelyard.errors import EngineMissing, InvalidTask
+from steelyard.labels.choice import BIASED
+from steelyard.labels.randomizer import LabelRandomizer
 from steelyard.noise import Noise
-
-from .choice import BIASED
-from .randomizer import LabelRandomizer
 
 try:
     from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from steelyard.errors import BudgetExceeded, InvalidTask
-from steelyard.labels import added
-from steelyard.labels.added import KINDS, Added, AddedNoise, stairs, uniform
-from steelyard.labels.additive import laplace_variance, staircase_variance
-from steelyard.labels.continuous import Nodes
+from steelyard.labels.baselines import KINDS, AddedNoise, laplace_variance, staircase_variance, stairs, uniform
+from steelyard.labels.document import judge
+from steelyard.labels.nodes import Nodes
 from steelyard.labels.randomizer import LabelRandomizer
-from steelyard.labels.saved import judge
+from steelyard.labels.sampler import NoiseSampler
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Laplace, Staircase, observing
 from steelyard.noise import TestNoise
@@ -29,9 +28,9 @@ from steelyard.privacy import Neighbours, labels
 ODD = [math.nan, math.inf, -math.inf, 1e300, -1e300, -0.0, 5e-324]
 
 
-def put(kind: str, count: int = 5, epsilon: Any = 1, missing: float | None = None) -> Added:
+def put(kind: str, count: int = 5, epsilon: Any = 1, missing: float | None = None) -> NoiseSampler:
     nodes = Nodes.of(0, 4, count)
-    return Added(nodes, AddedNoise.of(nodes.labels, epsilon, kind), missing)
+    return NoiseSampler(AddedNoise.of(nodes.labels, epsilon, kind), missing)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -41,7 +40,7 @@ def test_any_two_labels_are_no_further_apart_than_the_noise_was_made_for(kind: s
     assert distance(randomizer, one, other) <= randomizer.mechanism.noise.sensitivity
 
 
-def distance(randomizer: Added, one: float, other: float) -> int:
+def distance(randomizer: NoiseSampler, one: float, other: float) -> int:
     """How many grid steps two labels are apart when the noise is added, as the audit's window sees it."""
     with observing() as seen:
         randomizer.draw(np.array([one, other]), TestNoise(1))
@@ -54,10 +53,10 @@ def test_labels_that_are_not_clipped_are_caught_by_the_same_distance(monkeypatch
     randomizer = put("laplace")
     assert distance(randomizer, 0.0, 5.0) <= randomizer.mechanism.noise.sensitivity
 
-    def unclipped(self: Added, y: NDArray[np.float64], noise: Any) -> NDArray[np.int64]:
+    def unclipped(self: NoiseSampler, y: NDArray[np.float64], noise: Any) -> NDArray[np.int64]:
         return np.rint(y * self.nodes.scale).astype(np.int64)
 
-    monkeypatch.setattr(Added, "_places", unclipped)
+    monkeypatch.setattr(NoiseSampler, "_places", unclipped)
     assert distance(randomizer, 0.0, 5.0) > randomizer.mechanism.noise.sensitivity
 
 
@@ -182,11 +181,11 @@ FAULTS: list[tuple[str, str, Any]] = [
 def test_a_planted_fault_is_found(kind: str, field: str, change: Any) -> None:
     honest = json.loads(json.dumps(LabelRandomizer(1, 0, 3, kind).fit()._document()))
     assert judge(honest).passed
-    assert judge(honest["mechanism"]).passed
+    assert judge(honest["groups"][""]["mechanism"]).passed
     faulty = json.loads(json.dumps(honest))
-    faulty["mechanism"][field] = change(honest["mechanism"][field])
+    faulty["groups"][""]["mechanism"][field] = change(honest["groups"][""]["mechanism"][field])
     assert not judge(faulty).passed
-    assert not judge(faulty["mechanism"]).passed
+    assert not judge(faulty["groups"][""]["mechanism"]).passed
 
 
 def test_a_document_whose_epsilon_or_missing_value_is_false_is_found() -> None:
@@ -212,7 +211,7 @@ def test_what_noise_on_a_grid_cannot_do_is_refused(kind: str) -> None:
 
 
 def test_every_kind_is_priced_for_a_changed_label() -> None:
-    for kind in added.KINDS:
+    for kind in KINDS:
         assert put(kind).event.neighbours is Neighbours.CHANGE_LABEL
 
 
@@ -224,5 +223,5 @@ def test_noise_that_floats_would_move_is_refused_when_made_and_when_judged(kind:
         LabelRandomizer(1, far, far + 8, kind, account=budget).fit()
     data = LabelRandomizer(1, 0, 8, kind).fit()._document()
     assert judge(data).passed
-    data["mechanism"]["inputs"] = [str(far + n) for n in range(9)]
+    data["groups"][""]["mechanism"]["inputs"] = [str(far + n) for n in range(9)]
     assert "what floats can say" in judge(data).findings[0]

@@ -45,7 +45,7 @@ def test_bias_is_declared_saved_and_loaded(tmp_path: Path) -> None:
     assert again.get_params()["unbiased"] is False
     assert again.mechanism_ == randomizer.mechanism_
     twin = randomizer._document()
-    twin["mechanism"]["unbiased"] = True
+    twin["groups"][""]["mechanism"]["unbiased"] = True
     (tmp_path / "twin.json").write_text(json.dumps(twin))
     with pytest.raises(InvalidTask, match="biased"):
         LabelRandomizer.load(tmp_path / "twin.json")

@@ -19,7 +19,7 @@ from steelyard.errors import InvalidTask
 from steelyard.labels.check import check, exponential, lower_bound
 from steelyard.labels.exact import growth_below, ratio_below
 from steelyard.labels.mechanism import FiniteMechanism
-from steelyard.labels.solver import solve_unbiased
+from steelyard.labels.solve.unbiased import solve_unbiased
 
 Document = dict[str, Any]
 Fault = Callable[[Document, random.Random], None]
@@ -47,23 +47,24 @@ def uneven(doc: Document, rng: random.Random) -> list[Any]:
 def ratio_one_unit_too_large(doc: Document, rng: random.Random) -> None:
     """Move one unit of weight from a column's low rows to its high rows, and make the rows sum again elsewhere."""
     column = uneven(doc, rng)
-    top = max(column[2])
-    low, high = min(column[2]), math.floor(exponential(Fraction(doc["epsilon"]))[0] * min(column[2])) + 1
-    column[2] = [high if w == top else low for w in column[2]]
+    low, top = sorted({int(w) for w in column[2]})
+    high = math.floor(exponential(Fraction(doc["epsilon"]))[0] * low) + 1
+    column[2] = [str(high if int(w) == top else low) for w in column[2]]
 
 
 def row_does_not_sum(doc: Document, rng: random.Random) -> None:
     column = rng.choice(doc["columns"])
-    column[2] = [w - 1 for w in column[2]]
+    column[2] = [str(int(w) - 1) for w in column[2]]
 
 
 def one_row_does_not_sum(doc: Document, rng: random.Random) -> None:
     column = uneven(doc, rng)
-    column[2][rng.randrange(len(column[2]))] -= 1
+    row = rng.randrange(len(column[2]))
+    column[2][row] = str(int(column[2][row]) - 1)
 
 
 def bias_of_a_billionth(doc: Document, rng: random.Random) -> None:
-    heavy = max(doc["columns"], key=lambda c: max(c[2]))
+    heavy = max(doc["columns"], key=lambda c: max(int(w) for w in c[2]))
     heavy[0] = str(Fraction(heavy[0]) + Fraction(1, 10**9))
 
 
@@ -113,12 +114,17 @@ def missing_column(doc: Document, rng: random.Random) -> None:
 
 def zero_weight(doc: Document, rng: random.Random) -> None:
     column = uneven(doc, rng)
-    column[2][0] = 0
+    column[2][0] = "0"
 
 
 def float_weight(doc: Document, rng: random.Random) -> None:
     column = rng.choice(doc["columns"])
     column[2][0] = float(column[2][0])
+
+
+def weight_as_number(doc: Document, rng: random.Random) -> None:
+    column = rng.choice(doc["columns"])
+    column[2][0] = int(column[2][0])
 
 
 def unreadable(doc: Document, rng: random.Random) -> None:
@@ -140,6 +146,7 @@ FAULTS: list[Fault] = [
     missing_column,
     zero_weight,
     float_weight,
+    weight_as_number,
     unreadable,
 ]
 

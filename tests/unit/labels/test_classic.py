@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.labels import additive
+from steelyard.labels import baselines, prior_free
+from steelyard.labels.baselines import debiased_response, randomized_response, response_with_prior
 from steelyard.labels.bins import response_on_bins
-from steelyard.labels.classic import debiased_response, randomized_response, response_with_prior, two_point
 from steelyard.labels.mechanism import FiniteMechanism
-from steelyard.labels.solver import solve_unbiased
+from steelyard.labels.prior_free import two_point
+from steelyard.labels.solve.unbiased import solve_unbiased
 
 PRIOR = [8, 1, 5, 1, 0, 3]
 
@@ -76,7 +77,7 @@ def test_two_point_is_exactly_unbiased_and_has_its_formula() -> None:
     assert len(mechanism.outputs) == 2
     assert set(mechanism.bias()) == {Fraction(0)}
     for y, error in zip(mechanism.inputs, mechanism.errors(), strict=True):
-        assert float(error) == pytest.approx(additive.two_point_variance(float(y), -3, 7, 0.8), rel=1e-9)
+        assert float(error) == pytest.approx(prior_free.two_point_variance(float(y), -3, 7, 0.8), rel=1e-9)
 
 
 def test_two_point_refuses_labels_without_a_common_step() -> None:
@@ -128,9 +129,9 @@ def test_the_optimal_unbiased_mechanism_beats_every_other_unbiased_one() -> None
     p = np.array(prior) / sum(prior)
     for epsilon in (0.5, 2.0, 6.0):
         best = solve_unbiased(labels, prior, epsilon).value
-        others = [additive.laplace_variance(20, epsilon), additive.staircase_variance(20, epsilon)]
-        others.append(additive.discrete_laplace_variance(20, epsilon))
-        for formula in (additive.two_point_variance, additive.piecewise_variance, additive.hybrid_variance):
+        others = [baselines.laplace_variance(20, epsilon), baselines.staircase_variance(20, epsilon)]
+        others.append(baselines.discrete_laplace_variance(20, epsilon))
+        for formula in (prior_free.two_point_variance, prior_free.piecewise_variance, prior_free.hybrid_variance):
             others.append(float(sum(w * formula(y, 0, 20, epsilon) for w, y in zip(p, labels, strict=True))))
         for mechanism in (debiased_response(labels, epsilon), two_point(labels, epsilon)):
             others.append(float(sum(w * float(e) for w, e in zip(p, mechanism.errors(), strict=True))))
@@ -140,13 +141,13 @@ def test_the_optimal_unbiased_mechanism_beats_every_other_unbiased_one() -> None
 def test_additive_variances_match_their_densities() -> None:
     k = np.arange(-4000, 4001)
     weights = np.exp(-np.abs(k) * 0.7 / 5)
-    assert additive.discrete_laplace_variance(5, 0.7) == pytest.approx(float((weights * k**2).sum() / weights.sum()))
+    assert baselines.discrete_laplace_variance(5, 0.7) == pytest.approx(float((weights * k**2).sum() / weights.sum()))
     epsilon, gamma, x = 1.3, 0.3, np.linspace(0, 60, 3_000_001)
     height = np.exp(-epsilon * (np.floor(x) + (x - np.floor(x) >= gamma)))
-    assert additive.staircase_variance(1, epsilon, gamma) == pytest.approx(
+    assert baselines.staircase_variance(1, epsilon, gamma) == pytest.approx(
         float((height * x**2).sum() / height.sum()), rel=1e-4
     )
-    assert additive.staircase_variance(1, epsilon) <= additive.staircase_variance(1, epsilon, gamma)
+    assert baselines.staircase_variance(1, epsilon) <= baselines.staircase_variance(1, epsilon, gamma)
     h, t = math.exp(0.4), 0.35
     c, left = (h + 1) / (h - 1), (h * t - 1) / (h - 1)
     right = (h * t + 1) / (h - 1)
@@ -154,18 +155,18 @@ def test_additive_variances_match_their_densities() -> None:
     density = np.where((z >= left) & (z <= right), h * h, 1.0)
     density /= density.sum()
     assert float(density @ z) == pytest.approx(t, abs=1e-5)
-    assert float(density @ (z - t) ** 2) == pytest.approx(additive.piecewise_variance(t, -1, 1, 0.8), rel=1e-4)
+    assert float(density @ (z - t) ** 2) == pytest.approx(prior_free.piecewise_variance(t, -1, 1, 0.8), rel=1e-4)
 
 
 @pytest.mark.parametrize(("width", "epsilon"), [(0, 1), (1, 0), (math.inf, 1), (-1, 1)])
 def test_formulas_refuse_empty_ranges_and_no_epsilon(width: float, epsilon: float) -> None:
     with pytest.raises(InvalidTask, match="above zero"):
-        additive.laplace_variance(width, epsilon)
+        baselines.laplace_variance(width, epsilon)
 
 
 def test_formulas_refuse_labels_outside_their_range() -> None:
     with pytest.raises(InvalidTask, match="outside"):
-        additive.two_point_variance(11, 0, 10, 1)
+        prior_free.two_point_variance(11, 0, 10, 1)
 
 
 def test_the_package_is_a_unit_constructor_and_loads_nothing_heavy() -> None:

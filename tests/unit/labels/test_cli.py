@@ -90,7 +90,9 @@ def test_a_false_document_leaves_with_two(data: Path, tmp_path: Path) -> None:
     saved = tmp_path / "m.json"
     run("fit", data, "spend", *BOUNDS, "--out", saved)
     document = json.loads(saved.read_text())
-    document["mechanism"]["columns"][0][2][0] = str(int(document["mechanism"]["columns"][0][2][0]) + 1)
+    document["groups"][""]["mechanism"]["columns"][0][2][0] = str(
+        int(document["groups"][""]["mechanism"]["columns"][0][2][0]) + 1
+    )
     saved.write_text(json.dumps(document))
     judged = run("verify", saved)
     assert judged.exit_code == 2
@@ -211,12 +213,18 @@ def test_verify_says_of_noise_what_noise_has(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "found",
-    [{"groups": {}}, {}, {"groups": {"a": 3}}, {"format": "x", "prior": []}, {"format": "x", "prior": {"receipt": 5}}],
+    [
+        {"groups": {}},
+        {},
+        {"groups": {"a": 3}},
+        {"format": "x", "prior": []},
+        {"groups": {"": {"prior": {"receipt": 5}}}},
+    ],
 )
 def test_a_ledger_is_asked_about_documents_that_hold_and_no_others(
     found: dict[str, Any], tmp_path: Path, budget: Account
 ) -> None:
-    held = {"format": "steelyard grouped label randomizer 1", **found}
+    held = {"format": "steelyard label randomizer 1", **found}
     (tmp_path / "m.json").write_text(json.dumps(held))
     answer = run("verify", tmp_path / "m.json", "--ledger", tmp_path / "budget.db")
     assert (answer.exit_code, answer.data["passed"]) == (2, False)

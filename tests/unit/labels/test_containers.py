@@ -17,11 +17,12 @@ import pyarrow as pa
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.labels import containers
-from steelyard.labels.containers import read_labels, wrapped
+from steelyard.labels import records
 from steelyard.labels.randomizer import LabelRandomizer
+from steelyard.labels.records import wrapped
 from steelyard.ledger import Account, open_account
 from steelyard.privacy import labels
+from steelyard.tables import numbers_of
 
 VALUES = [1.0, 2.5, None]
 READ: dict[str, Any] = {
@@ -80,7 +81,7 @@ def account(epsilon: str = "5") -> Account:
 @pytest.mark.parametrize("kind", READ)
 def test_labels_are_read_from_every_container_and_given_back_in_kind(kind: str) -> None:
     y = READ[kind]
-    np.testing.assert_array_equal(read_labels(y), [1.0, 2.5, math.nan])
+    np.testing.assert_array_equal(numbers_of(y), [1.0, 2.5, math.nan])
     made = LabelRandomizer(1, 0, 3, missing=1, account=account()).fit()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -94,7 +95,7 @@ def test_labels_are_read_from_every_container_and_given_back_in_kind(kind: str) 
 @pytest.mark.parametrize("kind", WHOLE)
 def test_containers_of_whole_numbers_are_read_too(kind: str) -> None:
     y = WHOLE[kind]
-    assert read_labels(y).tolist() == [float(v.as_py() if hasattr(v, "as_py") else v) for v in y]
+    assert numbers_of(y).tolist() == [float(v.as_py() if hasattr(v, "as_py") else v) for v in y]
     budget = account("1")
     assert len(LabelRandomizer(1, 0, 3, account=budget).fit().transform(y)) == len(y)
     assert str(budget.spent) == "epsilon 1"
@@ -129,7 +130,7 @@ def test_labels_that_were_paid_for_are_never_lost_to_their_container(monkeypatch
     y = Stubborn([1, 2, 3])
     made.append(True)
     assert wrapped(y, np.zeros(3)).tolist() == [0, 0, 0]
-    monkeypatch.setattr(containers, "_wrapped", lambda y, values: 1 / 0)
+    monkeypatch.setattr(records, "_wrapped", lambda y, values: 1 / 0)
     assert len(LabelRandomizer(1, 0, 3).fit().transform([1, 2])) == 2
 
 
@@ -169,7 +170,7 @@ def test_one_odd_label_changes_no_other_one_and_raises_nothing(kind: str) -> Non
     for odd in ODD:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert moved(read_labels, LOOSE[kind], odd) == 0, odd
+            assert moved(numbers_of, LOOSE[kind], odd) == 0, odd
 
 
 def test_a_reader_that_gives_all_labels_one_type_is_caught_by_the_same_check() -> None:

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.labels.added import Added, AddedNoise
-from steelyard.labels.continuous import Nodes
+from steelyard.labels.baselines import AddedNoise
+from steelyard.labels.document import judge
+from steelyard.labels.nodes import Nodes
 from steelyard.labels.packing import pack
 from steelyard.labels.randomizer import LabelRandomizer
-from steelyard.labels.saved import judge
+from steelyard.labels.sampler import NoiseSampler
 from steelyard.ledger import open_account
 from steelyard.noise import TestNoise
 from steelyard.privacy import labels
@@ -43,82 +44,84 @@ def document(kind: str) -> Document:
 
 
 def ten_times_as_wide(data: Document) -> None:
-    noise = data["mechanism"]
+    noise = data["groups"][""]["mechanism"]
     noise["sensitivity"] *= 10
     if "scale" in noise:
         noise["scale"] = str(10 * Fraction(noise["scale"]))
 
 
 def certified_by_another(data: Document) -> None:
-    data["mechanism"]["certificate"] = {**document("unbiased")["mechanism"]["certificate"], "gap": "0"}
+    data["groups"][""]["mechanism"]["certificate"] = {
+        **document("unbiased")["groups"][""]["mechanism"]["certificate"],
+        "gap": "0",
+    }
 
 
 def claims_less_than_nothing(data: Document) -> None:
-    data["mechanism"]["certificate"]["gap"] = "-1"
+    data["groups"][""]["mechanism"]["certificate"]["gap"] = "-1"
 
 
 def paid_one_micro(data: Document) -> None:
-    data["prior"]["receipt"] = {"cost": {"amount": 1}}
+    data["groups"][""]["prior"]["receipt"] = {"cost": {"amount": 1}}
 
 
 def paid_one_micro_less(data: Document) -> None:
-    data["prior"]["receipt"]["cost"]["amount"] -= 1
+    data["groups"][""]["prior"]["receipt"]["cost"]["amount"] -= 1
 
 
 def paid_on_no_ledger(data: Document) -> None:
-    data["prior"]["receipt"]["head"] = ""
+    data["groups"][""]["prior"]["receipt"]["head"] = ""
 
 
 def wider_than_a_word(data: Document) -> None:
-    table = data["mechanism"]
+    table = data["groups"][""]["mechanism"]
     table["bits"] += 4
     for column in table["columns"]:
         column[2] = [str(int(weight) * 16) for weight in column[2]]
 
 
 def weights_as_numbers(data: Document) -> None:
-    for column in data["mechanism"]["columns"]:
+    for column in data["groups"][""]["mechanism"]["columns"]:
         column[2] = [int(weight) for weight in column[2]]
 
 
 def weights_with_blanks(data: Document) -> None:
-    for column in data["mechanism"]["columns"]:
+    for column in data["groups"][""]["mechanism"]["columns"]:
         column[2] = [f" {weight}" for weight in column[2]]
 
 
 def negative_unused_prior(data: Document) -> None:
-    data["prior"]["weights"][1] = "-1"
+    data["groups"][""]["prior"]["weights"][1] = "-1"
 
 
 def invented_prior(data: Document) -> None:
-    data["prior"]["source"] = "none"
+    data["groups"][""]["prior"]["source"] = "none"
 
 
 def a_number_without_end(data: Document) -> None:
-    data["mechanism"]["epsilon"] = "1e99999999"
+    data["groups"][""]["mechanism"]["epsilon"] = "1e99999999"
 
 
 def a_shift_without_end(data: Document) -> None:
-    data.update(pack(data))
-    data["mechanism"]["columns"]["shift"] = "1e99999999"
+    data["groups"][""] = pack(data["groups"][""])
+    data["groups"][""]["mechanism"]["columns"]["shift"] = "1e99999999"
 
 
 def a_packed_output(data: Document) -> None:
-    data.update(pack(data))
-    data["values"] = [0.0]
+    data["groups"][""] = {**pack(data["groups"][""]), "values": [0.0]}
 
 
 def a_packed_claim(data: Document) -> None:
-    data.update(pack(data))
-    data["mechanism"]["columns"]["variance"] = "0"
+    data["groups"][""] = pack(data["groups"][""])
+    data["groups"][""]["mechanism"]["columns"]["variance"] = "0"
 
 
 def a_list_for_a_source(data: Document) -> None:
-    data["prior"]["source"] = ["public"]
+    data["groups"][""]["prior"]["source"] = ["public"]
 
 
 def one_more_claim(data: Document) -> None:
-    data["mechanism"]["variance"] = "0"
+    data["groups"][""]["mechanism"]["variance"] = "0"
 
 
 def a_truth_value_for_missing(data: Document) -> None:
@@ -126,18 +129,17 @@ def a_truth_value_for_missing(data: Document) -> None:
 
 
 def another_method(data: Document) -> None:
-    data["method"] = "two_point"
+    data["groups"][""]["method"] = "two_point"
 
 
 def outputs_no_float_can_say(data: Document) -> None:
     """Exactly unbiased as fractions, and biased by more than the range as floats: one output is a third of 2^60."""
-    table, rows = data["mechanism"], len(data["nodes"])
+    table, rows = data["groups"][""]["mechanism"], len(data["groups"][""]["mechanism"]["inputs"])
     total = 1 << table["bits"]
     high, low = Fraction(total, 4), Fraction(-total, 12)
     tilt = [total // 4 + 3 * int(y) for y in table["inputs"]]
     parts = [(low, [total - w for w in tilt]), (high, tilt)]
     table["columns"] = [[str(z), list(range(rows)), [str(w) for w in weights]] for z, weights in parts]
-    data["values"] = [float(low), float(high)]
 
 
 FAULTS: list[tuple[str, Callable[[Document], None]]] = [
@@ -183,15 +185,15 @@ def test_a_sensitivity_wider_than_the_range_moves_every_label() -> None:
     """What the document of ``ten_times_as_wide`` would draw: it says no bias, and a label of 4 comes out near 0.4."""
     data = document("laplace")
     ten_times_as_wide(data)
-    noise = AddedNoise.from_json(data["mechanism"])
-    drawn = Added(Nodes(noise.inputs), noise).noisy(np.full(20_000, 4.0), TestNoise(1))
+    noise = AddedNoise.from_json(data["groups"][""]["mechanism"])
+    drawn = NoiseSampler(noise).noisy(np.full(20_000, 4.0), TestNoise(1))
     assert abs(drawn.mean() - 0.4) < 0.2
 
 
 def test_groups_tell_the_largest_bias_and_a_gap_only_if_all_have_one() -> None:
     """One group without bias and with a certificate does not speak for another that has bias."""
     sharp, biased = document("unbiased"), document("rr")
-    report = judge({"format": "steelyard grouped label randomizer 1", "groups": {"a": sharp, "b": biased}})
+    report = judge({**sharp, "groups": {"a": sharp["groups"][""], "b": biased["groups"][""]}})
     assert report.passed
     assert report.bias == judge(biased).bias != 0
     assert report.gap is None
@@ -204,7 +206,8 @@ def test_what_no_document_can_show_is_said_and_not_claimed() -> None:
 
 
 def test_a_method_is_a_name_where_nothing_else_shows_it() -> None:
-    other = {**document("debiased"), "method": "two_point"}
+    other = document("debiased")
+    other["groups"][""]["method"] = "two_point"
     assert judge(other).passed
     assert "the one method two_point makes" in judge(other).unproved[-1]
     assert not any("method" in text for kind in ("unbiased", "laplace") for text in judge(document(kind)).unproved)
@@ -215,10 +218,14 @@ def test_a_receipt_of_a_gaussian_account_is_one_of_the_price_in_its_currency() -
     data = LabelRandomizer(2, 0, 4, "unbiased", prior="private", account=budget).fit([0, 1, 4] * 50)._document()
     assert judge(data).passed
     cheaper = copy.deepcopy(data)
-    cheaper["prior"]["receipt"]["cost"]["amount"] -= 1
+    cheaper["groups"][""]["prior"]["receipt"]["cost"]["amount"] -= 1
     assert not judge(cheaper).passed
     elsewhere = copy.deepcopy(data)
-    elsewhere["prior"]["receipt"]["cost"] = {"currency": "pure", "amount": data["prior"]["micro"], "delta": 0}
+    elsewhere["groups"][""]["prior"]["receipt"]["cost"] = {
+        "currency": "pure",
+        "amount": data["groups"][""]["prior"]["micro"],
+        "delta": 0,
+    }
     assert judge(elsewhere).passed  # also a price of this purchase; which account paid is for the ledger to say
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from steelyard.errors import InvalidTask
 from steelyard.labels.bins import response_on_bins
-from steelyard.labels.frontier import solve_compromise
-from steelyard.labels.solver import solve_unbiased
+from steelyard.labels.solve.frontier import solve_compromise
+from steelyard.labels.solve.unbiased import solve_unbiased
 
 PRIOR = [6, 1, 1, 1, 1, 0, 2, 1]
 WEIGHTS = ["1.001", "1.5", "4", "20", "1000", "1000000"]

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from steelyard.errors import BudgetExceeded, InvalidTask
-from steelyard.labels.groups import Grouped
+from steelyard.labels.document import judge
+from steelyard.labels.files import randomize_parquet
 from steelyard.labels.randomizer import LabelRandomizer
-from steelyard.labels.saved import judge
-from steelyard.labels.streams import randomize_parquet
+from steelyard.labels.sampler import GroupSampler, TableSampler
 from steelyard.ledger import Account, open_account
 from steelyard.mechanisms import observing
 from steelyard.noise import TestNoise
@@ -32,33 +32,34 @@ def made(**more: Any) -> LabelRandomizer:
     return LabelRandomizer(4, 0, 3, prior=PRIOR, **more).fit(groups=PRIOR)
 
 
-def law(applied: Grouped, label: int, group: str) -> dict[int, Fraction]:
+def tables(sampler: GroupSampler) -> dict[str, TableSampler]:
+    return {name: part for name, part in sampler.parts.items() if isinstance(part, TableSampler)}
+
+
+def law(sampler: GroupSampler, label: int, group: str) -> dict[int, Fraction]:
     """The exact law of one record's output number, from the samplers' own tables."""
-    number = applied.names.index(group)
-    before = sum(len(part.values) for part in applied.parts[:number])
-    row = applied.parts[number].table.weights()[label]
+    before = sum(len(part.values) for name, part in sampler.parts.items() if name < group)
+    row = tables(sampler)[group].table.weights()[label]
     return {before + j: Fraction(int(w), 2**64) for j, w in enumerate(row)}
 
 
-def worst_ratio(applied: Grouped, group_of: Any) -> Fraction | float:
+def worst_ratio(sampler: GroupSampler, group_of: Any) -> Fraction | float:
     """The largest ratio between the laws of one record with any two labels."""
-    laws = [law(applied, label, group_of(label)) for label in range(4)]
+    laws = [law(sampler, label, group_of(label)) for label in range(4)]
     same = all(p.keys() == laws[0].keys() for p in laws)
     return max(p[j] / q[j] for p in laws for q in laws for j in p) if same else float("inf")
 
 
 def test_a_record_is_private_within_its_group_and_every_group_has_its_own_optimum() -> None:
-    applied = made()._applied
-    assert isinstance(applied, Grouped)
+    sampler = made()._sampler
     for group in ("old", "new"):
-        assert worst_ratio(applied, lambda label, group=group: group) <= applied.parts[0].ratio
-    assert applied.parts[0].digest != applied.parts[1].digest
+        assert worst_ratio(sampler, lambda label, group=group: group) <= sampler.first.ratio
+    assert sampler.parts["old"].digest != sampler.parts["new"].digest
 
 
 def test_groups_made_from_the_labels_themselves_are_caught() -> None:
-    applied = made()._applied
-    assert isinstance(applied, Grouped)
-    assert worst_ratio(applied, lambda label: "old" if label == 0 else "new") > applied.parts[0].ratio
+    sampler = made()._sampler
+    assert worst_ratio(sampler, lambda label: "old" if label == 0 else "new") > sampler.first.ratio
 
 
 def test_all_groups_together_cost_the_maximum_and_separate_randomizers_the_sum() -> None:
@@ -89,10 +90,9 @@ def test_every_record_gets_an_unbiased_label_from_its_own_group() -> None:
     y, groups = np.repeat([0.0, 3.0], 20_000), np.repeat(["old", "new"], 20_000)
     randomizer = made()
     noisy = randomizer.transform(y, groups=groups)
-    assert isinstance(randomizer._applied, Grouped)
-    for number, start in ((1, 0), (0, 20_000)):
+    for group, start in (("old", 0), ("new", 20_000)):
         part = noisy[start : start + 20_000]
-        assert set(part.tolist()) <= set(randomizer._applied.parts[number].values.tolist())
+        assert set(part.tolist()) <= set(randomizer._sampler.parts[group].values.tolist())
         assert abs(part.mean() - y[start]) < 6 * part.std() / 20_000**0.5
     assert randomizer.unbiased_
 
@@ -110,7 +110,7 @@ def test_a_grouped_randomizer_survives_saving_and_every_group_is_judged(tmp_path
     assert randomizer.chart("old").svg() != randomizer.chart("new").svg()
     randomizer.save(tmp_path / "g.json")
     loaded = LabelRandomizer.load(tmp_path / "g.json")
-    assert loaded._applied.digest == randomizer._applied.digest
+    assert loaded._sampler.digest == randomizer._sampler.digest
     assert len(loaded.transform([0, 3], groups=["old", "new"])) == 2
     data = json.loads((tmp_path / "g.json").read_text())
     weights = data["groups"]["old"]["mechanism"]["columns"][0][2]
@@ -121,6 +121,15 @@ def test_a_grouped_randomizer_survives_saving_and_every_group_is_judged(tmp_path
     assert not judge(data).passed
     assert not judge({**data, "groups": {}}).passed
     assert not judge({**data, "groups": {"x": data}}).passed
+    noisy = json.loads(json.dumps(LabelRandomizer(4, 0, 3, "laplace", prior=[1, 1, 1, 1]).fit()._document()))
+    assert judge(noisy).passed
+    assert "from a table" in judge({**noisy, "groups": {"old": noisy["groups"][""]}}).findings[0]
+    wider = json.loads(json.dumps(LabelRandomizer(4, 0, 4, prior=[1] * 5).fit()._document()))["groups"][""]
+    honest = json.loads((tmp_path / "g.json").read_text())
+    assert judge({**honest, "groups": {**honest["groups"], "wide": wider}}).findings == (
+        "the groups do not share range and prior",
+    )
+    assert not judge({**honest, "groups": {**honest["groups"], "": honest["groups"]["old"]}}).passed
 
 
 def test_bad_groups_are_refused_before_anything_is_spent(tmp_path: Path) -> None:
@@ -134,6 +143,8 @@ def test_bad_groups_are_refused_before_anything_is_spent(tmp_path: Path) -> None
         randomizer.transform([0], groups=["old", "new"])
     with pytest.raises(InvalidTask, match="integer or text"):
         randomizer.transform([0], groups=[None])
+    with pytest.raises(InvalidTask, match="integer or text"):
+        randomizer.transform([0], groups=[""])
     with pytest.raises(InvalidTask, match="one group's"):
         randomizer.chart()
     with pytest.raises(InvalidTask, match="no weights"):

@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 
 from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict
-from steelyard.labels.memo import Memo, digests
 from steelyard.labels.randomizer import LabelRandomizer
+from steelyard.labels.records import Collection, digests
 from steelyard.ledger import Account, open_account
+from steelyard.noise import ExactNoise
 from steelyard.privacy import labels
 
 
@@ -107,23 +108,23 @@ def test_two_handles_that_race_deliver_one_answer() -> None:
     assert first.noisy(y, keys).tolist() == second.noisy(y, keys).tolist()
 
 
-class Forgetful(Memo):
+class Forgetful(Collection):
     """A twin that delivers what it drew instead of what the store kept."""
 
     def outputs(self, keys: Any, draw: Any) -> Any:
-        drawn = draw(np.arange(len(keys)))
-        super().outputs(keys, lambda new: drawn[new])
+        drawn = draw(np.arange(len(keys)), ExactNoise())
+        super().outputs(keys, lambda new, noise: drawn[new])
         return drawn
 
 
 def test_a_memo_that_delivers_its_own_draw_is_caught() -> None:
     budget = account()
     made = LabelRandomizer(1, 0, 3, account=budget).fit()
-    charge = budget.charge(budget.remaining, key="twin", request=b"twin")
     keys, y = digests(list(range(200))), np.full(200, 2.0)
-    draw = lambda new: made.applied_.draw(y[new], made._noise)  # noqa: E731
-    honest = [Memo(charge).outputs(keys, draw) for _ in range(2)]
-    twins = [Forgetful(charge).outputs(keys, draw) for _ in range(2)]
+    honest, twins = (
+        [kind(made._desk("records", "twin", {}), made._sampler).noisy(y, keys) for _ in range(2)]
+        for kind in (Collection, Forgetful)
+    )
     assert views_of(honest) == 1
     assert views_of(twins) > 1
 

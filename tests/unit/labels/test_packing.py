@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.labels.packing import PACKED, pack, unpack
+from steelyard.labels.document import judge, read
+from steelyard.labels.packing import pack, unpack
 from steelyard.labels.randomizer import LabelRandomizer
-from steelyard.labels.saved import judge, read
 
 METHODS = ("unbiased", "two_point", "piecewise", "hybrid", "debiased", "rr", "rr_on_bins", "rr_with_prior")
 
@@ -26,9 +26,10 @@ def documents() -> dict[str, dict[str, Any]]:
 
 def test_unpacking_gives_back_every_number() -> None:
     for document in documents().values():
-        packed = json.loads(json.dumps(pack(document)))
-        assert packed["format"] == PACKED
-        assert unpack(packed) == document
+        part = document["groups"][""]
+        packed = json.loads(json.dumps(pack(part)))
+        assert isinstance(packed["mechanism"]["columns"], dict)
+        assert unpack(packed) == part == unpack(part)
 
 
 def test_four_hundred_labels_fit_64_kilobytes_and_load_as_they_were(tmp_path: Path) -> None:
@@ -47,8 +48,7 @@ def test_four_hundred_labels_fit_64_kilobytes_and_load_as_they_were(tmp_path: Pa
 
 def test_small_files_and_groups_of_them_stay_plain(tmp_path: Path) -> None:
     LabelRandomizer(1, 0, 3).fit().save(tmp_path / "m.json")
-    assert "packed" not in (tmp_path / "m.json").read_text()
-    assert isinstance(json.loads((tmp_path / "m.json").read_text())["values"], list)
+    assert isinstance(json.loads((tmp_path / "m.json").read_text())["groups"][""]["mechanism"]["columns"], list)
 
 
 def test_large_groups_are_packed_one_by_one(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_large_groups_are_packed_one_by_one(tmp_path: Path) -> None:
     made = LabelRandomizer(3, 0, 100, prior=prior).fit(groups=prior)
     made.save(tmp_path / "m.json")
     parts = json.loads((tmp_path / "m.json").read_text())["groups"]
-    assert {part["format"] for part in parts.values()} == {PACKED}
+    assert all(isinstance(part["mechanism"]["columns"], dict) for part in parts.values())
     assert made.groups_ is not None
     again = LabelRandomizer.load(tmp_path / "m.json")
     assert again.groups_ is not None
@@ -79,9 +79,10 @@ def test_large_groups_are_packed_one_by_one(tmp_path: Path) -> None:
     ],
 )
 def test_damaged_packing_is_a_finding_and_never_loaded(fault: Any, tmp_path: Path) -> None:
-    packed = json.loads(json.dumps(pack(documents()["unbiased"])))
+    data = documents()["unbiased"]
+    packed = json.loads(json.dumps({**data, "groups": {"": pack(data["groups"][""])}}))
     assert judge(packed).passed
-    fault(packed["mechanism"])
+    fault(packed["groups"][""]["mechanism"])
     assert not judge(packed).passed
     (tmp_path / "m.json").write_text(json.dumps(packed))
     assert not judge(read(tmp_path / "m.json")).passed

@@ -12,7 +12,7 @@ from steelyard.accounting.prices import price
 from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict, OurBug
 from steelyard.labels import randomizer
 from steelyard.labels.choice import split
-from steelyard.labels.continuous import Nodes
+from steelyard.labels.nodes import Nodes
 from steelyard.labels.prior import Prior, count, from_counts, histogram
 from steelyard.labels.randomizer import LabelRandomizer
 from steelyard.ledger import Account, open_account

@@ -23,11 +23,11 @@ from steelyard.errors import (
     OurBug,
     UnitMismatch,
 )
-from steelyard.labels.applied import Applied
-from steelyard.labels.classic import two_point
-from steelyard.labels.continuous import COIN, Nodes
 from steelyard.labels.mechanism import Column, FiniteMechanism
+from steelyard.labels.nodes import COIN
+from steelyard.labels.prior_free import two_point
 from steelyard.labels.randomizer import LabelRandomizer
+from steelyard.labels.sampler import TableSampler
 from steelyard.ledger import Account, open_account
 from steelyard.mechanisms import observing
 from steelyard.noise import TestNoise
@@ -42,7 +42,7 @@ def account(epsilon: str = "10", where: Any = ":memory:") -> Account:
     return open_account(where, "labels", unit=labels("y"), epsilon=epsilon)
 
 
-def law(applied: Applied, label: float) -> dict[float, Fraction]:
+def law(applied: TableSampler, label: float) -> dict[float, Fraction]:
     """The exact law of one label's output: over all coins, and the weights read back from the sampler's own table."""
     below, steps = (int(part[0]) for part in applied.nodes.places(np.array([label]), applied.missing))
     up = Fraction(steps, 1 << COIN)
@@ -54,7 +54,7 @@ def law(applied: Applied, label: float) -> dict[float, Fraction]:
     }
 
 
-def worst_ratio(applied: Applied, candidates: list[float]) -> Fraction:
+def worst_ratio(applied: TableSampler, candidates: list[float]) -> Fraction:
     laws = [law(applied, label) for label in candidates]
     return max(p[z] / q[z] for p in laws for q in laws for z in p)
 
@@ -66,9 +66,9 @@ LABELS = [-5.0, 0.0, 0.3, 1.0, 2.7, 3.0, 99.0, math.nan, math.inf]
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), 3])
 def test_any_two_labels_give_laws_within_e_to_the_epsilon(method: str, epsilon: Fraction) -> None:
     made = LabelRandomizer(epsilon, 0, 3, method, prior=[5, 1, 1, 1], missing=1).fit()
-    ratio = worst_ratio(made.applied_, LABELS)
+    ratio = worst_ratio(made.sampler_, LABELS)
     assert 1 <= float(ratio) <= math.exp(epsilon) * (1 + 1e-12)
-    charged = price(made.applied_.event, made.account_.terms)
+    charged = price(made.sampler_.event, made.account_.terms)
     assert math.log(ratio) <= float(charged.value)
     assert charged <= Loss.pure(epsilon)
 
@@ -81,15 +81,15 @@ def test_a_table_that_is_off_by_one_part_in_a_million_is_caught_by_the_same_chec
     twin = FiniteMechanism(
         honest.inputs, honest.epsilon, (Column.of(low.output, rest), Column.of(high.output, weights)), True
     )
-    assert float(worst_ratio(Applied(Nodes(twin.inputs), twin), LABELS)) > math.e * (1 + 1e-12)
-    assert price(Applied(Nodes(twin.inputs), twin).event, account().terms).amount > 10**6
+    assert float(worst_ratio(TableSampler(twin), LABELS)) > math.e * (1 + 1e-12)
+    assert price(TableSampler(twin).event, account().terms).amount > 10**6
 
 
 @pytest.mark.parametrize("method", ["auto", "unbiased", "balanced", "two_point", "debiased", "piecewise", "hybrid"])
 def test_the_expected_output_is_the_label_exactly(method: str) -> None:
     made = LabelRandomizer("0.7", 0, 3, method, prior=[5, 1, 1, 1]).fit()
     assert made.unbiased_
-    applied = made.applied_
+    applied = made.sampler_
     for label in (0.0, 0.25, 1.0, 2.75, 3.0):
         below, steps = (int(part[0]) for part in applied.nodes.places(np.array([label])))
         up, weights = Fraction(steps, 1 << COIN), applied.table.weights()
@@ -113,7 +113,7 @@ def test_noisy_labels_average_to_the_labels_and_are_never_clipped() -> None:
 def test_drawing_follows_the_law_that_was_checked() -> None:
     made = LabelRandomizer(1, 0, 3, "unbiased", prior=[5, 1, 1, 1], noise=TestNoise(3)).fit()
     noisy, size = made.transform(np.full(100_000, 1.6)), 100_000
-    for output, chance in law(made.applied_, 1.6).items():
+    for output, chance in law(made.sampler_, 1.6).items():
         seen = np.count_nonzero(noisy == output)
         assert abs(seen - size * float(chance)) < 5 * math.sqrt(size * float(chance)) + 5
 
@@ -149,7 +149,7 @@ def test_the_audit_window_sees_the_nodes_and_the_event_that_was_charged() -> Non
     with observing() as seen:
         made.transform([0, 3, 2])
     assert seen[0].values == (0, 3, 2)
-    assert seen[0].event == made.applied_.event
+    assert seen[0].event == made.sampler_.event
 
 
 def test_a_keyed_pass_is_retried_for_nothing_and_gives_the_same_answer() -> None:
@@ -198,7 +198,7 @@ def test_missing_labels_are_refused_before_a_charge_or_counted_as_declared() -> 
     assert len(set(messages)) == 1
     assert budget.spent.amount == 0
     declared = LabelRandomizer(1, 0, 3, missing=2, account=budget).fit()
-    assert law(declared.applied_, math.nan) == law(declared.applied_, 2.0) == law(declared.applied_, -math.inf)
+    assert law(declared.sampler_, math.nan) == law(declared.sampler_, 2.0) == law(declared.sampler_, -math.inf)
     assert np.all(np.isfinite(declared.transform([math.nan, None, 1])))
 
 
@@ -245,7 +245,7 @@ def test_a_saved_randomizer_comes_back_the_same(tmp_path: Path) -> None:
     made = LabelRandomizer("1.5", 0, 5, prior=[9, 1, 1, 1, 1, 1], missing=0, column="spend").fit()
     made.save(tmp_path / "m.json")
     again = LabelRandomizer.load(tmp_path / "m.json")
-    assert again.applied_.digest == made.applied_.digest
+    assert again.sampler_.digest == made.sampler_.digest
     assert again.verify().passed
     assert again.account_.terms.unit == labels("spend")
     assert len(again.transform([1.0, 2.5])) == 2
@@ -253,25 +253,27 @@ def test_a_saved_randomizer_comes_back_the_same(tmp_path: Path) -> None:
 
 
 FAULTS: dict[str, Any] = {
-    "value": lambda d: d["values"].__setitem__(0, d["values"][0] * (1 + 1e-15)),
-    "node": lambda d: d["nodes"].__setitem__(1, 1.0000001),
-    "scale": lambda d: d.__setitem__("scale", d["scale"] * 2),
+    "values": lambda d: d.__setitem__("values", [0.0]),
+    "nodes": lambda d: d["groups"][""].__setitem__("nodes", [0.0, 1.0]),
+    "input": lambda d: d["groups"][""]["mechanism"]["inputs"].__setitem__(1, "1.0000001"),
+    "output": lambda d: d["groups"][""]["mechanism"]["columns"][0].__setitem__(0, "1"),
+    "no groups": lambda d: d["groups"].clear(),
     "missing": lambda d: d.__setitem__("missing", 99),
     "epsilon": lambda d: d.__setitem__("epsilon", "1"),
-    "weight": lambda d: d["mechanism"]["columns"][0][2].__setitem__(0, "1"),
-    "prior": lambda d: d["prior"]["weights"].__setitem__(0, "7"),
-    "source": lambda d: d["prior"].__setitem__("source", "raw labels"),
-    "counts": lambda d: d["prior"].__setitem__("counts", [3, 1, 1, 1, 1, 1]),
-    "claimed private": lambda d: d["prior"].__setitem__("source", "private"),
+    "weight": lambda d: d["groups"][""]["mechanism"]["columns"][0][2].__setitem__(0, "1"),
+    "prior": lambda d: d["groups"][""]["prior"]["weights"].__setitem__(0, "7"),
+    "source": lambda d: d["groups"][""]["prior"].__setitem__("source", "raw labels"),
+    "counts": lambda d: d["groups"][""]["prior"].__setitem__("counts", [3, 1, 1, 1, 1, 1]),
+    "claimed private": lambda d: d["groups"][""]["prior"].__setitem__("source", "private"),
     "format": lambda d: d.__setitem__("format", "other"),
-    "no table": lambda d: d.pop("mechanism"),
-    "text": lambda d: d["mechanism"]["columns"][0][2].__setitem__(0, "many"),
+    "no table": lambda d: d["groups"][""].pop("mechanism"),
+    "text": lambda d: d["groups"][""]["mechanism"]["columns"][0][2].__setitem__(0, "many"),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_false_document_is_found_out_and_not_loaded(fault: str, tmp_path: Path) -> None:
-    from steelyard.labels.saved import judge
+    from steelyard.labels.document import judge
 
     made = LabelRandomizer("1.5", 0, 5, prior=[9, 1, 1, 1, 1, 1]).fit()
     made.save(tmp_path / "m.json")
@@ -295,7 +297,7 @@ def test_balanced_needs_no_prior_and_is_at_most_twice_two_point_anywhere(epsilon
 
 
 def test_the_chart_is_drawn() -> None:
-    from steelyard.labels.picture import draw_errors
+    from steelyard.labels.charts import draw_errors
 
     made = LabelRandomizer(2, 0, 5, prior=[9, 1, 1, 1, 1, 1]).fit()
     assert made.chart().svg().startswith("<svg")
@@ -311,4 +313,4 @@ def test_the_room_hands_out_its_names_when_they_are_first_used() -> None:
 def test_the_event_is_for_a_changed_label() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert LabelRandomizer(1, 0, 3).fit().applied_.event.neighbours is Neighbours.CHANGE_LABEL
+        assert LabelRandomizer(1, 0, 3).fit().sampler_.event.neighbours is Neighbours.CHANGE_LABEL

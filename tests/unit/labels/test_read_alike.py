@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from steelyard.errors import InvalidTask
+from steelyard.labels.document import judge, read
 from steelyard.labels.packing import _read_wholes, _signed, _unsigned, _wholes, pack
 from steelyard.labels.randomizer import LabelRandomizer
-from steelyard.labels.saved import judge, read
 
 Document = dict[str, Any]
 PRIOR = {"source": "none", "weights": ["1", "1"], "counts": [], "micro": 0, "receipt": None}
@@ -30,46 +30,45 @@ def table(outputs: tuple[Any, Any] = (0, 1), epsilon: str = "2") -> Document:
         "format": "steelyard label mechanism 1", "epsilon": epsilon, "bits": 3, "unbiased": False,
         "inputs": ["0", "1"], "columns": columns, "certificate": None,
     }  # fmt: skip
+    part = {"method": "rr", "prior": copy.deepcopy(PRIOR), "mechanism": mechanism}
     return {
-        "format": "steelyard label randomizer 1", "column": "y", "method": "rr", "epsilon": epsilon, "missing": None,
-        "coin": 24, "even": True, "scale": float(1 << 24), "nodes": [0.0, 1.0],
-        "values": [float(Fraction(z)) for z in outputs], "prior": copy.deepcopy(PRIOR), "mechanism": mechanism,
+        "format": "steelyard label randomizer 1", "column": "y", "epsilon": epsilon, "missing": None, "groups": {"": part},
     }  # fmt: skip
 
 
 def weights_in_a_text(data: Document) -> None:
-    data["mechanism"]["columns"][0][2] = "62"
+    data["groups"][""]["mechanism"]["columns"][0][2] = "62"
 
 
 def weights_with_words(data: Document) -> None:
-    data["mechanism"]["columns"][0][2] = {"6": "a ratio of 1.01", "2": ""}
+    data["groups"][""]["mechanism"]["columns"][0][2] = {"6": "a ratio of 1.01", "2": ""}
 
 
 def labels_in_a_text(data: Document) -> None:
-    data["mechanism"]["inputs"] = "01"
+    data["groups"][""]["mechanism"]["inputs"] = "01"
 
 
 def labels_with_words(data: Document) -> None:
-    data["mechanism"]["inputs"] = {"0": "epsilon is 0.01", "1": ""}
+    data["groups"][""]["mechanism"]["inputs"] = {"0": "epsilon is 0.01", "1": ""}
 
 
 def prior_in_a_text(data: Document) -> None:
-    data["prior"]["weights"] = "11"
+    data["groups"][""]["prior"]["weights"] = "11"
 
 
 def counts_that_are_no_list(data: Document) -> None:
-    data["prior"]["counts"] = {}
+    data["groups"][""]["prior"]["counts"] = {}
 
 
-def zero_with_a_sign(data: Document) -> None:
-    data["values"][0] = -0.0
+def groups_in_a_list(data: Document) -> None:
+    data["groups"] = [data["groups"][""]]
 
 
 @pytest.mark.parametrize(
     "change",
     [
         weights_in_a_text, weights_with_words, labels_in_a_text, labels_with_words, prior_in_a_text,
-        counts_that_are_no_list, zero_with_a_sign,
+        counts_that_are_no_list, groups_in_a_list,
     ],
 )  # fmt: skip
 def test_a_list_is_a_list_and_says_no_more(change: Callable[[Document], None]) -> None:
@@ -90,8 +89,8 @@ def test_a_field_that_stands_twice_is_refused(place: str, tmp_path: Path) -> Non
 
 
 def packed_columns(data: Document) -> Document:
-    data.update(pack(data))
-    held: Document = data["mechanism"]["columns"]
+    data["groups"][""] = pack(data["groups"][""])
+    held: Document = data["groups"][""]["mechanism"]["columns"]
     return held
 
 
@@ -115,11 +114,10 @@ def padded_too_far(data: Document) -> None:
 @pytest.mark.parametrize("change", [unit_divided, unit_below_zero, padded_too_far])
 def test_packed_numbers_that_a_browser_reads_otherwise_are_refused(change: Callable[[Document], None]) -> None:
     data = table((Fraction(1, 3), Fraction(2**54 + 1, 2**55) + Fraction(1, 3 * 2**140)))
-    data["mechanism"]["columns"].append(["0", [0], ["8"]])
-    data["values"].append(0.0)
-    data["mechanism"]["bits"] = 4
+    data["groups"][""]["mechanism"]["columns"].append(["0", [0], ["8"]])
+    data["groups"][""]["mechanism"]["bits"] = 4
     assert judge(data).passed
-    assert judge(pack(data)).passed
+    assert judge({**data, "groups": {"": pack(data["groups"][""])}}).passed
     change(data)
     assert not judge(data).passed
 
@@ -140,16 +138,18 @@ def endless_number(data: Document) -> None:
 
 
 def endless_price(data: Document) -> None:
-    data.update(json.loads(json.dumps(pack(LabelRandomizer(1, 0, 1, "unbiased", prior=[1, 1]).fit()._document()))))
-    data["mechanism"]["certificate"]["u"]["mantissas"] = base64.b64encode(b"\xff" * 2_000_000 + b"\x01").decode()
+    data.update(json.loads(json.dumps(LabelRandomizer(1, 0, 1, "unbiased", prior=[1, 1]).fit()._document())))
+    packed_columns(data)
+    data["groups"][""]["mechanism"]["certificate"]["u"]["mantissas"] = base64.b64encode(
+        b"\xff" * 2_000_000 + b"\x01"
+    ).decode()
 
 
 def outputs_without_a_common_step(data: Document) -> None:
-    chance, columns = random.Random(1), data["mechanism"]["columns"]
+    chance, columns = random.Random(1), data["groups"][""]["mechanism"]["columns"]
     columns += [[f"{chance.randrange(10**999)}/{chance.randrange(10**999) | 1}", [0], ["1"]] for _ in range(2000)]
     columns.append(["0", [0], [str((1 << 20) - 2008)]])
-    data["mechanism"]["bits"] = 20
-    data["values"] = [float(Fraction(column[0])) for column in columns]
+    data["groups"][""]["mechanism"]["bits"] = 20
 
 
 @pytest.mark.parametrize("change", [endless_number, endless_price, outputs_without_a_common_step])

@@ -86,7 +86,7 @@ def test_a_model_never_sees_the_true_labels() -> None:
             return super().fit(X, y, sample_weight)
 
     model = LabelPrivateRegressor(Spy(), epsilon=1, lower=0, upper=10).fit(X, y)
-    assert set(seen[0].tolist()) <= set(model.randomizer_.applied_.values.tolist())
+    assert set(seen[0].tolist()) <= set(model.randomizer_.sampler_.values.tolist())
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_labels_that_were_paid_for_survive_an_estimator_that_refuses_them() -> N
         model.fit(X, y)
     assert "paid for" in failure.value.__notes__[0]
     assert str(budget.spent) == "epsilon 1"
-    assert set(model.noisy_.tolist()) <= set(model.randomizer_.applied_.values.tolist())
+    assert set(model.noisy_.tolist()) <= set(model.randomizer_.sampler_.values.tolist())
     assert Ridge().fit(X, model.noisy_).predict(X).shape == (4000,)
     assert str(budget.spent) == "epsilon 1"
 

@@ -10,8 +10,8 @@ import pytest
 
 from steelyard.errors import InvalidTask
 from steelyard.labels.randomizer import LabelRandomizer
-from steelyard.labels.sandwich import Sandwich, _Fine, _Lumped, solve_continuous
-from steelyard.labels.solver import solve_unbiased
+from steelyard.labels.solve.continuous import Sandwich, _Fine, _Lumped, solve_continuous
+from steelyard.labels.solve.unbiased import solve_unbiased
 
 
 def cases() -> list[tuple[list[int], list[float]]]:

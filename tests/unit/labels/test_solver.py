@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
-from steelyard.labels import solver
-from steelyard.labels.solver import Solution, solve_unbiased
+from steelyard.labels.solve import unbiased
+from steelyard.labels.solve.unbiased import Solution, solve_unbiased
 
 Floats = NDArray[np.float64]
 
@@ -248,13 +248,13 @@ def test_the_solver_keeps_to_one_core_and_gives_the_others_back(monkeypatch: pyt
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
     seen: list[list[int]] = []
-    search = solver._search
+    search = unbiased._search
 
     def watched(*given: Any) -> None:
         seen.append(threads())
         search(*given)
 
-    monkeypatch.setattr(solver, "_search", watched)
+    monkeypatch.setattr(unbiased, "_search", watched)
     solve_unbiased(range(5), [1] * 5, 1)
     before = threads()
     solve_unbiased(range(5), [1] * 5, 1)

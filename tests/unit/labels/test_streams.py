@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from steelyard.errors import BudgetExceeded, ColumnMissing, InvalidTask, TableError
-from steelyard.labels import streams
+from steelyard.labels import files
+from steelyard.labels.files import LabelFile, randomize_parquet
 from steelyard.labels.randomizer import LabelRandomizer
-from steelyard.labels.streams import LabelFile, randomize_parquet
 from steelyard.ledger import Account, open_account
 from steelyard.noise import TestNoise
 from steelyard.privacy import labels
@@ -36,7 +36,7 @@ def fitted(budget: Account | None = None, **more: Any) -> LabelRandomizer:
 
 
 def test_a_file_is_copied_with_its_labels_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "BATCH", 700)
+    monkeypatch.setattr(files, "BATCH", 700)
     spend = np.random.default_rng(1).uniform(0, 400, 5000)
     source, budget = write(tmp_path / "in.parquet", spend), account()
     made = fitted(budget)
@@ -44,7 +44,7 @@ def test_a_file_is_copied_with_its_labels_replaced(tmp_path: Path, monkeypatch: 
     out = pq.read_table(tmp_path / "out.parquet")
     assert out.column_names == ["id", "spend", "x"]
     assert out["id"].to_pylist() == list(range(5000))
-    assert set(out["spend"].to_pylist()) <= set(made.applied_.values.tolist())
+    assert set(out["spend"].to_pylist()) <= set(made.sampler_.values.tolist())
     assert str(budget.spent) == "epsilon 2"
     raw = (tmp_path / "out.parquet").read_bytes()
     assert b"399.99" not in raw
@@ -122,13 +122,13 @@ def test_a_file_system_without_links_gets_its_noisy_labels(tmp_path: Path, monke
 
 
 def test_labels_that_are_paid_for_stay_where_the_error_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source, out, copy = write(tmp_path / "in.parquet", np.zeros(3)), tmp_path / "out.parquet", streams._copy
+    source, out, copy = write(tmp_path / "in.parquet", np.zeros(3)), tmp_path / "out.parquet", files._copy
 
     def meanwhile(*given: Any) -> None:
         copy(*given)
         out.write_text("somebody else's")
 
-    monkeypatch.setattr(streams, "_copy", meanwhile)
+    monkeypatch.setattr(files, "_copy", meanwhile)
     with pytest.raises(TableError, match="paid for and whole") as refusal:
         randomize_parquet(fitted(), source, out, "spend")
     assert out.read_text() == "somebody else's"
@@ -151,7 +151,7 @@ def test_a_file_damaged_in_the_middle_gives_one_message_and_no_file(tmp_path: Pa
     source.write_bytes(raw)
     with pytest.raises(TableError) as refusal:
         randomize_parquet(fitted(), source, tmp_path / "out.parquet", "spend")
-    assert str(refusal.value) == streams.FAILED
+    assert str(refusal.value) == files.FAILED
     assert refusal.value.__context__ is None
     assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
 
@@ -165,7 +165,7 @@ def most_held(file: LabelFile) -> int:
 
 
 def test_a_file_is_never_held_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "BATCH", 20_000)
+    monkeypatch.setattr(files, "BATCH", 20_000)
     rng = np.random.default_rng(1)
     table = pa.table({"spend": rng.random(1_000_000), "x": rng.random(1_000_000)})
     pq.write_table(table, tmp_path / "in.parquet", row_group_size=50_000, use_dictionary=False)

@@ -11,10 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
-from steelyard.labels.additive import hybrid_variance, piecewise_variance, two_point_variance
 from steelyard.labels.check import check
 from steelyard.labels.mechanism import Column, FiniteMechanism
-from steelyard.labels.windows import hybrid, piecewise, window_columns
+from steelyard.labels.prior_free import (
+    hybrid,
+    hybrid_variance,
+    piecewise,
+    piecewise_variance,
+    two_point_variance,
+    window_columns,
+)
 
 MAKERS = {"piecewise": piecewise, "hybrid": hybrid}
 FORMULAS = {"piecewise": piecewise_variance, "hybrid": hybrid_variance}

@@ -18,15 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
+from steelyard.labels.exact import read_inputs
 from steelyard.lazy import lazy
 from steelyard.privacy import exact
 
-from .containers import Floats
-from .exact import read_inputs
-
+Floats = NDArray[np.float64]
 COIN = 24  # bits; the other 8 of a coin's 32-bit word are not used
 MOST = 2049  # nodes; the table that is sampled has at most twice as many columns
-_FAR = 1e100
+_FAR, _TINY = 1e100, 2.0**-1000
 _SMALL = 512  # up to this width integer bounds mean integer labels
 
 
@@ -98,7 +97,8 @@ class Nodes:
         with np.errstate(all="ignore"):
             gaps = np.diff(floats)
             sized = np.max(np.abs(floats)) <= _FAR and floats[-1] - floats[0] >= 1 / _FAR  # squares of them are floats
-            if not (sized and np.all(gaps > 0) and np.all(np.isfinite(gaps)) and 0 < scale < math.inf):
+            normal = np.all((floats == 0) | (np.abs(floats) >= _TINY))  # a browser works them out from the fractions
+            if not (sized and normal and np.all(gaps > 0) and np.all(np.isfinite(gaps)) and 0 < scale < math.inf):
                 return False
             below, steps = self.places(floats)
         return bool(np.all(below == np.arange(len(floats))) and not np.any(steps))

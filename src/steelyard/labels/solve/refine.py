@@ -8,12 +8,15 @@ worth starting from, about a hundredth of all intervals at a thousand labels.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from .interior import Point, inside
-from .intervals import Columns, Floats, Ints, Scaled
+from steelyard.labels.solve.interior import Iterate, inside, minimise, start
+from steelyard.labels.solve.program import Columns, Floats, Ints, Scaled, every_interval, row_prices
+
+COARSEST = 64  # labels up to which all intervals are in play from the start
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Thinning:
 
     def prices(self, coarse: Scaled, mass: Floats, mean: Floats) -> tuple[Floats, Floats]:
         """Fine prices from coarse ones: row by row, in the shares of the prior."""
-        u, v = _rows(coarse, mass, mean)
+        u, v = row_prices(coarse, mass, mean)
         with np.errstate(divide="ignore", invalid="ignore"):
             per = np.where(coarse.p > 0, 1 / coarse.p, 0.0)
         lower, upper = self.fine.p * (1 - self.share) * per[self.below], self.fine.p * self.share * per[self.below + 1]
@@ -59,7 +62,7 @@ class Thinning:
             if coarse.p[row] == 0:
                 fine_u[end] += u[row]
                 fine_v[end] += v[row]
-        return _nodes(self.fine, fine_u, fine_v)
+        return _flow_prices(self.fine, fine_u, fine_v)
 
     def columns(self, coarse: Columns) -> tuple[Ints, Ints]:
         """The fine intervals whose two ends lie in the gaps of a coarse column's ends, and those within one gap."""
@@ -79,7 +82,7 @@ class Thinning:
         return code // size, code % size
 
 
-def lift(thinning: Thinning, coarse: Scaled, point: Point) -> Point:
+def _lift(thinning: Thinning, coarse: Scaled, point: Iterate) -> Iterate:
     """The fine starting point: lifted prices, and the coarse mechanism itself with its boundaries spread out.
 
     A coarse column becomes columns for every pair of fine boundaries in its two gaps, in proportion to the label
@@ -97,25 +100,40 @@ def lift(thinning: Thinning, coarse: Scaled, point: Point) -> Point:
     mass, mean = thinning.prices(coarse, point.mass, point.mean)
     s_a, s_b = point.slack()
     gap = float(point.a @ s_a + point.b @ s_b + 2 * point.tau @ point.columns.P)
-    lifted = Point(
+    lifted = Iterate(
         columns, point.a[source] * part, point.b[source] * part, point.tau[source] * part * 1.001, mass, mean
     )
     return inside(lifted, source < 0, gap / len(columns.left))
 
 
-def _rows(problem: Scaled, mass: Floats, mean: Floats) -> tuple[Floats, Floats]:
-    ends = np.zeros(problem.size)
-    ends[[0, -1]] = 0.5
-    u = -np.diff(np.concatenate([[0.0], mass[:-1], [0.0]])) / problem.step + mass[-1] * ends
-    v = -np.diff(np.concatenate([[0.0], mean[:-1], [0.0]])) / 2 + mean[-1] / problem.rho * ends
-    return u, v
-
-
-def _nodes(problem: Scaled, u: Floats, v: Floats) -> tuple[Floats, Floats]:
-    """The inverse of ``_rows``."""
+def _flow_prices(problem: Scaled, u: Floats, v: Floats) -> tuple[Floats, Floats]:
+    """The inverse of ``row_prices``."""
     ends = np.zeros(problem.size)
     ends[[0, -1]] = 0.5
     mass_total, mean_total = float(u.sum()), float(v.sum()) * problem.rho
     mass = -np.cumsum(u - mass_total * ends)[:-1] * problem.step
     mean = -np.cumsum(v - mean_total / problem.rho * ends)[:-1] * 2
     return np.append(mass, mass_total), np.append(mean, mean_total)
+
+
+def attempts(problem: Scaled, goal: float) -> Iterator[Iterate]:
+    """Ever more patient runs: coarse to fine, the same continued, then cold on all intervals without pruning."""
+    point = _refine(problem, goal / 2.5)
+    yield point
+    for factor in (1e-2, 1e-4, 1e-6):
+        point, _ = minimise(problem, point, goal * factor)
+        yield point
+    everything = Columns.of(problem, *every_interval(problem.size))
+    for price in (-0.5, -1e-3, -1e-6):
+        yield minimise(problem, start(problem, everything, price), goal / 20, sparse=False)[0]
+
+
+def _refine(problem: Scaled, goal: float, feasible: float = 1e-7) -> Iterate:
+    """Solve on every other label first, roughly, and start from there."""
+    if problem.size <= COARSEST:
+        columns = Columns.of(problem, *every_interval(problem.size))
+        return minimise(problem, start(problem, columns), goal, feasible)[0]
+    thinning = Thinning.of(problem)
+    coarse = thinning.coarse()
+    rough = _refine(coarse, max(goal, 1e-3), max(feasible, 1e-4))
+    return minimise(problem, _lift(thinning, coarse, rough), goal, feasible)[0]

@@ -133,13 +133,19 @@ def targets(problem: Scaled) -> tuple[Floats, Floats]:
     return mass, mean
 
 
+def row_prices(problem: Scaled, mass: Floats, mean: Floats) -> tuple[Floats, Floats]:
+    """The prices of the rows' sums and means, from those of the two flows."""
+    ends = np.zeros(problem.size)
+    ends[[0, -1]] = 0.5
+    nodes = [np.concatenate([[0.0], dual[:-1], [0.0]]) for dual in (mass, mean)]
+    return (
+        -np.diff(nodes[0]) / problem.step + mass[-1] * ends,
+        -np.diff(nodes[1]) / 2 + mean[-1] / problem.rho * ends,
+    )
+
+
 def row_duals(problem: Scaled, mass: Floats, mean: Floats) -> tuple[Floats, Floats]:
     """Turn the flow prices into the certificate in label units: ``u`` (sum = lower bound) and ``slope``."""
-    ends = np.zeros(problem.size)
-    ends[0] += 0.5
-    ends[-1] += 0.5
-    nodes = [np.concatenate([[0.0], dual[:-1], [0.0]]) for dual in (mass, mean)]
-    u = -np.diff(nodes[0]) / problem.step + mass[-1] * ends
-    v = -np.diff(nodes[1]) / 2 + mean[-1] / problem.rho * ends
+    u, v = row_prices(problem, mass, mean)
     scale = (problem.half * problem.rho) ** 2
     return (u + v * problem.t) * scale, v * scale / problem.half

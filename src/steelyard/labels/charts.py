@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from steelyard.charts import Chart, Line, lines, matrix
+from steelyard.errors import InvalidTask
+from steelyard.labels.baselines import AddedNoise
+from steelyard.labels.mechanism import FiniteMechanism
 
-from .mechanism import FiniteMechanism
 
-
-def draw_mechanism(mechanism: FiniteMechanism, method: str = "") -> Chart:
+def draw_mechanism(mechanism: FiniteMechanism | AddedNoise, method: str = "") -> Chart:
     """The table as a heat map: one row per label, one column per output, from the least output to the largest."""
+    mechanism = _table(mechanism, method)
     bias = "no bias" if mechanism.unbiased else "biased"
     order = sorted(range(len(mechanism.outputs)), key=lambda j: mechanism.outputs[j])
     return matrix(
@@ -22,8 +24,9 @@ def draw_mechanism(mechanism: FiniteMechanism, method: str = "") -> Chart:
     )
 
 
-def draw_errors(mechanism: FiniteMechanism, method: str = "") -> Chart:
+def draw_errors(mechanism: FiniteMechanism | AddedNoise, method: str = "") -> Chart:
     """Standard deviation and bias of the noisy label, label by label."""
+    mechanism = _table(mechanism, method)
     y = [float(label) for label in mechanism.inputs]
     bias = [float(b) for b in mechanism.bias()]
     spread = [max(0.0, float(e) - b * b) ** 0.5 for e, b in zip(mechanism.errors(), bias, strict=True)]
@@ -34,3 +37,9 @@ def draw_errors(mechanism: FiniteMechanism, method: str = "") -> Chart:
         x_title="label",
         y_title="error",
     )
+
+
+def _table(mechanism: FiniteMechanism | AddedNoise, method: str) -> FiniteMechanism:
+    if isinstance(mechanism, AddedNoise):
+        raise InvalidTask(f"method {method!r} has no table to draw: its noise has no end.")
+    return mechanism

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .intervals import Columns, Floats, Scaled, every_interval, laplacian, targets
+from steelyard.labels.solve.program import Columns, Floats, Scaled, every_interval, laplacian, targets
 
 Triple = tuple[Floats, Floats, Floats]
 
 
 @dataclass
-class Point:
+class Iterate:
     """An iterate: the columns in play, their (a, b, tau), and the prices of both flows."""
 
     columns: Columns
@@ -39,28 +39,19 @@ class Point:
         s_a, s_b = self.slack()
         return s_a - s_b * s_b / (4 * self.columns.P)
 
-    def keep(self, chosen: NDArray[np.bool_]) -> Point:
+    def keep(self, chosen: NDArray[np.bool_]) -> Iterate:
         """The same iterate on fewer columns."""
-        return Point(self.columns.keep(chosen), self.a[chosen], self.b[chosen], self.tau[chosen], self.mass, self.mean)
+        return Iterate(
+            self.columns.keep(chosen), self.a[chosen], self.b[chosen], self.tau[chosen], self.mass, self.mean
+        )
 
 
-@dataclass
-class Outcome:
-    """Where the iteration stopped: the point, its relative gap and infeasibility, and the number of steps."""
-
-    point: Point
-    gap: float
-    infeasibility: float
-    steps: int
-    converged: bool
-
-
-def start(problem: Scaled, columns: Columns, price: float = -0.5, mass: float = 10.0) -> Point:
+def start(problem: Scaled, columns: Columns, price: float = -0.5, mass: float = 10.0) -> Iterate:
     """A strictly interior start: one global price below zero, and the primal on the central ray with too much mass."""
     zero = np.zeros(problem.size)
     prices = zero.copy()
     prices[-1] = price
-    point = Point(columns, zero, zero, zero, prices, zero.copy())
+    point = Iterate(columns, zero, zero, zero, prices, zero.copy())
     s_a, s_b = point.slack()
     det = 4 * columns.P * s_a - s_b * s_b
     nu = mass / float(columns.g @ (2 * columns.P / det))
@@ -121,12 +112,12 @@ def _step_length(x: Triple, d: Triple, det: Floats) -> float:
     return min(length, float(np.min((x[0] + x[2])[falling] / -(d[0] + d[2])[falling], initial=np.inf)))
 
 
-def inside(point: Point, fresh: NDArray[np.bool_], nu: float) -> Point:
+def inside(point: Iterate, fresh: NDArray[np.bool_], nu: float) -> Iterate:
     """Lower the global price until every slack is positive, and put the fresh columns on the central ray."""
     c = point.columns
     mass = point.mass.copy()
     mass[-1] -= max(0.0, nu - float((point.margin() / c.g).min()))
-    point = Point(c, point.a, point.b, point.tau, mass, point.mean)
+    point = Iterate(c, point.a, point.b, point.tau, mass, point.mean)
     s_a, s_b = point.slack()
     det = 4 * c.P * s_a - s_b * s_b
     point.a[fresh], point.b[fresh] = (nu * 2 * c.P / det)[fresh], (-nu * s_b / det)[fresh]
@@ -134,7 +125,7 @@ def inside(point: Point, fresh: NDArray[np.bool_], nu: float) -> Point:
     return point
 
 
-def _admit(problem: Scaled, point: Point, gap: float) -> Point:
+def _admit(problem: Scaled, point: Iterate, gap: float) -> Iterate:
     """Bring in the intervals not in play that are, or soon will be, worth using under the present prices."""
     size = problem.size
     absent = np.ones((size + 1, size + 1), dtype=np.bool_)
@@ -143,7 +134,7 @@ def _admit(problem: Scaled, point: Point, gap: float) -> Point:
     out = absent[left, right]
     pool = Columns.of(problem, left[out], right[out])
     blank = np.zeros(len(pool.left))
-    margin = Point(pool, blank, blank, blank, point.mass, point.mean).margin()
+    margin = Iterate(pool, blank, blank, blank, point.mass, point.mean).margin()
     worth = margin < gap
     if not worth.any():
         return point
@@ -156,20 +147,20 @@ def _admit(problem: Scaled, point: Point, gap: float) -> Point:
     both = Columns(*(np.concatenate(pair) for pair in zip(point.columns.arrays(), pool.arrays(), strict=True)))
     a, b, tau = (np.concatenate([x, blank]) for x in (point.a, point.b, point.tau))
     fresh = np.arange(len(a)) >= len(point.a)
-    return inside(Point(both, a, b, tau, mass, point.mean), fresh, 0.3 * gap / len(a))
+    return inside(Iterate(both, a, b, tau, mass, point.mean), fresh, 0.3 * gap / len(a))
 
 
 def minimise(
     problem: Scaled,
-    point: Point,
+    point: Iterate,
     tolerance: float,
     feasible: float = 1e-7,
     *,
     sparse: bool = True,
     limit: int = 150,
     curvature: Floats | None = None,
-) -> Outcome:
-    """Follow the central path until gap and primal infeasibility are small, or nothing moves.
+) -> tuple[Iterate, bool]:
+    """Follow the central path until gap and primal infeasibility are small, or nothing moves; says which of the two.
 
     With ``sparse``, hopeless columns are dropped on the way (each time the gap has halved) and missing ones brought
     in three times; without, the columns given stay. ``curvature`` is the Hessian of a quadratic price on the mean
@@ -177,13 +168,14 @@ def minimise(
     """
     size = problem.size
     next_drop, checks = 0.03, [3e-3, 3e-4, 3e-5] if sparse and 2 * len(point.a) < size * (size + 1) else []
-    outcome = Outcome(point, np.inf, np.inf, 0, False)
-    for step in range(limit):
+    last = point
+    for _ in range(limit):
+        last = point
         gap, relative, aims, residual = _progress(problem, point, curvature)
         infeasible = float(np.abs(residual).max())
-        outcome = Outcome(point, relative, infeasible, step, relative < tolerance and infeasible < feasible)
-        if outcome.converged or not np.isfinite(gap):
-            return outcome
+        converged = relative < tolerance and infeasible < feasible
+        if converged or not np.isfinite(gap):
+            return last, converged
         if sparse and relative < next_drop and infeasible < max(1e-6, feasible):
             next_drop = relative / 2
             useful = point.a > 0.02 / (2 * size) * min(1, 30 * relative)
@@ -191,16 +183,16 @@ def minimise(
         if any(relative < check for check in checks):
             checks = [check for check in checks if check <= relative]
             point = _admit(problem, point, gap)
-        if point is not outcome.point:
+        if point is not last:
             _, _, aims, residual = _progress(problem, point, curvature)
         moved = _advance(point, residual, aims, size, relative, curvature)
         if moved is None:
-            return outcome
+            break
         point = moved
-    return outcome
+    return last, False
 
 
-def _progress(problem: Scaled, point: Point, curvature: Floats | None) -> tuple[float, float, Floats, Floats]:
+def _progress(problem: Scaled, point: Iterate, curvature: Floats | None) -> tuple[float, float, Floats, Floats]:
     """The gap, the gap relative to the objective, what the flows should be, and how far they are from it."""
     c, (mass, mean) = point.columns, targets(problem)
     s_a, s_b = point.slack()
@@ -215,7 +207,7 @@ def _progress(problem: Scaled, point: Point, curvature: Floats | None) -> tuple[
 class _Scaling:
     """The Nesterov-Todd scaling of every cone at one point, and the Newton directions it defines."""
 
-    def __init__(self, point: Point, size: int, curvature: Floats | None) -> None:
+    def __init__(self, point: Iterate, size: int, curvature: Floats | None) -> None:
         self.columns, self.size = point.columns, size
         s_a, s_b = point.slack()
         self.x: Triple = (point.a, point.b, point.tau)
@@ -279,8 +271,8 @@ def _lorentz(v: Triple) -> Triple:
 
 
 def _advance(
-    point: Point, residual: Floats, right: Floats, size: int, relative: float, curvature: Floats | None
-) -> Point | None:
+    point: Iterate, residual: Floats, right: Floats, size: int, relative: float, curvature: Floats | None
+) -> Iterate | None:
     """One predictor-corrector step; None when the numbers no longer allow one."""
     try:
         scaling = _Scaling(point, size, curvature)
@@ -303,4 +295,4 @@ def _advance(
     if not np.isfinite(long_x + long_s) or max(long_x, long_s) < 1e-6:
         return None
     a, b, tau = (x[i] + long_x * dx[i] for i in range(3))
-    return Point(c, a, b, tau, point.mass + long_s * dy[:size], point.mean + long_s * dy[size:])
+    return Iterate(c, a, b, tau, point.mass + long_s * dy[:size], point.mean + long_s * dy[size:])

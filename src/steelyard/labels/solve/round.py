@@ -16,14 +16,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from .exact import BITS, ratio_below
-from .interior import Point, minimise
-from .intervals import Columns, Floats, Ints, Scaled, laplacian, targets
-from .mechanism import Column
+from steelyard.labels.exact import BITS, ratio_below
+from steelyard.labels.mechanism import Column
+from steelyard.labels.solve.interior import Iterate, minimise
+from steelyard.labels.solve.program import Columns, Floats, Ints, Scaled, laplacian, targets
 
 
 @dataclass(frozen=True)
-class Table:
+class FloatTable:
     """Interval columns with float weights and outputs in label units, on the boundaries of all labels."""
 
     left: Ints
@@ -42,7 +42,7 @@ class Polished:
     gap: float
 
 
-def polish(problem: Scaled, point: Point, dual: float, tolerance: float) -> Polished | None:
+def polish(problem: Scaled, point: Iterate, dual: float, tolerance: float) -> Polished | None:
     """Keep as few columns as still come within the tolerance of the dual value."""
     ratio = point.a / np.maximum(point.margin(), 1e-300)
     order = np.sort(ratio)[::-1]
@@ -60,15 +60,15 @@ def polish(problem: Scaled, point: Point, dual: float, tolerance: float) -> Poli
     return best
 
 
-def slim(problem: Scaled, point: Point, dual: float, tolerance: float) -> Polished | None:
+def slim(problem: Scaled, point: Iterate, dual: float, tolerance: float) -> Polished | None:
     """Where the optimum is not unique, insist on few columns: follow the path again on the heaviest only."""
     found = polish(problem, point, dual, tolerance)
     for times in (8, 20):
         if found is None or len(found.a) <= (3 if times == 8 else 8) * problem.size:
             break
         heavy = point.a >= np.sort(point.a)[-min(len(point.a), times * problem.size)]
-        again = minimise(problem, point.keep(heavy), tolerance / 10, sparse=False, limit=40)
-        lean = polish(problem, again.point, dual, tolerance) if again.converged else None
+        again, converged = minimise(problem, point.keep(heavy), tolerance / 10, sparse=False, limit=40)
+        lean = polish(problem, again, dual, tolerance) if converged else None
         if lean is not None and len(lean.a) < len(found.a) and lean.gap <= max(found.gap, tolerance / 2):
             found = lean
     return found
@@ -82,7 +82,7 @@ def _counts(size: int, order: Floats) -> list[int]:
     return [drop, *(int(x * size) for x in (2, 2.5, 3, 4, 6, 10, 16, 30) if x * size < len(order)), len(order)]
 
 
-def put_back(problem: Scaled, point: Point) -> Iterator[Table]:
+def put_back(problem: Scaled, point: Iterate) -> Iterator[FloatTable]:
     """The iterate's heavier columns with their own outputs (from the first label on), the weights back on the flow.
 
     A biased optimum may use very few columns, so the steepest falls of weight against margin are all tried.
@@ -95,7 +95,7 @@ def put_back(problem: Scaled, point: Point) -> Iterator[Table]:
         a = _on_flow(problem, point.columns.keep(chosen), point.a[chosen])
         if a is not None:
             output = problem.centre + problem.half * problem.rho * point.b[chosen] / point.a[chosen]
-            yield Table(point.columns.left[chosen], point.columns.right[chosen], a, output)
+            yield FloatTable(point.columns.left[chosen], point.columns.right[chosen], a, output)
 
 
 def _on_flow(problem: Scaled, columns: Columns, a: Floats) -> Floats | None:
@@ -143,13 +143,13 @@ def _solve(columns: Columns, size: int, weights: Floats, right: Floats) -> Float
         return None
 
 
-def spread(left: Ints, right: Ints, weight: Floats, output: Floats, kept: Ints, labels: Floats) -> Table:
+def spread(left: Ints, right: Ints, weight: Floats, output: Floats, kept: Ints, labels: Floats) -> FloatTable:
     """Columns over the kept labels as columns over all: a label left out is rounded to its kept neighbours at random.
 
     One uniform number decides both ends of a column, so each splits into few pieces.
     """
     if len(kept) == len(labels):
-        return Table(left, right, weight, output)
+        return FloatTable(left, right, weight, output)
     last, pieces = len(kept), []
     shares = [np.array([1.0])]
     for low, high in pairwise(kept):
@@ -162,7 +162,7 @@ def spread(left: Ints, right: Ints, weight: Floats, output: Floats, kept: Ints, 
         begin = first[start] + np.searchsorted(shares[start], middle)
         end = first[stop] + np.searchsorted(shares[stop], middle)
         pieces.append((begin, end, weight[j] * np.diff(cuts), np.full(len(middle), output[j])))
-    return Table(*(np.concatenate(part) for part in zip(*pieces, strict=True)))
+    return FloatTable(*(np.concatenate(part) for part in zip(*pieces, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class _Flow:
     tree: list[tuple[int, int]]
 
     @classmethod
-    def of(cls, table: Table, size: int, epsilon: Fraction) -> _Flow | None:
+    def of(cls, table: FloatTable, size: int, epsilon: Fraction) -> _Flow | None:
         """Round the weights, let the tree absorb it, and scale until the rows just fit into 2**62."""
         high, low = ratio_below(epsilon)
         total, ends = 1 << BITS, [(int(a), int(b)) for a, b in zip(table.left, table.right, strict=True)]
@@ -205,7 +205,7 @@ class _Flow:
 
 
 def integers(
-    table: Table, inputs: tuple[Fraction, ...], epsilon: Fraction, centre: Fraction
+    table: FloatTable, inputs: tuple[Fraction, ...], epsilon: Fraction, centre: Fraction
 ) -> tuple[Column, ...] | None:
     """The exact unbiased table: ratio n/d <= e^epsilon, rows of sum 2**62, means equal to the labels; None if none.
 
@@ -225,7 +225,7 @@ def integers(
     return flow.columns(outputs, centre - bias, len(inputs))
 
 
-def rounded(table: Table, inputs: tuple[Fraction, ...], epsilon: Fraction) -> tuple[Column, ...] | None:
+def rounded(table: FloatTable, inputs: tuple[Fraction, ...], epsilon: Fraction) -> tuple[Column, ...] | None:
     """The exact private table with the outputs as they are; its bias is whatever it is, exactly known."""
     flow = _Flow.of(table, len(inputs), epsilon)
     if flow is None:

@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 
 from steelyard.errors import InvalidTask, OurBug
+from steelyard.labels.check import lower_bound
+from steelyard.labels.exact import BITS, read_epsilon, read_inputs, read_prior
+from steelyard.labels.mechanism import Column, FiniteMechanism
+from steelyard.labels.solve.interior import Iterate, minimise, start
+from steelyard.labels.solve.program import Columns, Floats, Scaled, every_interval, row_duals
+from steelyard.labels.solve.round import put_back, rounded
 from steelyard.privacy import exact, positive
-
-from .check import lower_bound
-from .exact import BITS, read_epsilon, read_inputs, read_prior
-from .interior import Point, minimise, start
-from .intervals import Columns, Floats, Scaled, every_interval, row_duals
-from .mechanism import Column, FiniteMechanism
-from .recover import put_back, rounded
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class _Problem:
         point = start(problem, Columns.of(problem, *every_interval(problem.size)))
         best, columns, lower = math.inf, None, Fraction(0)
         for factor in (0.2, 1e-2, 1e-4):
-            point = minimise(problem, point, goal * factor, curvature=_curvature(problem, float(self.weight))).point
+            point, _ = minimise(problem, point, goal * factor, curvature=_curvature(problem, float(self.weight)))
             lower = max(lower, self.bound(problem, point))
             for table in put_back(problem, point):
                 found = rounded(table, self.inputs, self.epsilon)
@@ -102,7 +101,7 @@ class _Problem:
             raise OurBug("no exact mechanism was found; please report the labels, the prior, epsilon and the weight.")
         return columns, lower
 
-    def bound(self, problem: Scaled, point: Point) -> Fraction:
+    def bound(self, problem: Scaled, point: Iterate) -> Fraction:
         """The proved lower bound of the iterate's prices."""
         total = sum(self.prior)
         u, slope = ([Fraction(float(x)) * total for x in part] for part in row_duals(problem, point.mass, point.mean))

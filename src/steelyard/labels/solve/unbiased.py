@@ -17,21 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.errors import InvalidTask, OurBug
+from steelyard.errors import OurBug
+from steelyard.labels.check import lower_bound, squared_error
+from steelyard.labels.exact import BITS, read_epsilon, read_inputs, read_prior
+from steelyard.labels.mechanism import Column, DualCertificate, FiniteMechanism
+from steelyard.labels.solve.interior import Iterate
+from steelyard.labels.solve.program import Floats, Ints, Scaled, row_duals, targets
+from steelyard.labels.solve.refine import attempts
+from steelyard.labels.solve.round import FloatTable, integers, slim, spread
 from steelyard.privacy import positive
 
-from .check import lower_bound, squared_error
-from .conic import available, solve_with_clarabel
-from .exact import BITS, read_epsilon, read_inputs, read_prior
-from .interior import Outcome, Point, minimise, start
-from .intervals import Columns, Floats, Ints, Scaled, every_interval, row_duals, targets
-from .levels import Thinning, lift
-from .mechanism import Certificate, Column, FiniteMechanism
-from .recover import Table, integers, slim, spread
-
-ENGINES = ("auto", "own", "clarabel")
-SECOND = 256  # labels up to which Clarabel is given all intervals
-COARSEST = 64
 NEGLIGIBLE = (1e-12, 1e-11, 1e-10, 1e-9)  # inner labels with less prior are served by random rounding
 
 
@@ -64,16 +59,12 @@ class Solution:
         return f"variance {self.value:.7g}, certified within {self.gap:.2g} of the optimum ({met})"
 
 
-def solve_unbiased(
-    inputs: Iterable[Any], prior: Iterable[Any], epsilon: Any, tolerance: float = 1e-6, engine: str = "auto"
-) -> Solution:
+def solve_unbiased(inputs: Iterable[Any], prior: Iterable[Any], epsilon: Any, tolerance: float = 1e-6) -> Solution:
     """The unbiased epsilon-private randomizer of least variance under a prior, over all real outputs.
 
     *Privacy:* pure epsilon per label, exact in integers, whatever the prior.
     *Accuracy:* bias exactly zero; the variance is within ``gap`` of the best possible, proved, and an answer that
     misses ``tolerance`` says so (``converged`` is False and ``gap`` is the true one).
-    ``engine`` is "own", "clarabel" (up to 256 labels; an optional package), or "auto": our own, then Clarabel where that
-    misses the tolerance and Clarabel is installed.
     *Cost:* about 0.1 s for 128 labels, about a second at most for 400, one to ten for 1000; one core.
 
     >>> solution = solve_unbiased(range(5), [6, 1, 1, 1, 1], epsilon=1)
@@ -86,44 +77,25 @@ def solve_unbiased(
     labels, level = read_inputs(inputs), read_epsilon(epsilon)
     masses = read_prior(prior, len(labels))
     goal = float(positive(tolerance, "tolerance"))
-    if engine not in ENGINES:
-        raise InvalidTask(f"engine must be {', '.join(ENGINES)}; got {engine!r}.")
-    if engine == "clarabel" and len(labels) > SECOND:
-        raise InvalidTask(f"Clarabel is given up to {SECOND} labels; got {len(labels)}.")
     best = _Best(labels, masses, level)
     # small matrices: more threads only wait for each other; numbers that overflow on the way are thrown out by the judge
     with threadpool_limits(1, user_api="blas"), np.errstate(all="ignore"):
-        _search(best, goal, engine)
+        _search(best, goal)
     return best.solution(goal)
 
 
-def _search(best: _Best, goal: float, engine: str) -> None:
+def _search(best: _Best, goal: float) -> None:
     """Run the solver, ever more patiently, until the exact gap is within the goal."""
     tasks = list(_tasks(best.inputs, best.prior, best.epsilon))
-    for task in tasks if engine != "clarabel" else []:
-        for attempt, outcome in enumerate(_attempts(task.problem, goal)):
-            best.bound(task, outcome.point)
-            if attempt == 0 and best.lower < task.claim(outcome.point) * (1 - goal):
+    for task in tasks:
+        for attempt, point in enumerate(attempts(task.problem, goal)):
+            best.bound(task, point)
+            if attempt == 0 and best.lower < task.claim(point) * (1 - goal):
                 continue  # some interval left out earns more than it costs: no table would be proved good enough
-            best.mechanism(task, task.table(outcome.point, goal))
+            best.mechanism(task, task.table(point, goal))
             if best.gap() <= goal:
                 return
-    if engine == "clarabel" or (engine == "auto" and available()):
-        _second_opinion(best, tasks, goal)
-    if best.gap() > goal:
-        best.mechanism(tasks[-1], tasks[-1].two_point())
-
-
-def _second_opinion(best: _Best, tasks: list[_Task], goal: float) -> None:
-    """Clarabel over all intervals, at ever coarser readings of which labels are negligible."""
-    for task in tasks:
-        if task.problem.size > SECOND or best.gap() <= goal:
-            return
-        everything = Columns.of(task.problem, *every_interval(task.problem.size))
-        point = solve_with_clarabel(task.problem, everything, goal * 1e-6)
-        if point is not None:
-            best.bound(task, point)
-            best.mechanism(task, task.table(point, goal))
+    best.mechanism(tasks[-1], tasks[-1].two_point())
 
 
 @dataclass(frozen=True)
@@ -134,12 +106,12 @@ class _Task:
     kept: Ints
     problem: Scaled
 
-    def claim(self, point: Point) -> float:
+    def claim(self, point: Iterate) -> float:
         """The variance that the iterate's prices would prove, if no interval left out earned more than it costs."""
         mass, mean = targets(self.problem)
         return float(mass @ point.mass + mean @ point.mean) * (self.problem.half * self.problem.rho) ** 2
 
-    def table(self, point: Point, goal: float) -> Table | None:
+    def table(self, point: Iterate, goal: float) -> FloatTable | None:
         """The iterate as a sparse float mechanism over all labels."""
         problem = self.problem
         found = slim(problem, point, self.claim(point) / (problem.half * problem.rho) ** 2, goal)
@@ -148,13 +120,13 @@ class _Task:
         output = problem.centre + problem.half * problem.rho * found.b / found.a
         return spread(found.columns.left, found.columns.right, found.a, output, self.kept, self.labels)
 
-    def two_point(self) -> Table:
+    def two_point(self) -> FloatTable:
         """The prior-free mechanism of two outputs (Duchi et al.): what remains when all else fails."""
         size, gaps = len(self.labels), np.diff(self.labels) / (2 * (self.labels[-1] - self.labels[0]))
         inner, none, every = np.arange(1, size), np.zeros(size - 1, np.int64), np.full(size - 1, size)
         middle, reach = self.labels[-1] / 2, self.problem.half * self.problem.rho
         outputs = np.repeat([middle - reach, middle + reach], size - 1)
-        return Table(np.append(none, inner), np.append(inner, every), np.append(gaps, gaps), outputs)
+        return FloatTable(np.append(none, inner), np.append(inner, every), np.append(gaps, gaps), outputs)
 
 
 class _Best:
@@ -167,7 +139,7 @@ class _Best:
         self.columns: tuple[Column, ...] | None = None
         self.value, self.lower, self.u, self.slope = Fraction(0), Fraction(0), zero, zero
 
-    def bound(self, task: _Task, point: Point) -> None:
+    def bound(self, task: _Task, point: Iterate) -> None:
         """Keep the iterate's prices if they prove more than the best so far."""
         if not np.all(np.isfinite(point.mass) & np.isfinite(point.mean)):
             return
@@ -180,7 +152,7 @@ class _Best:
         if lower > self.lower:
             self.lower, self.u, self.slope = lower, exact_u, exact_slope
 
-    def mechanism(self, task: _Task, table: Table | None) -> None:
+    def mechanism(self, task: _Task, table: FloatTable | None) -> None:
         """Keep the exact form of a table if it is better than the best so far."""
         place = Fraction(round(task.problem.centre / task.problem.half * 2**20), 2**21)
         middle = place * (self.inputs[-1] - self.inputs[0])
@@ -201,7 +173,7 @@ class _Best:
         if self.columns is None:
             raise OurBug("no exact mechanism was found; please report the labels, the prior and epsilon.")
         claim = Fraction(math.ceil((1 - self.lower / self.value) * 10**15), 10**15)
-        certificate = Certificate(self.prior, self.u, self.slope, claim)
+        certificate = DualCertificate(self.prior, self.u, self.slope, claim)
         mechanism = FiniteMechanism(self.inputs, self.epsilon, self.columns, True, certificate)
         return Solution(mechanism, float(self.value), float(self.lower), float(claim), float(claim) <= goal)
 
@@ -225,26 +197,3 @@ def _tasks(inputs: tuple[Fraction, ...], prior: tuple[int, ...], epsilon: Fracti
         if len(kept) != before:
             yield _Task(labels, kept, Scaled.of(labels[kept], p[kept], float(epsilon)))
         before = len(kept)
-
-
-def _attempts(problem: Scaled, goal: float) -> Iterator[Outcome]:
-    """Ever more patient runs: coarse to fine, the same continued, then cold on all intervals without pruning."""
-    outcome = _refine(problem, goal / 2.5)
-    yield outcome
-    for factor in (1e-2, 1e-4, 1e-6):
-        outcome = minimise(problem, outcome.point, goal * factor)
-        yield outcome
-    everything = Columns.of(problem, *every_interval(problem.size))
-    for price in (-0.5, -1e-3, -1e-6):
-        yield minimise(problem, start(problem, everything, price), goal / 20, sparse=False)
-
-
-def _refine(problem: Scaled, goal: float, feasible: float = 1e-7) -> Outcome:
-    """Solve on every other label first, roughly, and start from there."""
-    if problem.size <= COARSEST:
-        columns = Columns.of(problem, *every_interval(problem.size))
-        return minimise(problem, start(problem, columns), goal, feasible)
-    thinning = Thinning.of(problem)
-    coarse = thinning.coarse()
-    rough = _refine(coarse, max(goal, 1e-3), max(feasible, 1e-4))
-    return minimise(problem, lift(thinning, coarse, rough.point), goal, feasible)

@@ -1,34 +1,23 @@
-"""The interval programme handed to Clarabel: a second engine, for where our own interior point stops short.
+"""The program over intervals handed to Clarabel: an oracle for our own interior point.
 
 The same cones and the same two flows, written as min q'x subject to A x + s = b with s in zero and second-order cones.
-Nothing here is trusted either: the answer is an iterate like any other, which recovery makes exact and the checker judges.
 """
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from steelyard.errors import EngineMissing
-
-from .interior import Point
-from .intervals import Columns, Scaled, targets
+from steelyard.labels.solve.interior import Iterate
+from steelyard.labels.solve.program import Columns, Scaled, targets
 
 
-def available() -> bool:
-    """Whether Clarabel is installed."""
-    return find_spec("clarabel") is not None
-
-
-def solve_with_clarabel(problem: Scaled, columns: Columns, tolerance: float) -> Point | None:
+def solve_with_clarabel(problem: Scaled, columns: Columns, tolerance: float) -> Iterate | None:
     """The optimum over these columns, or None if Clarabel finds none.
 
     *Cost:* about 0.3 s for all intervals of 64 labels, a few seconds for 128.
     """
-    if not available():
-        raise EngineMissing("Clarabel is not installed.", install="pip install clarabel")
     import clarabel  # type: ignore[import-untyped, unused-ignore]
 
     size, count = problem.size, len(columns.left)
@@ -44,7 +33,7 @@ def solve_with_clarabel(problem: Scaled, columns: Columns, tolerance: float) -> 
     if not (np.isfinite(x).all() and np.isfinite(z).all() and (x[:, 0] > 0).any()):
         return None
     a, tau = np.maximum(x[:, 0], 1e-300), np.maximum(x[:, 2], 1e-300)
-    return Point(columns, a, x[:, 1], tau, -z[:size], -z[size : 2 * size])
+    return Iterate(columns, a, x[:, 1], tau, -z[:size], -z[size : 2 * size])
 
 
 def _constraints(problem: Scaled, columns: Columns) -> tuple[Any, Any]:

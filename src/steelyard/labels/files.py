@@ -18,13 +18,11 @@ from numpy.typing import NDArray
 
 from steelyard.errors import ColumnMissing, InvalidTask, TableError
 from steelyard.interrupts import attempt
-
-from .containers import read_labels
-from .continuous import Nodes
-from .groups import beside, count_cells, read_groups
-from .memo import check_once, digests
-from .prior import count
-from .randomizer import LabelRandomizer
+from steelyard.labels.nodes import Nodes
+from steelyard.labels.prior import ALL, count
+from steelyard.labels.randomizer import LabelRandomizer
+from steelyard.labels.records import Collection, Pass, beside, check_once, digests, read_groups
+from steelyard.tables import numbers_of
 
 BATCH = 1 << 18
 FAILED = (
@@ -66,12 +64,12 @@ class LabelFile:
 
     def labels(self, batch: Any) -> NDArray[np.float64]:
         """The labels of a batch as floats; nulls are NaN."""
-        return read_labels(batch.column(self.column))
+        return numbers_of(batch.column(self.column))
 
     def known_groups(self) -> tuple[str, ...]:
         """The public groups that occur, in order; reads the group column and nothing else."""
         if self.group_column is None:
-            return ()
+            return ALL
         import pyarrow
 
         found: set[str] = set()
@@ -103,18 +101,11 @@ class LabelFile:
             return values
         return beside(values, read_groups(batch.column(self.group_column)) if len(values) else [], known)
 
-    def counts(self, nodes: Nodes, missing: float | None, known: tuple[str, ...] = ()) -> NDArray[np.int64]:
+    def counts(self, nodes: Nodes, missing: float | None, known: tuple[str, ...] = ALL) -> NDArray[np.int64]:
         """How many labels (of each group) are nearest to each node: private, fit for buying a prior alone."""
-        counted = attempt(lambda: self._counts(nodes, missing, known))
-        if counted is None:  # law 4: a damaged file must not say which label it broke at
-            raise TableError(FAILED)
-        return counted[0]
-
-    def _counts(self, nodes: Nodes, missing: float | None, known: tuple[str, ...]) -> NDArray[np.int64]:
-        total = np.zeros(len(nodes.labels) * max(1, len(known)), dtype=np.int64)
+        total = np.zeros(len(nodes.labels) * len(known), dtype=np.int64)
         for batch in self.batches():
-            part = self.columns(batch, known)
-            total += count_cells(nodes, part, len(known), missing) if known else count(nodes, part, missing)
+            total += count(nodes, self.columns(batch, known), missing, len(known))
         return total
 
 
@@ -137,10 +128,9 @@ def randomize_parquet(
     file = LabelFile(source, column, ids, groups)
     if (groups is None) != (randomizer.groups_ is None):
         raise InvalidTask("a randomizer fitted with groups needs the file's column of groups, and no other does.")
-    known = tuple(randomizer.groups_ or ())
-    found = file.known_groups()
+    known, found = tuple(randomizer.groups_ or ALL), file.known_groups()
     beside(np.zeros(len(found)), list(found), known)  # a group that has no mechanism is told before anything is charged
-    if randomizer._applied.missing is None:
+    if randomizer._sampler.first.missing is None:
         raise InvalidTask("a file may hold missing labels: fit the randomizer with missing= (a public value).")
     if ids is None and key is not None:
         raise InvalidTask("a key names a collection of records, which needs ids.")
@@ -186,7 +176,7 @@ def _deliver(part: Path, target: str | os.PathLike[str]) -> None:
     part.unlink(missing_ok=True)
 
 
-def _copy(file: LabelFile, paid: Any, part: Path, known: tuple[str, ...]) -> None:
+def _copy(file: LabelFile, paid: Pass | Collection, part: Path, known: tuple[str, ...]) -> None:
     import pyarrow
     import pyarrow.parquet
 

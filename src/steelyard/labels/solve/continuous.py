@@ -18,13 +18,12 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from steelyard.errors import InvalidTask
+from steelyard.labels.check import lower_bound, squared_error
+from steelyard.labels.exact import places, read_epsilon, read_inputs, read_prior
+from steelyard.labels.mechanism import FiniteMechanism
+from steelyard.labels.nodes import MOST, Nodes
+from steelyard.labels.solve.unbiased import Solution, solve_unbiased
 from steelyard.privacy import positive
-
-from .check import lower_bound, squared_error
-from .continuous import MOST, Nodes
-from .exact import places, read_epsilon, read_inputs, read_prior
-from .mechanism import FiniteMechanism
-from .solver import Solution, solve_unbiased
 
 FIRST = 65  # nodes to begin with
 _BITS, _FINE = 60, 1 << 200
