@@ -18,7 +18,7 @@ from steelyard.holdout import metrics
 from steelyard.holdout.holdout import Holdout
 from steelyard.holdout.metrics import AbsoluteError, PerExample
 from steelyard.holdout.modes import HIDING
-from steelyard.holdout.private import Normal
+from steelyard.holdout.modes.private import NormalAnswers
 from steelyard.noise import Noise
 
 ONES = (np.ones(ROWS, dtype=np.int64),)
@@ -104,7 +104,7 @@ class Wide(AbsoluteError):
     def judge(self, labels: Any) -> Any:
         held = super().judge(labels)
         total = held.total
-        held.total = lambda read: 2 * total(read)  # type: ignore[method-assign]
+        held.total = lambda read: 2 * total(read)
         return held
 
 
@@ -138,8 +138,8 @@ def test_a_print_that_shows_labels_is_caught(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_answer_without_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def exact(scheme: Normal, total: int, noise: Noise) -> int:
+    def exact(scheme: NormalAnswers, total: int, noise: Noise) -> int:
         return total
 
-    monkeypatch.setattr(Normal, "noised", exact)
+    monkeypatch.setattr(NormalAnswers, "noised", exact)
     assert "noise" in broken(subject(PerExample(differs, Fraction(1))), share=40)

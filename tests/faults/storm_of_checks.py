@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-import steelyard.holdout.counted as counted
-from steelyard.holdout.counter import Counter
+import steelyard.holdout.questions as questions
 from steelyard.holdout.holdout import Holdout
+from steelyard.holdout.questions import Counter
 from steelyard.ledger.turns import FileTurns
 from unit.holdout.twins import Thrifty
 
@@ -80,9 +80,9 @@ def work(ledger: str, folder: Path, worker: int, kind: str) -> None:
     log = os.open(folder / f"{worker}.answers", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     if kind == "early":
         Early.log = log
-        vars(counted)["Counter"] = Early
+        vars(questions)["Counter"] = Early
     if kind == "thrifty":
-        vars(counted)["Counter"] = Thrifty
+        vars(questions)["Counter"] = Thrifty
     if kind == "markless":
         FileTurns.mark = lambda self, number: None  # type: ignore[method-assign]
     holdout, dice = opened(ledger), random.Random()

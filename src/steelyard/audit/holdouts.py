@@ -20,9 +20,19 @@ from steelyard.audit.distances import STEERABLE, Distance, distance
 from steelyard.audit.odd_labels import Container, containers
 from steelyard.audit.steering import SteeredNoise
 from steelyard.audit.verdict import Check
-from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.metrics import AbsoluteError, Accuracy, Brier, Cost, LogLoss, Metric, PerExample, SquaredError
-from steelyard.holdout.packed import pack
+from steelyard.holdout import (
+    AbsoluteError,
+    Accuracy,
+    Brier,
+    Cost,
+    Holdout,
+    LogLoss,
+    Metric,
+    PerExample,
+    SquaredError,
+    pack,
+)
+from steelyard.interrupts import INTERRUPTS
 from steelyard.ledger import Ledger
 from steelyard.mechanisms import Seen
 from steelyard.mechanisms.observe import observing
@@ -44,7 +54,7 @@ CHECKS = {
 
 
 @dataclass(frozen=True)
-class Trace:
+class HoldoutTrace:
     """Everything that one holdout let the world see, and (for the audit alone) what was noised."""
 
     heard: tuple[str, ...]
@@ -69,7 +79,7 @@ class HiddenLabels:
     def audited(self, share: int) -> tuple[Check, ...]:
         """Replay one in ``share`` of all pairs and say, check by check, what was seen."""
         found, pairs, worst = _Found(), 0, 0.0
-        lefts: dict[tuple[str, str], Trace] = {}
+        lefts: dict[tuple[str, str], HoldoutTrace] = {}
         for mode, container, odd, place in islice(self._pairs(share), self.seed % share, None, share):
             base = self.labels(container)
             left = lefts.get((mode, container.name))
@@ -87,14 +97,14 @@ class HiddenLabels:
             values[place] = odd
         return container.make(values)
 
-    def run(self, mode: str, labels: Any, base: Any, script: list[list[int]] | None) -> Trace:
+    def run(self, mode: str, labels: Any, base: Any, script: list[list[int]] | None) -> HoldoutTrace:
         """Open, print, ask, open again with the usual labels, print."""
         with warnings.catch_warnings(record=True) as warned, observing() as window:
             warnings.simplefilter("always")
             noise = SteeredNoise(window, self.seed, script)
             heard = list(self._conversation(MODES[mode], labels, base, noise))
         told = [f"warning {each.message}" for each in warned]
-        return Trace((*heard, *told), tuple(window), noise.written)
+        return HoldoutTrace((*heard, *told), tuple(window), noise.written)
 
     def _pairs(self, share: int) -> Iterator[tuple[str, Container, Any, int]]:
         kept = containers()
@@ -107,12 +117,11 @@ class HiddenLabels:
         given = {**mode, "tolerance": self.metric.upper * Fraction(99, 100), "metric": self.metric, "source": noise}
         guess = {"guess": self.metric.upper / 4} if mode["mode"] == "classic" else {}
         given |= {"threshold": self.metric.upper / 100} if guess else {}
-        try:
-            holdout = Holdout(labels, **given)
-        except Exception as failure:  # whatever an opening raises is a thing the world would see
-            yield f"error {type(failure).__name__}: {failure}"
+        opened: list[Holdout] = []
+        yield _heard(lambda: _shown(opened, Holdout(labels, **given)), "opened")
+        if not opened:
             return
-        yield f"{holdout}\n{holdout!r}"
+        holdout = opened[0]
         for predictions in (*self.predictions, *_bad()):
             yield _heard(lambda asked=predictions: str(holdout.check(asked, **guess)))  # type: ignore[misc]
         yield _heard(lambda: str(Holdout(base, account=holdout.account, **given)), "opened")
@@ -158,10 +167,18 @@ def _bad() -> list[Any]:
     ]  # fmt: skip
 
 
+def _shown(opened: list[Holdout], holdout: Holdout) -> str:
+    opened.append(holdout)
+    return f"{holdout}\n{holdout!r}"
+
+
 def _heard(ask: Callable[[], str], told: str = "told") -> str:
+    """What was told, or the error that the world would see, be it an exception or a panic of an engine that is none."""
     try:
         return f"{told} {ask()}"
-    except Exception as failure:  # the evidence, as above
+    except INTERRUPTS:
+        raise
+    except BaseException as failure:
         return f"error {type(failure).__name__}: {failure}"
 
 
@@ -171,7 +188,7 @@ class _Found:
 
     findings: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in CHECKS})
 
-    def compare(self, left: Trace, right: Trace, where: str) -> float:
+    def compare(self, left: HoldoutTrace, right: HoldoutTrace, where: str) -> float:
         """Compare two neighbouring conversations; the largest share of an allowed distance."""
         if not right.seen and any(text.startswith("told") for text in right.heard):
             self.findings["noise"].append(f"an answer was told that no mechanism noised ({where})")

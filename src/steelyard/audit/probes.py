@@ -20,7 +20,7 @@ from steelyard.audit.sampling import ALPHA, Sampler, certify
 from steelyard.audit.steering import SteeredNoise
 from steelyard.audit.verdict import Check
 from steelyard.errors import InvalidTask
-from steelyard.holdout.thresholdout import Thresholdout
+from steelyard.holdout import Thresholdout
 from steelyard.mechanisms import (
     AboveThreshold,
     BoundedNoise,

@@ -33,8 +33,7 @@ from steelyard.audit.verdict import Verdict
 from steelyard.bounding import Count, CountUsers, Mean, Profile, Quantile, Sum, Together
 from steelyard.bounding import Histogram as ValueHistogram
 from steelyard.errors import InvalidTask
-from steelyard.holdout.question import Question
-from steelyard.holdout.thresholdout import Thresholdout
+from steelyard.holdout import Question, Thresholdout
 from steelyard.mechanisms import (
     AboveThreshold,
     BoundedNoise,

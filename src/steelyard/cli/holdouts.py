@@ -80,8 +80,7 @@ def _again(args: argparse.Namespace) -> Any:
 
 
 def _holdout(args: argparse.Namespace, settings: dict[str, Any], where: dict[str, Any]) -> Any:
-    from steelyard.holdout.holdout import Holdout
-    from steelyard.holdout.modes import HIDING
+    from steelyard.holdout import HIDING, Holdout
 
     labels = read_column(args.labels, args.column, written=True)
     written = Path(args.labels).suffix.lower() == ".csv"
@@ -99,17 +98,17 @@ def _numeric(labels: Any) -> bool:
 
 def _of_one_kind(labels: Any, path: str, classes: list[Any] | None) -> list[Any]:
     """Labels as written, as numbers if the classes are or if every one of them is one; no single row decides for others."""
-    from steelyard.holdout.rows import number_in, text_of
+    from steelyard.tables import decoded, finite_of
 
     rows = labels.to_pylist()
-    read = [number_in(row) for row in rows]
+    read = [finite_of(row) for row in rows]
     found = {number is None for number in read}
     numeric = not isinstance(classes[0], str) if classes else found == {False}
     if (numeric and True in found) or (not classes and len(found) > 1):
         raise InvalidTask(
             f"some labels of {path} are numbers and others are not, or are missing; say what they may be."
         )
-    return read if numeric else [text_of(row) for row in rows]
+    return read if numeric else [decoded(row) for row in rows]
 
 
 def _show(args: argparse.Namespace) -> Answer:
@@ -175,7 +174,7 @@ def _facts(holdout: Any) -> dict[str, Any]:
 def _plan(args: argparse.Namespace) -> Answer:
     from dataclasses import asdict
 
-    from steelyard.holdout.planner import plan
+    from steelyard.holdout import plan
 
     guess_error = None if args.guess_error is None else _number(args.guess_error, "--guess-error")
     _check_chart(args)
@@ -198,7 +197,7 @@ def _attack(args: argparse.Namespace) -> Answer:
     import numpy as np
 
     from steelyard.audit.attacks import suite
-    from steelyard.holdout.holdout import Holdout
+    from steelyard.holdout import Holdout
 
     _check_chart(args)
     if args.rows < 2 or args.questions < 1:

@@ -13,7 +13,7 @@ import numpy as np
 from steelyard.audit.attacks import Attacked, feature_selection
 from steelyard.charts import Code, Figure, Figures, Section, Tabular
 from steelyard.demo.story import Story
-from steelyard.holdout.holdout import Holdout
+from steelyard.holdout import Holdout
 
 ROWS = 10_000
 QUESTIONS = 10_000

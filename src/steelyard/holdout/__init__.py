@@ -9,28 +9,52 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steelyard.privacy import Unit
 from steelyard.privacy import holdout as unit_of_holdout
 
+if TYPE_CHECKING:
+    from steelyard.holdout.answer import Answer as Answer
+    from steelyard.holdout.classes import Packed as Packed
+    from steelyard.holdout.classes import pack as pack
+    from steelyard.holdout.holdout import Holdout as Holdout
+    from steelyard.holdout.metrics import AbsoluteError as AbsoluteError
+    from steelyard.holdout.metrics import Accuracy as Accuracy
+    from steelyard.holdout.metrics import Brier as Brier
+    from steelyard.holdout.metrics import Cost as Cost
+    from steelyard.holdout.metrics import LogLoss as LogLoss
+    from steelyard.holdout.metrics import Metric as Metric
+    from steelyard.holdout.metrics import PerExample as PerExample
+    from steelyard.holdout.metrics import SquaredError as SquaredError
+    from steelyard.holdout.modes import HIDING as HIDING
+    from steelyard.holdout.modes.thresholdout import Thresholdout as Thresholdout
+    from steelyard.holdout.planner import HoldoutPlan as HoldoutPlan
+    from steelyard.holdout.planner import plan as plan
+    from steelyard.holdout.question import Question as Question
+    from steelyard.holdout.scorers import RoundObjective as RoundObjective
+
 _HOMES: dict[str, str] = {
+    "HIDING": "modes",
     "AbsoluteError": "metrics",
     "Accuracy": "metrics",
     "Answer": "answer",
     "Brier": "metrics",
     "Cost": "metrics",
     "Holdout": "holdout",
+    "HoldoutPlan": "planner",
     "LogLoss": "metrics",
-    "Packed": "packed",
+    "Metric": "metrics",
+    "Packed": "classes",
     "PerExample": "metrics",
     "Question": "question",
-    "Plan": "planner",
-    "RoundObjective": "trials",
+    "RoundObjective": "scorers",
     "SquaredError": "metrics",
-    "pack": "packed",
+    "Thresholdout": "modes.thresholdout",
+    "pack": "classes",
     "plan": "planner",
 }
+__all__ = list(_HOMES)
 
 
 class _Holdout(ModuleType):

@@ -23,15 +23,14 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
-from steelyard.errors import CurrencyMismatch, InvalidTask, LedgerError, UnitMismatch
+from steelyard.errors import InvalidTask, LedgerError, UnitMismatch
 from steelyard.holdout.answer import Answer
 from steelyard.holdout.metrics import Metric, find_metric, settled
-from steelyard.holdout.modes import HIDING, Frame, Question, make_mode
-from steelyard.holdout.openings import OPENED, Opening
-from steelyard.holdout.record import Record
+from steelyard.holdout.modes import HIDING, Frame, Query, make_mode
+from steelyard.holdout.record import OPENED, Opening, Record
 from steelyard.holdout.rows import digest, one_by_one
 from steelyard.ledger import Account, open_account
-from steelyard.privacy import Currency, Event, Loss, Neighbours, Number, canonical, decimal_text, exact, positive
+from steelyard.privacy import Event, Loss, Neighbours, Number, canonical, decimal_text, exact, positive
 
 TRUTH = "of the population, if predictors were made without these rows' features; else the mean over these rows"
 
@@ -83,7 +82,8 @@ class Holdout:
         self.mode = mode
         self.account = self._open(account, ledger)
         known = None if hidden else digest(rows)
-        self._record = Record(self.account, self.name, self._bound(options, known), self._mode.kinds, hidden)
+        bound, mode_ = self._bound(options, known), self._mode
+        self._record = Record(self.account, self.name, bound, mode_.kinds, mode_.source, hidden=hidden)
         seal = None if known is None else self._record.seal("labels", known)
         opening = Opening(self.name, self.account.name, self.rows, mode, seal, separate)
         opened = Event(OPENED, {**self._settings(options), **opening.parameters()}, Neighbours.REPLACE)
@@ -105,18 +105,17 @@ class Holdout:
         guess again cost nothing. A refusal is for good.
         """
         with self._lock:
-            return self._mode.check(self._question(predictions, guess), self._record)
+            return self._mode.check(self._query(predictions, guess), self._record)
 
     def best_of(self, batch: Sequence[Any]) -> int:
         """In mode "rounds": which of these predictions is best, and nothing else about them."""
         with self._lock:
-            return int(self._rounds().best_of([self._question(each, None) for each in batch], self._record))
+            return self._mode.best_of([self._query(each, None) for each in batch], self._record)
 
     def finish(self, predictions: Any) -> Answer:
         """In mode "rounds": the score of what you chose in the end, with its interval; it closes the holdout."""
         with self._lock:
-            answer: Answer = self._rounds().finish(self._question(predictions, None), self._record)
-            return answer
+            return self._mode.finish(self._query(predictions, None), self._record)
 
     def forecast(self) -> int:
         """How many surprises are left, from public facts alone."""
@@ -138,8 +137,8 @@ class Holdout:
     def flush(self) -> None:
         """Store which questions were answered free, so that other processes know them too."""
         with self._lock:
-            if hasattr(self._mode, "flush"):
-                self._mode.flush(self._record)
+            if self._mode.counter is not None:
+                self._mode.counter.flush()
 
     def __enter__(self) -> Holdout:
         return self
@@ -150,8 +149,8 @@ class Holdout:
     def _leave(self) -> None:
         """Flush, and say on the ledger that nothing is pending here."""
         with self._lock:
-            if hasattr(self._mode, "close"):
-                self._mode.close(self._record)
+            if self._mode.counter is not None:
+                self._mode.counter.close()
 
     def __str__(self) -> str:
         frame, where = self.frame, "durable" if self.account.durable else "in memory, for this process only"
@@ -175,21 +174,15 @@ class Holdout:
         return _again, ((labels, tolerance, confidence, mode, metric, self.account, name), options)
 
     def _open(self, account: Account | None, ledger: str | os.PathLike[str] | None) -> Account:
-        terms = self._mode.terms()
         if account is not None and ledger is not None:
             raise InvalidTask("give an account or a ledger to open one on, not both.")
-        if account is None:
-            if hasattr(self._mode, "admit"):
-                self._mode.admit(open_account(":memory:", self.name, **terms).terms)
-            return open_account(":memory:" if ledger is None else ledger, self.name, **terms)
-        if "nats" in terms and account.terms.currency is not Currency.NATS:
-            raise CurrencyMismatch(
-                f"mode {self.mode!r} spends nats, and account {account.name!r} counts in {account.terms.currency}. Open one "
-                f"with open_account(..., unit=holdout({self.name!r}), nats={terms['nats']})."
-            )
-        if hasattr(self._mode, "admit"):
+        if account is not None:
             self._mode.admit(account.terms)
-        return account
+            return account
+        terms = self._mode.terms()
+        tried = open_account(":memory:", self.name, **terms)
+        self._mode.admit(tried.terms)
+        return tried if ledger is None else open_account(ledger, self.name, **terms)
 
     def _settings(self, options: dict[str, Any]) -> dict[str, int | str | list[int]]:
         """Every public setting, for the ledger: whoever opens this holdout again can look them up."""
@@ -211,22 +204,17 @@ class Holdout:
         spelled = sorted((key, _spelled(value)) for key, value in options.items() if key != "source")
         return canonical([*settings, spelled]) + (known or b"")
 
-    def _question(self, predictions: Any, guess: Number | None) -> Question:
+    def _query(self, predictions: Any, guess: Number | None) -> Query:
         read = self._judge.read(predictions)
         share, spelled = (None, b"no guess") if guess is None else _share(guess, self.frame.upper)
         content = np.ascontiguousarray(self._judge.content(read))
-        return Question(self._called(content, spelled), share, lambda: self._judge.total(read))
+        return Query(self._called(content, spelled), share, lambda: self._judge.total(read))
 
     def _called(self, content: Any, guess: bytes) -> str:
         """A name for a question that nobody can forge or read back: a keyed digest of a keyed fingerprint."""
         tag = Poly1305.generate_tag(self._tag, content.reshape(-1).view(np.uint8).data)
         message = tag + guess + b" of " + content.dtype.str.encode() + str(content.shape).encode()
         return hmac.digest(self._seal, message, "sha256").hex()
-
-    def _rounds(self) -> Any:
-        if not hasattr(self._mode, "best_of"):
-            raise InvalidTask(f"best_of and finish belong to mode='rounds'; this holdout is in mode {self.mode!r}.")
-        return self._mode
 
 
 @lru_cache(maxsize=4096, typed=True)

@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from steelyard.errors import InvalidTask
 from steelyard.holdout.classes import (
     ClassLabels,
+    Packed,
     Read,
     declared,
+    differing,
     need_classes,
     numbers,
     one_per_row,
@@ -29,29 +31,26 @@ from steelyard.holdout.classes import (
     settled_numbers,
     two_classes,
 )
-from steelyard.holdout.compiled import bound_to, quietly
-from steelyard.holdout.packed import Packed, differing
-from steelyard.holdout.rows import one_by_one
-from steelyard.interrupts import attempt
+from steelyard.holdout.rows import known_by, loss_of, one_by_one, quietly
 from steelyard.privacy import Number, positive
 
 SCALE = 2**30
 Integers = NDArray[np.int64]
 
 
-class Judge(Protocol):
-    """Labels made ready for one metric."""
+class Judge:
+    """Labels made ready for one metric.
 
-    rows: int
+    ``read`` gives predictions in one canonical form, or an error that depends on them and on public facts alone; ``total`` is the
+    sum over all rows of one whole number in 0..scale.
+    """
 
-    def read(self, predictions: Any) -> Any:
-        """Predictions in one canonical form, or an error that depends on them and on public facts alone."""
+    def __init__(self, rows: int, read: Callable[[Any], Any], total: Callable[[Any], int]) -> None:
+        self.rows, self.read, self.total = rows, read, total
 
     def content(self, read: Any) -> NDArray[Any]:
-        """The canonical form as an array."""
-
-    def total(self, read: Any) -> int:
-        """The sum over all rows of one whole number in 0..scale."""
+        """The canonical form as an array: what names a question."""
+        return read.content if isinstance(read, Read) else read
 
 
 class Metric(Protocol):
@@ -96,29 +95,19 @@ class Accuracy:
 
     def judge(self, labels: Any) -> Judge:
         """Make labels ready."""
-        return _Matches(ClassLabels(labels, self.classes), self.error)
+        held, error = ClassLabels(labels, self.classes), self.error
+
+        def total(read: Read) -> int:
+            if isinstance(read.compared, Packed) and held.packed is not None:
+                wrong = differing(read.compared, held.packed)
+            else:
+                wrong = held.rows - int(np.count_nonzero(read.compared == held.codes))
+            return wrong if error else held.rows - wrong
+
+        return Judge(held.rows, held.read, total)
 
     def __str__(self) -> str:
         return ("error" if self.error else "accuracy") + declared(self.classes)
-
-
-class _Matches:
-    def __init__(self, labels: ClassLabels, error: bool) -> None:
-        self._labels, self._error = labels, error
-        self.rows = labels.rows
-
-    def read(self, predictions: Any) -> Read:
-        return self._labels.read(predictions)
-
-    def content(self, read: Read) -> NDArray[Any]:
-        return read.content
-
-    def total(self, read: Read) -> int:
-        if isinstance(read.compared, Packed) and self._labels.packed is not None:
-            wrong = differing(read.compared, self._labels.packed)
-        else:
-            wrong = self.rows - int(np.count_nonzero(read.compared == self._labels.codes))
-        return wrong if self._error else self.rows - wrong
 
 
 @dataclass(frozen=True)
@@ -148,24 +137,20 @@ class Cost:
         """Make labels ready."""
         scaled = [[round(cell / self.upper * self.scale) for cell in row] for row in self._exact()]
         held = ClassLabels(labels, self.classes, sort=False)
-        return _Rows(held.rows, held.read_codes, lambda read: np.array(scaled)[held.codes, read])
+        return Judge(held.rows, held.read_codes, _sum(lambda read: np.array(scaled)[held.codes, read]))
 
     def __str__(self) -> str:
         return f"cost {self.matrix}{declared(self.classes)}"
 
 
-class _Rows:
-    """Labels whose rows are judged by a function of the canonical predictions."""
+def _sum(losses: Callable[[Any], NDArray[Any]]) -> Callable[[Any], int]:
+    """The total of what each row counts."""
 
-    def __init__(self, rows: int, read: Callable[[Any], NDArray[Any]], losses: Callable[[Any], NDArray[Any]]) -> None:
-        self.rows, self.read, self._losses = rows, read, losses
-
-    def content(self, read: NDArray[Any]) -> NDArray[Any]:
-        return read
-
-    def total(self, read: NDArray[Any]) -> int:
+    def total(read: Any) -> int:
         with np.errstate(all="ignore"):  # whatever the caller's settings: an overflow or underflow could tell a label
-            return int(self._losses(read).sum(dtype=np.int64))
+            return int(losses(read).sum(dtype=np.int64))
+
+    return total
 
 
 def _whole(shares: NDArray[np.float64]) -> Integers:
@@ -187,7 +172,7 @@ class Brier:
         """Make labels ready."""
         held = two_classes(labels, self.classes, "brier")
         truth = held.codes.astype(np.float64)
-        return _Rows(held.rows, probabilities(held.rows, None), lambda p: _whole((p - truth) ** 2))
+        return Judge(held.rows, probabilities(held.rows, None), _sum(lambda p: _whole((p - truth) ** 2)))
 
     def __str__(self) -> str:
         return f"brier{declared(self.classes)}"
@@ -219,7 +204,7 @@ class LogLoss:
             right = np.where(held.codes == 1, read, 1 - read) if columns is None else read[places, held.codes]
             return _whole(-np.log(right) / upper)
 
-        return _Rows(held.rows, probabilities(held.rows, columns), losses)
+        return Judge(held.rows, probabilities(held.rows, columns), _sum(losses))
 
     def __str__(self) -> str:
         return f"log loss cut at {self.upper}{declared(self.classes)}"
@@ -245,7 +230,7 @@ class AbsoluteError:
         def losses(predicted: NDArray[np.float64]) -> Integers:
             return _whole(np.abs(predicted - truth) ** power / upper)
 
-        return _Rows(len(truth), read, losses)
+        return Judge(len(truth), read, _sum(losses))
 
     def __str__(self) -> str:
         return f"{type(self).__name__} cut at {self.upper}"
@@ -278,8 +263,8 @@ class PerExample:
         object.__setattr__(self, "upper", _cut(self.upper))
 
     def known_by(self) -> str:
-        """What a holdout is bound to beside the metric's text."""
-        return bound_to(self.function, self.version)
+        """What a holdout is bound to beside the metric's text: the version, else a digest of the compiled code."""
+        return f"version {self.version}" if self.version is not None else known_by(self.function)
 
     def judge(self, labels: Any) -> Judge:
         """Make labels ready."""
@@ -289,19 +274,12 @@ class PerExample:
 
         def losses(read: NDArray[Any]) -> Integers:
             with quietly():
-                return _whole(np.array([_one(self.function, a, b) for a, b in zip(held, read, strict=True)]) / upper)
+                return _whole(np.array([loss_of(self.function, a, b) for a, b in zip(held, read, strict=True)]) / upper)
 
-        return _Rows(len(held), one_per_row(len(held), exactly=False), losses)
+        return Judge(len(held), one_per_row(len(held), exactly=False), _sum(losses))
 
     def __str__(self) -> str:
         return f"{self.function.__qualname__} cut at {self.upper}"
-
-
-def _one(function: Callable[[Any, Any], float], label: Any, prediction: Any) -> float:
-    read = attempt(lambda: float(function(label, prediction)))
-    return (
-        float("nan") if read is None else read[0]
-    )  # law 4: an error of code that sees a label must tell nothing of it
 
 
 def _cut(upper: Number) -> Fraction:

@@ -16,10 +16,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import InvalidTask
-from steelyard.holdout import bounds
-from steelyard.holdout.bounded import down, planned_capacity, planned_width, up
-from steelyard.holdout.certified import question_nats, usual_steps
-from steelyard.holdout.widths import normal_design
+from steelyard.holdout import published
+from steelyard.holdout.nats import certified_nats, grid_nats, ladder_nats, log_inverse, question_nats, usual_steps
+from steelyard.holdout.published import Width, capacity
+from steelyard.holdout.transfer import down, normal_design, planned_capacity, planned_width, up
 from steelyard.lazy import lazy
 from steelyard.privacy import Number, decimal_text, exact, positive, probability
 
@@ -51,7 +51,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Plan:
+class HoldoutPlan:
     """The best method for a holdout, what it certifies, and what the others would; ``str()`` is the table.
 
     ``possible`` says whether ``questions`` answers are certified within ``tolerance``; if not, ``half_width`` is the
@@ -99,7 +99,7 @@ class Plan:
     @lazy
     def misses(self) -> int:
         """How many wrong guesses certified checks can afford among these questions; -1 if not even a right one."""
-        return bounds.misses(self.n, self.questions, self.tolerance, _beta(self.confidence))
+        return published.misses(self.n, self.questions, self.tolerance, _beta(self.confidence))
 
     @property
     def _candidates(self) -> list[Row]:
@@ -151,7 +151,7 @@ def plan(
     confidence: float = 0.95,
     guess_error: float | None = None,
     delta: Number = DELTA,
-) -> Plan:
+) -> HoldoutPlan:
     """The best way to answer so many questions on a holdout of n rows, and what every way would allow.
 
     ``tolerance`` is how far an answer may be from the population, ``confidence`` the chance that all answers are that
@@ -174,10 +174,10 @@ def plan(
     rows.append(_guesses(n, questions, tolerance, beta, guess_error or 0.0))
     rows.append(_leaderboard(n, questions, tolerance, beta))
     rows.append(_winners(n, questions, tolerance, beta))
-    return Plan(n, questions, tolerance, confidence, guess_error, tuple(rows), chance)
+    return HoldoutPlan(n, questions, tolerance, confidence, guess_error, tuple(rows), chance)
 
 
-def _steady(width: bounds.Width) -> bounds.Width:
+def _steady(width: Width) -> Width:
     """The width at numbers of three digits on the safe side, so that a search's last digits cannot break the order."""
 
     def at(n: int, questions: int, beta: float) -> float:
@@ -186,12 +186,12 @@ def _steady(width: bounds.Width) -> bounds.Width:
     return at
 
 
-def _row(name: str, width: bounds.Width, n: int, questions: int, tolerance: float, beta: float, origin: str) -> Row:
-    allowed = bounds.capacity(width, n, tolerance, beta, most=MOST, up=up)
+def _row(name: str, width: Width, n: int, questions: int, tolerance: float, beta: float, origin: str) -> Row:
+    allowed = capacity(width, n, tolerance, beta, most=MOST, up=up)
     return Row(name, allowed, width(n, questions, beta), ADVERSARIAL, origin)
 
 
-def _normal(delta: float) -> bounds.Width:
+def _normal(delta: float) -> Width:
     def width(n: int, questions: int, beta: float) -> float:
         return normal_design(n, questions, beta, delta)[1] * _ROUNDED
 
@@ -216,17 +216,17 @@ def _paid(n: int, questions: int, beta: float) -> float:
 def _pays(n: int, questions: int, beta: float, tolerance: float) -> bool:
     """Whether the last of so many paid answers, rounded, is still within the tolerance by Hoeffding's bound."""
     steps = usual_steps(n, tolerance)
-    nats = question_nats(questions, questions - 1, steps, bounds.grid_nats(steps), beta, questions)
+    nats = question_nats(questions, questions - 1, steps, grid_nats(steps), beta, questions)
     return 0.5 / steps + math.sqrt((nats * _ROUNDED + math.log(2)) / (2 * n)) <= tolerance
 
 
 def _guesses(n: int, questions: int, tolerance: float, beta: float, guess_error: float) -> Row:
     def width(n: int, questions: int, beta: float) -> float:
-        nats = bounds.certified_nats(questions, 0, 0, beta, horizon=questions)
+        nats = certified_nats(questions, 0, 0, beta, horizon=questions)
         half = math.sqrt((nats * _ROUNDED + math.log(2)) / (2 * n))
         return min(1.0, max(guess_error + half, half / 0.95))  # a twentieth of the tolerance is for rounded answers
 
-    allowed = bounds.capacity(width, n, tolerance, beta, most=MOST)
+    allowed = capacity(width, n, tolerance, beta, most=MOST)
     return Row("certified checks", allowed, width(n, questions, beta), GUESSES, "ours")
 
 
@@ -234,10 +234,10 @@ def _leaderboard(n: int, questions: int, tolerance: float, beta: float) -> Row:
     """Ten records on a grid of 0.01 from an even start upwards; half a grid step is added."""
 
     def width(n: int, questions: int, beta: float) -> float:
-        nats = bounds.ladder_nats(questions, min(10, questions), 50, beta)
+        nats = ladder_nats(questions, min(10, questions), 50, beta)
         return min(1.0, 0.005 + math.sqrt((nats + math.log(2)) / (2 * n)))
 
-    allowed = bounds.capacity(width, n, tolerance, beta, most=MOST)
+    allowed = capacity(width, n, tolerance, beta, most=MOST)
     return Row("ladder, ten records", allowed, width(n, questions, beta), LEADERBOARD, "published")
 
 
@@ -246,10 +246,10 @@ def _winners(n: int, questions: int, tolerance: float, beta: float) -> Row:
 
     def width(n: int, questions: int, beta: float) -> float:
         rounds = -(-questions // 100)
-        nats = bounds.log_inverse(beta) + rounds * math.log(min(questions, 100))
+        nats = log_inverse(beta) + rounds * math.log(min(questions, 100))
         return min(1.0, math.sqrt((nats + math.log(2)) / (2 * n)))
 
-    allowed = bounds.capacity(width, n, tolerance, beta, most=MOST)
+    allowed = capacity(width, n, tolerance, beta, most=MOST)
     return Row("rounds of a hundred", allowed, width(n, questions, beta), ROUNDS, "published")
 
 
@@ -283,12 +283,12 @@ def _width(half: float) -> str:
     return f"±{shown}" if shown < 1 else _NONE
 
 
-_PUBLISHED: tuple[tuple[str, bounds.Width], ...] = (
-    ("rows of its own for each question", _steady(bounds.splitting)),
-    ("rounded answers", _steady(bounds.rounding)),
-    ("Bassily et al. 2016, normal", _steady(bounds.bassily)),
-    ("Rogers et al. 2020, normal", _steady(bounds.rogers)),
-    ("Jung et al. 2020, normal", _steady(bounds.jung)),
+_PUBLISHED: tuple[tuple[str, Width], ...] = (
+    ("rows of its own for each question", _steady(published.splitting)),
+    ("rounded answers", _steady(published.rounding)),
+    ("Bassily et al. 2016, normal", _steady(published.bassily)),
+    ("Rogers et al. 2020, normal", _steady(published.rogers)),
+    ("Jung et al. 2020, normal", _steady(published.jung)),
 )
 _MODES = {
     "bounded noise": "private",

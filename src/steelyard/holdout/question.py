@@ -16,14 +16,14 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from steelyard.accounting.gaussian import mu_request
+from steelyard.accounting import mu_request
 from steelyard.bounding.amounts import noise_error
 from steelyard.bounding.grouping import check_list
 from steelyard.bounding.spread import check_range, keep_exact
 from steelyard.errors import CurrencyMismatch, InvalidTask, TableError, UnitMismatch
 from steelyard.holdout.answer import PAID, Answer
-from steelyard.holdout.transfer import shared_distance_at
-from steelyard.holdout.widths import account_distance, laplace_width, normal_width
+from steelyard.holdout.intervals import read_whole
+from steelyard.holdout.transfer import account_distance, laplace_width, normal_width, shared_distance_at
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Neighbours, Number, Terms, exact, positive
@@ -75,8 +75,7 @@ class Question:
                 )
         if not 0 < exact(self.confidence, "confidence") < 1:
             raise InvalidTask(f"confidence must be between 0 and 1, such as 0.95; got {self.confidence!r}.")
-        if isinstance(self.questions, bool) or not isinstance(self.questions, int) or self.questions < 1:
-            raise InvalidTask(f"questions must be a whole number of at least 1; got {self.questions!r}.")
+        read_whole(self.questions, "questions")
         keep_exact(
             self,
             epsilon=self.epsilon,

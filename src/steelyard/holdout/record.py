@@ -1,35 +1,43 @@
-"""The one place where a holdout charges and stores: a row of numbered entries on its account.
+"""What a holdout keeps on its account: a row of numbered entries, each charged, claimed and read back at a desk.
 
 Entry k of a holdout has the key "holdout/NAME/k", so two processes cannot both add it: whoever knows entries 0..k-1
 alone can add entry k, and every entry a process did not know shows up before it can add its own. An entry is charged
 first; then it is claimed by storing what it is for, and the first claim stands for ever (law 1).
 A glance at the ledger's anchor, which moves between a commit and the return of the call that committed, tells in
-microseconds whether anyone has added anything since. The proof is docs/proofs/holdout_ledger.md.
+microseconds whether anyone has added anything since.
+Entry 0 is the opening. Under a second name the same labels would have a second budget, and votes over many names see through
+both. Where labels are not hidden, entry 0 carries a sealed digest of them, and equal labels are refused. Where they are, a
+comparison would tell for nothing whether any label has changed, so nothing is made of them: a holdout of as many rows is
+refused unless whoever opens it states that no row is in both. The proof is docs/proofs/holdout_ledger.md.
+Law: a refusal that looks at labels is for modes that do not hide them, on both sides.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from steelyard.errors import KeyConflict, LedgerError, UnitMismatch
-from steelyard.ledger import Account, Charge, Ledger, place
-from steelyard.ledger.guard import FileAnchor
-from steelyard.ledger.store import Store, reach
-from steelyard.ledger.turns import Turns
+from steelyard.account import Charge
+from steelyard.desk import Desk, NoTable
+from steelyard.errors import KeyConflict, UnitMismatch
+from steelyard.holdout.modes import HIDING
+from steelyard.ledger import Account, Ledger
+from steelyard.noise import ExactNoise, Noise
 from steelyard.privacy import Event, Loss, canonical
 
+if TYPE_CHECKING:
+    from steelyard.ledger.turns import Turns
+
+OPENED = "holdout opened"
 _OPEN = "open"
+Content = Mapping[str, Any] | Callable[[Noise], Mapping[str, Any]]
 
 
 @dataclass
-class Entry:
-    """One entry: what kind it is, what it cost, what claimed it, and what was noted under it later."""
+class HoldoutEntry:
+    """One entry: what kind it is, what it cost, what claimed it, and how many notes were stored under it later."""
 
     number: int
     kind: str
@@ -42,22 +50,36 @@ class Entry:
 class Record:
     """The entries of one holdout, as far as this process knows them."""
 
-    def __init__(self, account: Account, name: str, bound: bytes, kinds: tuple[str, ...], hidden: bool = False) -> None:
-        self.account = account
+    def __init__(
+        self,
+        account: Account,
+        name: str,
+        bound: bytes,
+        kinds: tuple[str, ...],
+        noise: Noise | None = None,
+        *,
+        hidden: bool = False,
+    ) -> None:
+        self.account, self.name = account, name
+        self.entries: list[HoldoutEntry] = []
+        self._ledger = Ledger(account.location)
+        self._lock_name = canonical([account.name, name]).decode()
         self._other = "another" if hidden else "other labels, another"
-        self.name = name
-        self.entries: list[Entry] = []
-        self._store: Store = reach(account.location, check=False)
-        self._watched = self._store.anchor if place.find(account.location).kind == "sqlite" else None
-        self._mark: bytes | None = None
-        seal = hmac.digest(self.secret("binding"), bound, hashlib.sha256).hex()
-        self._requests = {
-            kind: canonical({"holdout": name, "bound": seal, "kind": kind}) for kind in (*dict.fromkeys(kinds), _OPEN)
+        self._fresh, self._mark = False, b""
+        request = {"holdout": name, "bound": self.secret("binding", bound).hex()}
+        drawn = ExactNoise() if noise is None else noise
+        self._desks = {
+            kind: Desk(NoTable(), drawn, account, f"holdout/{name}", {**request, "kind": kind})
+            for kind in (*dict.fromkeys(kinds), _OPEN)
         }
 
-    def secret(self, purpose: str) -> bytes:
-        """A key that only holders of the ledger's own key can derive."""
-        return hmac.digest(self._store.identity.key, f"holdout/{self.name}/{purpose}".encode(), hashlib.sha256)
+    def secret(self, purpose: str, data: bytes = b"") -> bytes:
+        """A key, or the keyed digest of data, that only holders of the ledger's own key can derive."""
+        return self.account.seal(f"holdout/{self.name}/{purpose}", data)
+
+    def seal(self, purpose: str, data: bytes) -> str:
+        """A keyed digest that equal data have under every name and account of this ledger."""
+        return self._ledger.seal(f"holdouts/{purpose}", data).hex()
 
     def open(self, loss: Loss, event: Event, first: Callable[[Ledger], None] = lambda ledger: None) -> None:
         """Bind the account by entry 0, or find it bound already.
@@ -66,114 +88,132 @@ class Record:
         """
         self.refresh()
         if not self.entries:
-            with self._store.turns("holdouts opened"):
+            with self._ledger.lock("holdouts opened"):
                 self.refresh()
                 if not self.entries:
-                    first(Ledger(self.account.location))
+                    first(self._ledger)
                     self.add(_OPEN, loss, event)
             self.refresh()
 
-    def seal(self, purpose: str, data: bytes) -> str:
-        """A keyed digest that equal data have under every name and account of this ledger."""
-        key = hmac.digest(self._store.identity.key, f"holdouts/{purpose}".encode(), hashlib.sha256)
-        return hmac.digest(key, data, hashlib.sha256).hex()
-
-    def turns(self) -> Turns:
+    def lock(self) -> Turns:
         """One asker of this holdout at a time, in whichever process, and whether the last one came to an end."""
-        return self._store.turns(canonical([self.account.name, self.name]).decode())
+        return self._ledger.lock(self._lock_name)
 
     def current(self) -> bool:
         """Whether no entry was added that this process does not know."""
-        if self._mark is None:
+        if not self._fresh:
             return False
-        if self._watched is None:
-            return self._find(len(self.entries)) is None
-        return self._glance() == self._mark
+        glance = self._ledger.glance()
+        return self._find(len(self.entries)) is None if glance is None else glance == self._mark
 
-    def refresh(self) -> list[Entry]:
+    def refresh(self) -> list[HoldoutEntry]:
         """Learn what was added; the new entries."""
-        mark, known = self._glance(), len(self.entries)
+        mark, known = self._ledger.glance(), len(self.entries)
         for entry in self.entries:
             if entry.held is None and entry.kind != _OPEN:
                 self.reread(entry)
         while (added := self._find(len(self.entries))) is not None:
             self.entries.append(added)
-        self._mark = mark
+        self._fresh, self._mark = True, mark or b""
         return self.entries[known:]
 
-    def add(self, kind: str, loss: Loss, event: Event) -> Entry | None:
+    def add(self, kind: str, loss: Loss, event: Event) -> HoldoutEntry | None:
         """Charge for the next entry, durably; None when someone else added one that was not known here."""
         number = len(self.entries)
+        self._fresh = False
         try:
-            charge = self.account.charge(loss, key=self._key(number), request=self._requests[kind], event=event)
+            charge = self._desks[kind].charge(event, str(number), loss=loss)
         except KeyConflict:
-            self._mark = None
             return None
-        self._mark = None
-        entry = _entry(number, kind, charge)
-        self.entries.append(entry)
-        return entry
+        self.entries.append(self._entry(number, kind, charge))
+        return self.entries[-1]
 
-    def claim(self, entry: Entry, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Store what an entry is for, unless something is stored already; what it holds may be delivered."""
-        held = entry.charge.store(canonical(content))
-        self._mark = None
-        self._seen_by_others(entry.charge.sequence)
-        entry.held = json.loads(held)
-        assert entry.held is not None
-        return entry.held
+    def claim(self, entry: HoldoutEntry, content: Content) -> Mapping[str, Any]:
+        """Store what an entry is for, unless something is stored already; what it holds may be delivered.
 
-    def note(self, entry: Entry, content: Mapping[str, Any]) -> None:
-        """Store one more thing under an entry that this process claimed."""
+        Nothing is delivered that a glance of another process would miss.
+        """
+        self._fresh = False
+        held = self._desks[entry.kind].claim(entry.charge, content)
+        self._ledger.anchored(entry.charge.sequence)
+        entry.held = held
+        return held
+
+    def note(self, entry: HoldoutEntry, content: Content) -> Mapping[str, Any]:
+        """Store one more thing under an entry that this process claimed; what may be delivered."""
+        self._fresh = False
         entry.notes += 1
-        entry.charge.store(canonical(content), step=entry.notes)
-        self._mark = None
+        return self._desks[entry.kind].claim(entry.charge, content, step=entry.notes)
 
-    def notes(self, entry: Entry) -> list[Mapping[str, Any]]:
+    def notes(self, entry: HoldoutEntry) -> list[Mapping[str, Any]]:
         """What was noted under an entry when it was read."""
-        return [json.loads(text) for step, text in sorted(entry.charge.answers.items()) if step > 0]
+        return [note for step, note in self._desks[entry.kind].claims(entry.charge).items() if step > 0]
 
-    def _key(self, number: int) -> str:
-        return f"holdout/{self.name}/{number}"
+    def reread(self, entry: HoldoutEntry) -> None:
+        """Learn what was stored under an entry since it was read."""
+        again = self._desks[entry.kind].paid(str(entry.number))
+        if again is not None:
+            fresh = self._entry(entry.number, entry.kind, again)
+            entry.charge, entry.held, entry.notes = fresh.charge, fresh.held, fresh.notes
 
-    def _find(self, number: int) -> Entry | None:
-        for kind, request in self._requests.items():
+    def _find(self, number: int) -> HoldoutEntry | None:
+        for kind, desk in self._desks.items():
             try:
-                charge = self.account.find(key=self._key(number), request=request)
+                charge = desk.paid(str(number))
             except KeyConflict:
                 continue
-            return None if charge is None else _entry(number, kind, charge)
+            return None if charge is None else self._entry(number, kind, charge)
         raise UnitMismatch(
             f"account {self.account.name!r} already keeps a holdout named {self.name!r} with {self._other} metric, "
             "number of rows, tolerance, confidence, mode or option. A holdout has one budget for good: open it as it was."
         )
 
-    def reread(self, entry: Entry) -> None:
-        """Learn what was stored under an entry since it was read."""
-        again = self.account.find(key=self._key(entry.number), request=self._requests[entry.kind])
-        if again is not None:
-            fresh = _entry(entry.number, entry.kind, again)
-            entry.charge, entry.held, entry.notes = fresh.charge, fresh.held, fresh.notes
-
-    def _glance(self) -> bytes:
-        """The anchor's bytes; nothing where other machines may write (then entries are looked up instead)."""
-        if not isinstance(self._watched, FileAnchor):
-            return b""
-        handle = os.open(self._watched.path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.read(handle, 4096)
-        finally:
-            os.close(handle)
-
-    def _seen_by_others(self, sequence: int) -> None:
-        """Deliver nothing that a glance of another process would miss: the anchor must have come this far."""
-        if isinstance(self._watched, FileAnchor):
-            mark = self._watched.read()
-            if mark is None or mark.sequence < sequence:
-                raise LedgerError("the ledger's anchor could not be written; make room on its disk and ask again.")
+    def _entry(self, number: int, kind: str, charge: Charge) -> HoldoutEntry:
+        claims = self._desks[kind].claims(charge)
+        return HoldoutEntry(number, kind, charge.level, charge, claims.get(0), max(claims, default=0))
 
 
-def _entry(number: int, kind: str, charge: Charge) -> Entry:
-    answers = charge.answers
-    held = json.loads(answers[0]) if 0 in answers else None
-    return Entry(number, kind, charge.level, charge, held, max(answers, default=0))
+@dataclass(frozen=True)
+class Opening:
+    """What entry 0 says of a holdout; ``labels`` is the seal of its labels, None where they are hidden."""
+
+    name: str
+    account: str
+    rows: int
+    mode: str
+    labels: str | None
+    separate: bool = False
+
+    def parameters(self) -> dict[str, str]:
+        """What goes on the ledger beside the settings."""
+        seal = {} if self.labels is None else {"labels": self.labels}
+        return seal | ({"separate": "declared"} if self.separate else {})
+
+    def refuse_second_budget(self, ledger: Ledger) -> None:
+        """Refuse labels that have a budget on the ledger under another name."""
+        for other in _kept(ledger):
+            if (other.name, other.account) != (self.name, self.account):
+                self._compare(other)
+
+    def _compare(self, other: Opening) -> None:
+        told = f"the holdout {other.name!r} (account {other.account!r}, mode {other.mode!r}, {other.rows:,} rows)"
+        if self.mode in HIDING or other.mode in HIDING:
+            if other.rows == self.rows and not self.separate:
+                raise UnitMismatch(
+                    f"this ledger keeps {told}, and hidden labels cannot be compared without telling of them. If these "
+                    "are the same rows, open that holdout: they have one budget. If no row is in both, say so with "
+                    "separate=True (--separate)."
+                )
+        elif self.labels is not None and self.labels == other.labels:
+            raise UnitMismatch(
+                f"these are the labels of {told}. The same labels have one budget for good: open that holdout, with "
+                "its settings."
+            )
+
+
+def _kept(ledger: Ledger) -> Iterator[Opening]:
+    for entry in ledger.charges("holdout/%/0"):
+        event: dict[str, Any] = json.loads(entry.detail) if entry.detail else {}
+        if event.get("name") == OPENED:
+            facts = event["parameters"]
+            yield Opening(facts["holdout"], entry.account, int(facts["rows"]), facts["mode"], facts.get("labels"))

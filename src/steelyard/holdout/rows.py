@@ -3,18 +3,21 @@
 numpy gives a whole list one type, so that one odd label makes text or floats of all the others; a column with a missing
 number hands out floats. Here a list, a tuple or a column stays a row of objects, each as it is; an array that has a type
 of its own keeps it (the type is a public fact, and whoever made the array chose it). A table of columns is refused: as
-an array it has one type for all rows, and a missing value may decide which.
+an array it has one type for all rows, and a missing value may decide which. A user's own function is called for each row
+by itself too, and what it raises or warns tells nothing.
 Law: every function below looks at one row at a time, takes anything, and never fails because of what it holds.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-import math
-from collections.abc import Iterable, Mapping, Set
-from decimal import Decimal
-from fractions import Fraction
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -22,8 +25,8 @@ from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
 from steelyard.interrupts import INTERRUPTS, attempt
+from steelyard.tables import decoded, entries_of, finite_of
 
-_SPELLED = {"true": 1, "false": 0}
 _MISSING = "nan"
 
 
@@ -35,71 +38,12 @@ def one_by_one(labels: Any) -> NDArray[Any]:
         raise InvalidTask("labels are one column, an array or a list (of tuples, if each is several); got a table.")
     if typed or not flat or isinstance(labels, str | bytes | Mapping | Set) or not isinstance(labels, Iterable):
         return np.asarray(labels)
-    return np.fromiter(_single(labels), dtype=object)
-
-
-def _single(labels: Any) -> Iterable[Any]:
-    """The values of a column, each by itself: categories by their codes, others as the column lists them.
-
-    Where it cannot list them (text that is none, a day that Python does not know), what it cannot show is missing.
-    """
-    held = getattr(labels, "array", labels)
-    if hasattr(held, "categories") and hasattr(held, "codes"):
-        names = list(held.categories)
-        return [None if code < 0 else names[code] for code in held.codes]
-    way = next((way for way in ("to_pylist", "to_list", "tolist") if hasattr(labels, way)), None)
-    listed = (labels,) if way is None else attempt(getattr(labels, way))
-    return [_at(held, place) for place in range(len(held))] if listed is None else listed[0]
-
-
-def _at(held: Any, place: int) -> Any:
-    read = attempt(lambda: getattr(held[place], "as_py", lambda: held[place])())
-    return None if read is None else read[0]
-
-
-def number_in(label: Any) -> int | float | None:
-    """The finite number that a label is, or spells; None where it is none.
-
-    >>> number_in(True), number_in("1.0"), number_in(b"true"), number_in(float("nan")), number_in([1])
-    (1, 1.0, 1, None, None)
-    """
-    try:
-        if isinstance(label, np.timedelta64):  # numpy counts it among the whole numbers
-            return None
-        if isinstance(label, int | np.integer | np.bool_):
-            return int(label)
-        if isinstance(label, str | bytes):
-            return _number_spelled(text_of(label).strip().lower())
-        if isinstance(label, float | np.floating | Decimal | Fraction):
-            return _finite(float(label))
-    except INTERRUPTS:
-        raise
-    except BaseException:  # law 4: whatever a label does when it is looked at, it is no number then
-        return None
-    return None
-
-
-def _number_spelled(text: str) -> int | float | None:
-    if text in _SPELLED:
-        return _SPELLED[text]
-    try:
-        return int(text)
-    except ValueError:
-        return _finite(float(text))
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
-
-
-def text_of(label: str | bytes) -> str:
-    """Text, whether it came as such or as bytes."""
-    return bytes.decode(label, "utf-8", "replace") if isinstance(label, bytes) else str.__str__(label)
+    return entries_of(labels)
 
 
 def settled_number(label: Any) -> float:
     """The number of a label, and 0 for everything else."""
-    number = number_in(label)
+    number = finite_of(label)
     try:
         return 0.0 if number is None else float(number)
     except OverflowError:
@@ -117,11 +61,11 @@ def settled_class(label: Any, classes: list[Any]) -> Any:
 
 def _same_class(label: Any, classes: list[Any]) -> Any:
     if isinstance(label, str | bytes):
-        same = [each for each in classes if isinstance(each, str | bytes) and text_of(each) == text_of(label)]
+        same = [each for each in classes if isinstance(each, str | bytes) and decoded(each) == decoded(label)]
         if same:
             return same[0]
-    number = number_in(label)
-    return next((each for each in classes if number is not None and number_in(each) == number), classes[0])
+    number = finite_of(label)
+    return next((each for each in classes if number is not None and finite_of(each) == number), classes[0])
 
 
 def digest(rows: NDArray[Any]) -> bytes:
@@ -140,11 +84,11 @@ def digest(rows: NDArray[Any]) -> bytes:
 def _spelled(label: Any) -> str:
     """A label as text that equal labels share, in every process; numbers are exact."""
     try:
-        number = number_in(label)
+        number = finite_of(label)
         if number is not None:
             return f"{int(number):x}" if number == int(number) else float(number).hex()
         if isinstance(label, str | bytes):
-            return f"text {text_of(label)}"
+            return f"text {decoded(label)}"
         if isinstance(label, float | np.floating):
             return float(label).hex()
         if isinstance(label, np.ndarray | list | tuple):
@@ -153,7 +97,51 @@ def _spelled(label: Any) -> str:
         return _MISSING if missing else f"{type(label).__qualname__} {label!r}"
     except INTERRUPTS:
         raise
-    except (
-        BaseException
-    ):  # a missing value of pandas is neither true nor false; others may refuse to be compared or shown
+    except BaseException:  # a missing value of pandas is neither true nor false; others may refuse to be compared
         return _MISSING
+
+
+def loss_of(function: Callable[[Any, Any], float], label: Any, prediction: Any) -> float:
+    """What a user's own function gives one row; NaN where it fails."""
+    read = attempt(lambda: float(function(label, prediction)))
+    return (
+        float("nan") if read is None else read[0]
+    )  # law 4: an error of code that sees a label must tell nothing of it
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Without warnings, which could tell a label; one caller at a time, since Python keeps them for all threads together."""
+    with _alone, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _after_fork() -> None:
+    global _alone
+    _alone = threading.RLock()
+
+
+_alone = threading.RLock()
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def known_by(function: Callable[..., Any]) -> str:
+    """A text that differs between functions of different code, the same in every process.
+
+    Known by its name alone, another function would answer from the first one's record. What the code reads from elsewhere
+    (globals, closures, files) is not seen, and another Python compiles differently; a version is for both.
+    """
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    return "version None" if code is None else f"code {hashlib.sha256(_code(code).encode()).hexdigest()}"
+
+
+def _code(code: CodeType) -> str:
+    return repr((code.co_code.hex(), [_constant(each) for each in code.co_consts], code.co_names, code.co_varnames))
+
+
+def _constant(value: Any) -> str:
+    """A constant as text; a set of them has no order of its own."""
+    if isinstance(value, CodeType):
+        return _code(value)
+    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)

@@ -1,7 +1,9 @@
-"""A scorer for scikit-learn's searches: every fitted estimator is checked on the holdout's own rows.
+"""Searches that use a holdout: a scorer for scikit-learn's, and an objective for Optuna's.
 
-The search sees what the holdout answers and nothing else: the guess itself where it holds, the rounded score where not.
-A search over K candidates and F folds asks K * F questions; right guesses make nearly all of them free.
+With the scorer every fitted estimator is checked on the holdout's own rows, and the search sees what the holdout answers and
+nothing else: the guess itself where it holds, the rounded score where not. A search over K candidates and F folds asks K * F
+questions; right guesses make nearly all of them free. Optuna's study sees your own score: a sampler fed with holdout scores
+would climb on them. After every ``batch`` trials the holdout says which of them, and the winner before, is best.
 Law: features and labels stay with the keeper. A scorer carries public facts alone, also when it is pickled, and it is a copy
 of the estimator that meets the features: models chosen with their help are certified for these rows only (docs/proofs/nats.md).
 """
@@ -10,12 +12,15 @@ from __future__ import annotations
 
 import copy
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from steelyard.errors import BudgetExceeded, InvalidTask
+from steelyard.holdout.answer import Answer
 from steelyard.holdout.holdout import Holdout
+from steelyard.holdout.intervals import read_whole
 from steelyard.holdout.metrics import Metric
 from steelyard.interrupts import attempt
 from steelyard.privacy import Number, exact
@@ -85,3 +90,38 @@ def kept_scorer(holdout: Holdout, features: Any, guess: Number | None) -> Scorer
 def _again(name: str, metric: Metric, guess: Number | None, token: str) -> Scorer:
     """The scorer itself in its own process; elsewhere one that cannot score."""
     return _LIVE.get(token) or Scorer(name, metric, guess, token)
+
+
+class RoundObjective:
+    """``function(trial)`` returns (your score, predictions for the holdout's rows); give the object to ``study.optimize``.
+
+    *Cost:* ln(batch + 1) nats after every ``batch`` trials; run trials one at a time.
+    """
+
+    def __init__(self, holdout: Holdout, function: Callable[[Any], tuple[float, Any]], *, batch: int = 100) -> None:
+        if holdout.mode != "rounds":
+            raise InvalidTask(f"this objective needs a holdout in mode='rounds'; got {holdout.mode!r}.")
+        self._holdout, self._function, self._batch = holdout, function, read_whole(batch, "batch")
+        self._waiting: list[tuple[int, Any]] = []
+        self._winner: tuple[int, Any] | None = None
+
+    def __call__(self, trial: Any) -> float:
+        """Run one trial; what the study sees is your own score."""
+        score, predictions = self._function(trial)
+        self._waiting.append((int(trial.number), predictions))
+        if len(self._waiting) >= self._batch:
+            self._play()
+        return float(score)
+
+    def best(self) -> tuple[int, Answer]:
+        """The number of the winning trial and its certified score; ends the search and closes the holdout."""
+        if self._waiting:
+            self._play()
+        if self._winner is None:
+            raise InvalidTask("no trial was run yet.")
+        return self._winner[0], self._holdout.finish(self._winner[1])
+
+    def _play(self) -> None:
+        batch = ([] if self._winner is None else [self._winner]) + self._waiting
+        self._winner = batch[self._holdout.best_of([predictions for _, predictions in batch])]
+        self._waiting = []

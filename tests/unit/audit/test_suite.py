@@ -72,6 +72,8 @@ PARTS = {
     "Hypotheses": "fit-logistic-choice",
     "FineObjective": "first-logistic",
     "FinePureObjective": "first-logistic-pure",
+    "NormalAnswers": "holdout-accuracy",
+    "BoundedAnswers": "holdout-accuracy",
 }
 """What is bought only as a part of a task, and the entry that replays it."""
 

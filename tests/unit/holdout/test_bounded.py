@@ -7,8 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from steelyard.holdout.bounded import bounded_width, design, down, half_width, planned_capacity, up
-from steelyard.holdout.transfer import shared_distance_at, single_distance_at
+from steelyard.holdout.transfer import (
+    bounded_width,
+    design,
+    down,
+    noise_width,
+    planned_capacity,
+    shared_distance_at,
+    single_distance_at,
+    up,
+)
 from steelyard.noise import ExactNoise
 
 FAILURE = 5e-7  # half of a holdout's usual delta
@@ -37,7 +45,7 @@ def test_the_chosen_radius_is_close_to_the_best() -> None:
     assert found is not None
     for radius in (found.noise.radius * 8 // 10, found.noise.radius * 12 // 10):
         other = type(found.noise)(found.noise.power, radius, 30_000, 20)
-        assert half_width(other, 0.05) >= found.half_width * 0.995
+        assert noise_width(other, 0.05) >= found.half_width * 0.995
 
 
 def test_an_attacker_who_adds_up_noisy_answers_stays_within_the_certificate() -> None:

@@ -1,4 +1,4 @@
-"""Certified checks: what is shown, what it costs, and four twins that show or forget too much."""
+"""CertifiedMode checks: what is shown, what it costs, and four twins that show or forget too much."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
 from steelyard.holdout.answer import Answer
-from steelyard.holdout.certified import Certified
-from steelyard.holdout.counter import Counter
 from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.modes import Frame, Question
-from steelyard.holdout.rounding import Rounding, Window
+from steelyard.holdout.intervals import Rounding, Window
+from steelyard.holdout.modes import Frame, Query
+from steelyard.holdout.modes.certified import CertifiedMode
+from steelyard.holdout.questions import Counter
 from steelyard.ledger import open_account
 from steelyard.privacy import holdout as unit_of
 
@@ -47,19 +47,19 @@ def kraft_sum(price: Callable[[int, int], float], values: int, most: int) -> flo
 @pytest.mark.parametrize("questions", [None, 8])
 @pytest.mark.parametrize("steps", [1, 3, 20])
 def test_the_levels_of_all_histories_sum_to_at_most_beta(steps: int, questions: int | None) -> None:
-    mode = Certified(frame(tolerance="0.8", beta="0.5"), steps=steps, questions=questions)
+    mode = CertifiedMode(frame(tolerance="0.8", beta="0.5"), steps=steps, questions=questions)
     assert kraft_sum(mode.price, steps + 1, 8) <= 0.5
 
 
 def test_the_same_sum_catches_a_price_that_forgets_the_grid() -> None:
-    mode = Certified(frame(tolerance="0.8", beta="0.5"), steps=20)
+    mode = CertifiedMode(frame(tolerance="0.8", beta="0.5"), steps=20)
     forgetful = lambda asked, paid: mode.price(asked, paid) - paid * math.log(21)  # noqa: E731
     assert kraft_sum(forgetful, 21, 8) > 0.5
 
 
 @given(st.integers(0, 3000), st.integers(0, 3000), st.sampled_from([1, 7]))
 def test_the_price_never_falls(asked: int, paid: int, steps: int) -> None:
-    mode = Certified(frame(tolerance="0.8"), steps=steps)
+    mode = CertifiedMode(frame(tolerance="0.8"), steps=steps)
     here = mode.price(asked, paid)
     assert mode.price(asked + 1, paid) >= here
     assert mode.price(asked, paid + 1) >= here
@@ -115,24 +115,24 @@ def test_a_guess_is_free_only_where_the_interval_lies_within_the_tolerance(
 
 @pytest.mark.parametrize(("rows", "tolerance"), [(1000, "0.05"), (3000, "0.05"), (10_000, "0.02")])
 def test_every_paid_answer_is_within_the_tolerance_until_the_nats_are_gone(rows: int, tolerance: str) -> None:
-    mode = Certified(frame(rows, tolerance))
+    mode = CertifiedMode(frame(rows, tolerance))
     rounding = Rounding(rows, 1, mode.steps)
     widest = max(rounding.half_width(place, mode.nats / 10**6) for place in range(mode.steps + 1))
     assert 0.9 * float(tolerance) < widest <= float(tolerance)
 
 
 def test_declared_scores_allow_more_nats() -> None:
-    assert Certified(frame(), between=("0.9", 1)).nats > 2 * Certified(frame()).nats
+    assert CertifiedMode(frame(), between=("0.9", 1)).nats > 2 * CertifiedMode(frame()).nats
     with pytest.raises(InvalidTask, match="between"):
-        Certified(frame(), between=("0.9", "0.1"))
+        CertifiedMode(frame(), between=("0.9", "0.1"))
 
 
 def test_a_tolerance_that_cannot_be_certified_is_refused_with_one_that_can() -> None:
     with pytest.raises(InvalidTask, match=r"even one question needs 0\.053") as refused:
-        Certified(frame(1000, "0.02"))
+        CertifiedMode(frame(1000, "0.02"))
     assert "7,030 rows" in str(refused.value)
-    assert Certified(frame(1000, "0.053")).nats > 0
-    assert Certified(frame(7030, "0.02")).nats > 0
+    assert CertifiedMode(frame(1000, "0.053")).nats > 0
+    assert CertifiedMode(frame(7030, "0.02")).nats > 0
 
 
 # --- twins that leak -----------------------------------------------------------------------------------------------
@@ -154,18 +154,18 @@ def covers(answer: Answer) -> bool:
     return answer.low is not None and answer.high is not None and answer.low <= 0.5 <= answer.high
 
 
-class Chatty(Certified):
+class Chatty(CertifiedMode):
     """A twin whose free answers show the interval of the score."""
 
-    def _answer(self, question: Question, counter: Counter) -> Answer | None:
+    def _answer(self, question: Query, counter: Counter) -> Answer | None:
         answer = super()._answer(question, counter)
         if answer is None or answer.kind != "free":
             return answer
         low, high = self._rounding.interval(question.total(), counter.nats)
-        return self._frame.answer((low + high) / 2, low, high, "free")
+        return self.frame.answer((low + high) / 2, low, high, "free")
 
 
-def with_mode(holdout: Holdout, mode: type[Certified]) -> Holdout:
+def with_mode(holdout: Holdout, mode: type[CertifiedMode]) -> Holdout:
     holdout._mode = mode(holdout.frame)
     return holdout
 
@@ -222,7 +222,7 @@ def test_a_refusal_is_for_good_even_for_questions_that_would_be_free() -> None:
 
 def test_a_refusal_that_is_not_for_good_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = coins(3000, 3)
-    monkeypatch.setattr("steelyard.holdout.counted.Counter", Forgiving)
+    monkeypatch.setattr("steelyard.holdout.questions.Counter", Forgiving)
     assert not stays_refused(generous(labels), labels)
 
 
@@ -236,7 +236,7 @@ def test_the_forecast_is_how_many_surprises_are_answered() -> None:
 
 def test_a_grid_coarser_than_the_tolerance_is_refused() -> None:
     with pytest.raises(InvalidTask, match="rounds by more than the tolerance"):
-        Certified(frame(), steps=5)
+        CertifiedMode(frame(), steps=5)
 
 
 def test_declaring_the_number_of_questions_makes_each_cheaper_and_ends_after_them() -> None:

@@ -16,9 +16,9 @@ import pytest
 
 import postgres
 from steelyard.errors import LedgerError, LedgerLocked
-from steelyard.holdout.counter import PAID, Counter
 from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.record import Entry, Record
+from steelyard.holdout.questions import PAID, Counter
+from steelyard.holdout.record import HoldoutEntry, Record
 from steelyard.ledger import Ledger, link, turns
 from unit.holdout.twins import Thrifty
 
@@ -67,12 +67,12 @@ def dying(where: str, monkeypatch: pytest.MonkeyPatch, how: type[BaseException])
     """Let the charge or the claim of a surprise end in ``how``."""
     add, claim = Record.add, Record.claim
 
-    def no_add(self: Record, kind: str, *rest: Any) -> Entry | None:
+    def no_add(self: Record, kind: str, *rest: Any) -> HoldoutEntry | None:
         if kind == PAID:
             raise how
         return add(self, kind, *rest)
 
-    def no_claim(self: Record, entry: Entry, content: Mapping[str, Any]) -> Mapping[str, Any]:
+    def no_claim(self: Record, entry: HoldoutEntry, content: Mapping[str, Any]) -> Mapping[str, Any]:
         if "question" in content:
             raise how
         return claim(self, entry, content)
@@ -125,7 +125,7 @@ def test_a_surprise_lost_on_postgresql_is_counted_without_any_mark(
 
 
 def test_a_holdout_that_reuses_an_unclaimed_surprise_is_caught(ledger: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.holdout.counted.Counter", Thrifty)
+    monkeypatch.setattr("steelyard.holdout.questions.Counter", Thrifty)
     assert uncounted(lambda: opened(ledger), "claim", Dead, "certified") > 0
 
 
@@ -251,6 +251,6 @@ def test_where_the_machine_has_no_boot_id_every_outcome_is_stored(ledger: str, m
 
 def test_a_turn_file_that_cannot_be_opened_stops_the_question(ledger: str, monkeypatch: Any) -> None:
     holdout = opened(ledger)
-    monkeypatch.setattr(holdout._record.turns(), "_path", Path(ledger) / "turn")
+    monkeypatch.setattr(holdout._record.lock(), "_path", Path(ledger) / "turn")
     with pytest.raises(LedgerError, match="cannot be opened: Not a directory"):
         holdout.check(LABELS, 1)

@@ -173,7 +173,7 @@ def test_two_handles_in_one_process_never_share_a_question_number(tmp_path: Path
         (one if seed % 2 else two).check(guessed(seed), guess=0.5)
     mode: Any = one._mode
     one.forecast()
-    assert mode._counter.asked >= 60
+    assert mode.counter.asked >= 60
 
 
 def test_a_holdout_can_be_sent_to_another_process(tmp_path: Path, labels: Any) -> None:

@@ -15,8 +15,8 @@ import pytest
 from steelyard.audit.attacks import pair_flip_climb
 from steelyard.errors import InvalidTask
 from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.ladder import Ladder
 from steelyard.holdout.modes import Frame
+from steelyard.holdout.modes.ladder import LadderMode
 
 N = 20_000
 
@@ -48,7 +48,7 @@ def history_sum(price: Callable[[int, int], float], levels: int, most: int) -> f
 
 @pytest.mark.parametrize("questions", [None, 5])
 def test_the_levels_of_all_histories_of_records_sum_to_at_most_beta(questions: int | None) -> None:
-    mode = Ladder(frame(), steps=4, questions=questions)
+    mode = LadderMode(frame(), steps=4, questions=questions)
     assert history_sum(mode.price, 4, 5) <= 0.5
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
+from steelyard.holdout.classes import Packed, pack
 from steelyard.holdout.metrics import (
     AbsoluteError,
     Accuracy,
@@ -22,7 +23,6 @@ from steelyard.holdout.metrics import (
     SquaredError,
     find_metric,
 )
-from steelyard.holdout.packed import Packed, pack
 
 MATRIX = ((0, 1, "0.3"), ("0.2", 0, 1), (1, "0.5", 0))
 CLASSED: list[tuple[Metric, int]] = [

@@ -15,7 +15,7 @@ import postgres
 from steelyard.errors import UnitMismatch
 from steelyard.holdout.holdout import Holdout
 from steelyard.holdout.metrics import AbsoluteError
-from steelyard.holdout.openings import Opening
+from steelyard.holdout.record import Opening
 from steelyard.ledger import Ledger, open_account
 from steelyard.privacy import holdout as of_holdout
 from steelyard.privacy import rows

@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
-from steelyard.holdout import bounds
-from steelyard.holdout.bounded import design, planned_width
-from steelyard.holdout.certified import Certified
+from steelyard.holdout import published
 from steelyard.holdout.holdout import Holdout
 from steelyard.holdout.modes import Frame, make_mode
-from steelyard.holdout.planner import Plan, plan
+from steelyard.holdout.modes.certified import CertifiedMode
+from steelyard.holdout.planner import HoldoutPlan, plan
+from steelyard.holdout.transfer import design, planned_width
 from steelyard.ledger import open_account
 
 NUMBER = count()
@@ -33,7 +33,7 @@ TOLERANCES = st.floats(0.005, 0.5)
 CONFIDENCES = st.sampled_from([0.5, 0.9, 0.95, 0.97, 0.99, 0.999])
 
 
-def by_name(found: Plan) -> dict[str, int]:
+def by_name(found: HoldoutPlan) -> dict[str, int]:
     return {row.name: row.questions for row in found.rows}
 
 
@@ -52,7 +52,7 @@ def test_a_million_questions_fit_on_ten_thousand_rows_when_guesses_are_good() ->
     assert not plan(10_000, 1_000_000, 0.05).possible
 
 
-def no_worse(better: Plan, worse: Plan) -> bool:
+def no_worse(better: HoldoutPlan, worse: HoldoutPlan) -> bool:
     rows = zip(better.rows, worse.rows, strict=True)
     each = all(a.questions >= b.questions and a.half_width <= b.half_width for a, b in rows)
     return each and better.half_width <= worse.half_width and better.allowed >= worse.allowed
@@ -108,14 +108,14 @@ def test_a_plan_that_cannot_be_says_what_could() -> None:
     assert all(row.name in text for row in found.rows)
 
 
-def answers(found: Plan) -> bool:
+def answers(found: HoldoutPlan) -> bool:
     """Whether the mode that a plan recommends opens with its options, and all questions are within the tolerance."""
     options, made = found.options, Fraction(str(found.tolerance))
     frame = Frame("h", found.n, 1, Fraction(1), made, Fraction(str(found.confidence)))
     mode: Any = make_mode(options.pop("mode"), frame, options)
-    if not isinstance(mode, Certified):
+    if not isinstance(mode, CertifiedMode):
         terms = open_account(":memory:", f"plan-{next(NUMBER)}", **mode.terms()).terms
-        return bool(mode.admit(terms) <= found.half_width * (1 + 1e-9))
+        return bool(mode.width(terms) <= found.half_width * (1 + 1e-9))
     surprises = 0 if found.best.name == "certified checks" else found.questions - 1
     return mode.price(found.questions, surprises) * 10**6 <= mode.nats
 
@@ -205,7 +205,7 @@ def test_a_plan_draws_itself() -> None:
 def test_the_name_of_the_package_leads_to_the_function() -> None:
     holdout: Any = import_module("steelyard.holdout")
     assert holdout.plan(1000, 3, 0.2).best.half_width <= 0.2
-    assert holdout.Plan is Plan
+    assert holdout.HoldoutPlan is HoldoutPlan
 
 
 @pytest.mark.parametrize(
@@ -233,8 +233,8 @@ def test_few_questions_and_no_room_for_error_keep_their_order() -> None:
 def test_a_step_in_a_published_bound_breaks_no_order() -> None:
     """One more copy of the conversation at a beta just below a half or a tenth must not promise more."""
     for beta in (0.5, 0.1, 0.05):
-        assert bounds.bassily(10**6, 5, beta * 1.001) <= bounds.bassily(10**6, 5, beta)
-        assert bounds.bassily(10**6, 5, beta) <= bounds.bassily(10**6, 5, beta * 0.999)
+        assert published.bassily(10**6, 5, beta * 1.001) <= published.bassily(10**6, 5, beta)
+        assert published.bassily(10**6, 5, beta) <= published.bassily(10**6, 5, beta * 0.999)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Private checks: charged first, told once, within their intervals whoever asks, refused for good."""
+"""PrivateMode checks: charged first, told once, within their intervals whoever asks, refused for good."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from steelyard.accounting.prices import price
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InsecureNoise, InvalidTask, UnitMismatch
 from steelyard.holdout.holdout import Holdout
 from steelyard.holdout.metrics import AbsoluteError, Accuracy, LogLoss
-from steelyard.holdout.modes import Frame, Question
-from steelyard.holdout.private import Bounded, Normal, Private
+from steelyard.holdout.modes import Frame, Query
+from steelyard.holdout.modes.private import BoundedAnswers, NormalAnswers, PrivateMode
 from steelyard.holdout.record import Record
-from steelyard.holdout.widths import account_distance
+from steelyard.holdout.transfer import account_distance
 from steelyard.ledger import Account, Ledger, open_account
 from steelyard.mechanisms import observing
 from steelyard.noise import TestNoise
@@ -33,24 +33,24 @@ def frame(n: int, tolerance: str = "0.1", scale: int = 1) -> Frame:
     return Frame("h", n, scale, Fraction(1), Fraction(tolerance), Fraction("0.95"))
 
 
-def private(n: int, questions: int, tolerance: str = "0.1", **given: Any) -> Private:
+def private(n: int, questions: int, tolerance: str = "0.1", **given: Any) -> PrivateMode:
     given = {"source": TestNoise(next(NUMBER)), **given}
-    return Private(frame(n, tolerance), questions, **given)
+    return PrivateMode(frame(n, tolerance), questions, **given)
 
 
-def opened(mode: Private, where: str | Path = ":memory:", **terms: Any) -> Record:
+def opened(mode: PrivateMode, where: str | Path = ":memory:", **terms: Any) -> Record:
     account = open_account(where, f"private-{next(NUMBER)}", **(terms or mode.terms()))
     return bound(mode, account)
 
 
-def bound(mode: Private, account: Account) -> Record:
-    record = Record(account, "h", b"labels", mode.kinds)
+def bound(mode: PrivateMode, account: Account) -> Record:
+    record = Record(account, "h", b"labels", mode.kinds, mode.source)
     record.open(Loss.zero(Currency.GAUSSIAN), Event("holdout opened"))
     return record
 
 
-def asked(name: str, total: int) -> Question:
-    return Question(name, None, lambda: total)
+def asked(name: str, total: int) -> Query:
+    return Query(name, None, lambda: total)
 
 
 def never() -> int:
@@ -68,7 +68,7 @@ def test_answers_lie_near_the_score_and_repeat_for_nothing(noise: str) -> None:
     assert first.kind == "paid"
     assert float(first.low or 1) < 0.8 < float(first.high or 0)
     spent = record.account.spent
-    assert mode.check(Question("a", None, never), record) == first
+    assert mode.check(Query("a", None, never), record) == first
     assert record.account.spent == spent
 
 
@@ -78,8 +78,8 @@ def test_after_the_planned_questions_everything_is_refused_for_good(noise: str) 
     record = opened(mode)
     kinds = [mode.check(asked(str(i), 100), record).kind for i in range(5)]
     assert kinds == ["paid"] * 3 + ["refused"] * 2
-    assert mode.check(Question("x", None, never), record).value is None
-    assert mode.check(Question("1", None, never), record).kind == "paid"
+    assert mode.check(Query("x", None, never), record).value is None
+    assert mode.check(Query("1", None, never), record).kind == "paid"
     assert mode.forecast(record) == 0
 
 
@@ -93,7 +93,7 @@ def test_the_charge_is_on_the_ledger_before_the_labels_are_read(noise: str) -> N
         seen.append(record.account.spent)
         return 7
 
-    mode.check(Question("a", None, total), record)
+    mode.check(Query("a", None, total), record)
     assert seen == [record.account.spent]
     assert seen[0].amount > 0
 
@@ -106,9 +106,9 @@ def test_answers_survive_a_restart_and_another_process_adds_to_them(noise: str, 
     first = mode.check(asked("a", 30_000), record)
     again = private(50_000, 3, **given)
     other = bound(again, record.account)
-    assert again.check(Question("a", None, never), other) == first
+    assert again.check(Query("a", None, never), other) == first
     second = again.check(asked("b", 10_000), other)
-    assert mode.check(Question("b", None, never), record) == second
+    assert mode.check(Query("b", None, never), record) == second
     assert [mode.check(asked(name, 1), record).kind for name in "cd"] == ["paid", "refused"]
     assert again.check(asked("e", 1), other).kind == "refused"
 
@@ -117,7 +117,7 @@ def test_a_charge_without_an_answer_uses_up_a_question() -> None:
     mode = private(50_000, 2)
     record = opened(mode)
     with pytest.raises(AssertionError):
-        mode.check(Question("a", None, never), record)
+        mode.check(Query("a", None, never), record)
     assert [mode.check(asked(name, 5), record).kind for name in "ab"] == ["paid", "refused"]
 
 
@@ -149,17 +149,17 @@ def test_bounded_noise_refuses_an_account_it_would_not_fill() -> None:
     mode = private(50_000, 4, noise="bounded", delta="1e-4")
     record = opened(mode, **{**mode.terms(), "epsilon": 1})
     with pytest.raises(InvalidTask, match="takes its account whole"):
-        mode.check(Question("a", None, never), record)
+        mode.check(Query("a", None, never), record)
     small = opened(mode, **{**mode.terms(), "epsilon": "0.001"})
     with pytest.raises(BudgetExceeded):
-        mode.check(Question("a", None, never), small)
+        mode.check(Query("a", None, never), small)
 
 
 def test_more_answers_than_the_tolerance_allows_are_refused_before_a_charge() -> None:
     mode = private(10_000, 10, "0.05")
     record = opened(mode)
     with pytest.raises(InvalidTask, match="Plan fewer questions"):
-        mode.check(Question("a", None, never), record)
+        mode.check(Query("a", None, never), record)
     assert record.account.spent.amount == 0
 
 
@@ -168,13 +168,13 @@ def test_accounts_of_another_unit_or_currency_are_refused() -> None:
     for unit in (rows(), rows(neighbours="replace", n=49_999)):
         record = opened(mode, unit=unit, epsilon="0.1", delta="1e-6")
         with pytest.raises(UnitMismatch):
-            mode.check(Question("a", None, never), record)
+            mode.check(Query("a", None, never), record)
     pure = opened_pure(mode)
     with pytest.raises(CurrencyMismatch):
-        mode.check(Question("a", None, never), pure)
+        mode.check(Query("a", None, never), pure)
 
 
-def opened_pure(mode: Private) -> Record:
+def opened_pure(mode: PrivateMode) -> Record:
     unit = rows(neighbours="replace", n=50_000)
     record = Record(
         open_account(":memory:", f"pure-{next(NUMBER)}", unit=unit, epsilon="0.01"), "h", b"labels", mode.kinds
@@ -186,11 +186,11 @@ def opened_pure(mode: Private) -> Record:
 def test_test_noise_may_not_spend_a_durable_account(tmp_path: Path) -> None:
     mode = private(50_000, 2)
     with pytest.raises(InsecureNoise):
-        mode.check(Question("a", None, never), opened(mode, tmp_path / "ledger.db"))
+        mode.check(Query("a", None, never), opened(mode, tmp_path / "ledger.db"))
 
 
 def test_epsilon_is_a_ceiling_and_the_best_is_below_it() -> None:
-    free, capped = Normal.narrowest(frame(100_000), 20, Fraction(1, 10**6)), private(100_000, 20, epsilon="0.01")
+    free, capped = NormalAnswers.narrowest(frame(100_000), 20, Fraction(1, 10**6)), private(100_000, 20, epsilon="0.01")
     assert Fraction(1, 100) < free.epsilon < 1
     assert capped.terms()["epsilon"] == Fraction(1, 100)
     assert private(100_000, 20, epsilon=1).terms()["epsilon"] == free.epsilon
@@ -199,7 +199,10 @@ def test_epsilon_is_a_ceiling_and_the_best_is_below_it() -> None:
 def test_bounded_noise_is_narrower_for_many_questions_on_many_rows() -> None:
     n, questions, delta = 300_000, 1000, Fraction(1, 1000)
     unit = rows(neighbours="replace", n=n)
-    normal, bounded = Normal.narrowest(frame(n), questions, delta), Bounded.narrowest(frame(n), questions, delta)
+    normal, bounded = (
+        NormalAnswers.narrowest(frame(n), questions, delta),
+        BoundedAnswers.narrowest(frame(n), questions, delta),
+    )
     account = open_account(":memory:", "normal", unit=unit, **normal.terms())
     assert bounded.width(account.terms) < normal.width(account.terms) < 0.1
 
@@ -357,6 +360,6 @@ def test_options_that_make_no_sense_are_refused() -> None:
     odd: list[dict[str, Any]] = [{"questions": 0}, {"questions": True}, {"noise": "magic"}]
     for given in [*odd, {"noise": "bounded", "epsilon": 1}]:
         with pytest.raises(InvalidTask):
-            Private(frame(1000), **{"questions": 2, **given})
+            PrivateMode(frame(1000), **{"questions": 2, **given})
     with pytest.raises(InvalidTask, match="gives a row away"):
-        Private(frame(1000), 500, noise="bounded")
+        PrivateMode(frame(1000), 500, noise="bounded")

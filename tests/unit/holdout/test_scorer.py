@@ -10,7 +10,7 @@ import pytest
 
 from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.trials import RoundObjective
+from steelyard.holdout.scorers import RoundObjective
 
 optuna = pytest.importorskip("optuna")
 pytest.importorskip("sklearn")

@@ -18,9 +18,9 @@ from steelyard.accounting.gaussian import mu_cap
 from steelyard.accounting.prices import price
 from steelyard.accounting.pure import pure_to_mu
 from steelyard.errors import BudgetExceeded, InsecureNoise, InvalidTask, NeighbourMismatch, OurBug, UnitMismatch
-from steelyard.holdout.modes import Frame, Question
+from steelyard.holdout.modes import Frame, Query
+from steelyard.holdout.modes.thresholdout import ClassicMode, Thresholdout, certified_answers, noise_bound
 from steelyard.holdout.record import Record
-from steelyard.holdout.thresholdout import Classic, Thresholdout, certified_answers, noise_bound
 from steelyard.ledger import Account, open_account
 from steelyard.mechanisms import AboveThreshold, Laplace
 from steelyard.noise import TestNoise
@@ -212,20 +212,20 @@ NUMBER = count()
 MANY = 10**8
 
 
-def classic(n: int = MANY, **given: Any) -> Classic:
+def classic(n: int = MANY, **given: Any) -> ClassicMode:
     frame = Frame("h", n, 1, Fraction(1), Fraction("0.05"), Fraction("0.95"))
-    return Classic(frame, **{"source": TestNoise(next(NUMBER)), **given})
+    return ClassicMode(frame, **{"source": TestNoise(next(NUMBER)), **given})
 
 
-def record_of(mode: Classic, account: Account | None = None) -> Record:
+def record_of(mode: ClassicMode, account: Account | None = None) -> Record:
     account = account or open_account(":memory:", f"classic-{next(NUMBER)}", **mode.terms())
-    record = Record(account, "h", b"labels", mode.kinds)
+    record = Record(account, "h", b"labels", mode.kinds, mode.source)
     record.open(Loss.zero(Currency.PURE), Event("holdout opened"))
     return record
 
 
-def asked(name: str, score: str, guess: str, n: int = MANY) -> Question:
-    return Question(name, Fraction(guess), lambda: int(Fraction(score) * n))
+def asked(name: str, score: str, guess: str, n: int = MANY) -> Query:
+    return Query(name, Fraction(guess), lambda: int(Fraction(score) * n))
 
 
 def test_the_mode_answers_free_or_paid_and_ends_with_its_budget() -> None:
@@ -238,7 +238,7 @@ def test_the_mode_answers_free_or_paid_and_ends_with_its_budget() -> None:
     assert float(surprise.low or 1) < 0.8 < float(surprise.high or 0)
     assert mode.check(asked("b", "0.8", "0.5"), record).kind == "paid"
     assert mode.check(asked("c", "0.8", "0.8"), record).kind == "refused"
-    assert mode.check(Question("a", Fraction(1, 2), never), record) == surprise
+    assert mode.check(Query("a", Fraction(1, 2), never), record) == surprise
     assert record.account.remaining.amount == 0
 
 
@@ -255,7 +255,7 @@ def test_the_whole_price_is_charged_before_the_labels_are_read() -> None:
         seen.append(record.account.spent)
         return 5
 
-    mode.check(Question("a", Fraction(0), total), record)
+    mode.check(Query("a", Fraction(0), total), record)
     assert seen == [price(mode.plan.event, record.account.terms)]
 
 
@@ -266,7 +266,7 @@ def test_a_restart_ends_the_row_and_keeps_what_was_told(tmp_path: Path) -> None:
     told = mode.check(asked("a", "0.8", "0.5"), record)
     again = classic(budget=3, source=None)
     other = record_of(again, account)
-    assert again.check(Question("a", Fraction(1, 2), never), other) == told
+    assert again.check(Query("a", Fraction(1, 2), never), other) == told
     assert again.check(asked("b", "0.8", "0.8"), other).kind == "refused"
     assert again.forecast(other) == 0
     assert mode.check(asked("b", "0.8", "0.8"), record).kind == "free"
@@ -319,15 +319,15 @@ def test_the_bound_on_noise_holds_in_simulation() -> None:
 def test_the_mode_refuses_what_it_cannot_answer(tmp_path: Path) -> None:
     mode = classic()
     with pytest.raises(InvalidTask, match="give guess="):
-        mode.check(Question("a", None, never), record_of(mode))
+        mode.check(Query("a", None, never), record_of(mode))
     with pytest.raises(UnitMismatch):
         mode.check(
-            Question("a", Fraction(0), never),
+            Query("a", Fraction(0), never),
             record_of(mode, open_account(":memory:", "rows", unit=rows(), epsilon=1)),
         )
     with pytest.raises(InsecureNoise):
         mode.check(
-            Question("a", Fraction(0), never),
+            Query("a", Fraction(0), never),
             record_of(mode, open_account(tmp_path / "ledger.db", "durable", **mode.terms())),
         )
     with pytest.raises(InvalidTask):

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import postgres
-from steelyard.holdout.counter import PAID
 from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.record import Entry, Record
+from steelyard.holdout.questions import PAID
+from steelyard.holdout.record import HoldoutEntry, Record
 from steelyard.ledger import link, open_account
 from steelyard.ledger.turns import LinkTurns
 from steelyard.privacy import Loss, rows
@@ -114,12 +114,11 @@ def test_a_surprise_that_another_forfeits_after_a_lost_lock_is_asked_again(
     first, second = (Holdout(LABELS, ledger=place, name="h") for _ in range(2))
     add, lost = Record.add, list[str]()
 
-    def add_late(self: Record, kind: str, *rest: Any) -> Entry | None:
+    def add_late(self: Record, kind: str, *rest: Any) -> HoldoutEntry | None:
         if self is first._record and kind == PAID and not lost:
-            own = LinkTurns(
-                "another", "another", second._record._store.connect
-            )  # as if the server had let go of the lock
-            monkeypatch.setattr(second._record, "turns", lambda: own)
+            connect = second._record._ledger._store.connect
+            own = LinkTurns("another", "another", connect)  # as if the server had let go of the lock
+            monkeypatch.setattr(second._record, "lock", lambda: own)
             lost.append(second.check(guessed(7), guess=0.5).kind)
         return add(self, kind, *rest)
 

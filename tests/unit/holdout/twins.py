@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from steelyard.holdout.counter import Counter
+from steelyard.holdout.questions import Counter
 
 
 class Thrifty(Counter):

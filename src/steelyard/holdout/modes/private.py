@@ -10,61 +10,36 @@ fixed at the start and a refusal is for good. Proof: docs/proofs/private_holdout
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
-from steelyard.accounting.gaussian import epsilon_of, mu_request
-from steelyard.accounting.prices import price
-from steelyard.accounting.pure import pure_to_mu
+from steelyard.accounting import epsilon_of, mu_request, price, pure_to_mu
 from steelyard.bounding.amounts import sigma_for
-from steelyard.errors import BudgetExceeded, InsecureNoise, InvalidTask
+from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.holdout.answer import NO_MORE, PAID, Answer
-from steelyard.holdout.bounded import design, half_width
-from steelyard.holdout.modes import Frame, Question
+from steelyard.holdout.modes import Frame, NoisyMode, Query
 from steelyard.holdout.record import Record
-from steelyard.holdout.widths import account_distance, check_rows, normal_design, normal_width
+from steelyard.holdout.transfer import account_distance, check_rows, design, noise_width, normal_design, normal_width
 from steelyard.lazy import lazy
-from steelyard.mechanisms import Gaussian
-from steelyard.mechanisms.bounded import BoundedNoise
-from steelyard.noise import ExactNoise, Noise
+from steelyard.mechanisms import BoundedNoise, Gaussian
+from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Event, Loss, Neighbours, Number, Terms, Unit, positive, probability
 
 PLANNED = "planned"
 _COVERED = Event("answer_of_a_plan", {}, Neighbours.REPLACE)  # has no price of its own: the plan has paid for it
 
 
-class Scheme(Protocol):
-    """A kind of noise: what is charged when, and how wide the intervals are."""
-
-    @property
-    def first(self) -> Event | None:
-        """What is charged once, before the first answer; None when each answer pays for itself."""
-
-    @property
-    def each(self) -> Event | None:
-        """What each answer is charged for; None when all were paid for at the start."""
-
-    def terms(self) -> dict[str, Any]:
-        """The caps of an account that pays for exactly this."""
-
-    def width(self, terms: Terms) -> float:
-        """The half-width of every answer on an account with these terms."""
-
-    def noised(self, total: int, noise: Noise) -> int:
-        """A total with its noise."""
-
-
 @dataclass(frozen=True)
-class Normal:
-    """Rounded normal noise; ``epsilon`` at ``delta`` is shared evenly by the questions."""
+class NormalAnswers:
+    """Rounded normal noise; ``epsilon`` at ``delta`` is shared evenly by the questions, and each pays for itself."""
 
     frame: Frame
     questions: int
     epsilon: Fraction
     delta: Fraction
+    ahead = False
 
     @lazy
     def mechanism(self) -> Gaussian:
@@ -77,17 +52,12 @@ class Normal:
         return Gaussian(self.frame.scale, sigma_for(self.frame.scale**2, share), Neighbours.REPLACE)
 
     @property
-    def first(self) -> None:
-        """Nothing."""
-        return None
-
-    @property
-    def each(self) -> Event:
-        """One Gaussian release."""
+    def event(self) -> Event:
+        """What one answer is charged for."""
         return self.mechanism.event
 
     def terms(self) -> dict[str, Any]:
-        """A Gaussian account."""
+        """The caps of an account that pays for exactly this."""
         return {"epsilon": self.epsilon, "delta": self.delta}
 
     def width(self, terms: Terms) -> float:
@@ -101,7 +71,7 @@ class Normal:
         return self.mechanism.release([total], noise)[0]
 
     @classmethod
-    def narrowest(cls, frame: Frame, questions: int, delta: Fraction, most: Fraction | None = None) -> Normal:
+    def narrowest(cls, frame: Frame, questions: int, delta: Fraction, most: Fraction | None = None) -> NormalAnswers:
         """The epsilon (of at most ``most``) with the narrowest intervals: with less noise one overfits sooner."""
         best, _ = normal_design(frame.rows, questions, float(frame.beta), float(delta))
         epsilon = Fraction(max(1, math.ceil(epsilon_of(best, float(delta)) * 10**6)), 10**6)
@@ -109,22 +79,18 @@ class Normal:
 
 
 @dataclass(frozen=True)
-class Bounded:
+class BoundedAnswers:
     """Noise that never exceeds its radius; all questions are paid for before the first."""
 
     frame: Frame
     law: BoundedNoise
     delta: Fraction
+    ahead = True
 
     @property
-    def first(self) -> Event:
-        """The whole conversation."""
+    def event(self) -> Event:
+        """What the whole conversation is charged for."""
         return self.law.event
-
-    @property
-    def each(self) -> None:
-        """Nothing."""
-        return None
 
     def terms(self) -> dict[str, Any]:
         """A Gaussian account that sets the failure aside."""
@@ -142,14 +108,14 @@ class Bounded:
     def width(self, terms: Terms) -> float:
         """The radius, and the distance that the conversation's own loss curve leaves (it takes the account whole)."""
         rounding = 0.0 if self.frame.scale == 1 else 1 / self.frame.rows
-        return min(1.0, half_width(self.law, float(self.frame.beta)) + rounding)
+        return min(1.0, noise_width(self.law, float(self.frame.beta)) + rounding)
 
     def noised(self, total: int, noise: Noise) -> int:
         """A total, rounded down to whole rows (which a row moves by at most one), with bounded noise."""
         return self.law.release([total // self.frame.scale], noise)[0] * self.frame.scale
 
     @classmethod
-    def narrowest(cls, frame: Frame, questions: int, delta: Fraction) -> Bounded:
+    def narrowest(cls, frame: Frame, questions: int, delta: Fraction) -> BoundedAnswers:
         """The radius and power with the narrowest intervals."""
         found = design(frame.rows, questions, float(frame.beta), float(delta / 2))
         if found is not None:
@@ -160,7 +126,7 @@ class Bounded:
         )
 
 
-class Private:
+class PrivateMode(NoisyMode):
     """The mode "private": ``questions`` answers that reveal little about any row and are valid for the population.
 
     ``noise`` is "gaussian" (pays as it goes) or "bounded" (pays at the start, narrower on many rows). What all answers
@@ -178,10 +144,7 @@ class Private:
         noise: str = "gaussian",
         source: Noise | None = None,
     ) -> None:
-        if isinstance(questions, bool) or not isinstance(questions, int) or questions < 1:
-            raise InvalidTask(f"questions must be a whole number of at least 1; got {questions!r}.")
-        self.frame, self.questions = frame, questions
-        self._source: Noise = ExactNoise() if source is None else source
+        super().__init__(frame, questions, source)
         self._scheme = _scheme(frame, questions, epsilon, probability(delta, "delta"), noise)
         self._told: dict[str, int] = {}
         self._read = 0
@@ -191,28 +154,30 @@ class Private:
         return {"unit": Unit("rows", None, Neighbours.REPLACE, self.frame.rows), **self._scheme.terms()}
 
     def width(self, terms: Terms) -> float:
-        """The half-width of every answer, in [0, 1]; public, and refused where it exceeds the tolerance."""
+        """Refused where the account hides anything but one of these rows."""
         check_rows(terms, self.frame.rows)
         return self._scheme.width(terms)
 
-    def check(self, question: Question, record: Record) -> Answer:
+    def admit(self, terms: Terms) -> None:
+        """Refuse an account on which the half-width is more than the tolerance."""
+        self._allowed(terms)
+
+    def check(self, query: Query, record: Record) -> Answer:
         """Charge, answer with noise, store, tell; a question asked before is told again for nothing."""
-        width = self._allowed(record)
+        width = self._allowed(record.account.terms)
         while True:
             self._catch_up(record)
-            if question.name in self._told:
-                return self._answer(self._told[question.name], width)
+            if query.name in self._told:
+                return self._answer(self._told[query.name], width, PAID)
             if self._used(record) >= self.questions:
                 return NO_MORE
-            if self._scheme.first is not None and not any(entry.kind == PLANNED for entry in record.entries):
-                self._plan(self._scheme.first, record)
+            if self._scheme.ahead and not any(entry.kind == PLANNED for entry in record.entries):
+                self._plan(record)
                 continue
             try:
-                held = self._pay_and_tell(question, record)
+                self._pay(query, record)
             except BudgetExceeded:
                 return NO_MORE
-            if held is not None and held["question"] == question.name:
-                return self._answer(int(held["total"]), width)
 
     def promise(self, record: Record) -> str:
         """The tolerance; a wider plan is refused."""
@@ -228,17 +193,10 @@ class Private:
         return [
             ("answers", f"private, {self.forecast(record)} of {self.questions} planned questions left"),
             ("interval", f"{self.frame.reach(width)} around every answer, {float(self.frame.confidence):.0%} for all"),
-            ("privacy", f"{record.account.spent} of {record.account.terms.cap} spent"),
+            self._price_told(record),
         ]
 
-    def _allowed(self, record: Record) -> float:
-        """The half-width, once everything public has been checked."""
-        if not self._source.secure and record.account.durable:
-            raise InsecureNoise(f"{self._source.name} protects nobody and may only spend an account on ':memory:'.")
-        return self.admit(record.account.terms)
-
-    def admit(self, terms: Terms) -> float:
-        """The half-width on such an account; refused where it is more than the tolerance."""
+    def _allowed(self, terms: Terms) -> float:
         width = self.width(terms)
         if width > self.frame.tolerance:
             raise InvalidTask(
@@ -248,21 +206,25 @@ class Private:
             )
         return width
 
-    def _pay_and_tell(self, question: Question, record: Record) -> Mapping[str, Any] | None:
-        """One entry, charged and claimed; None when someone else's entry came first."""
-        terms, event = record.account.terms, self._scheme.each
-        loss = Loss.zero(terms.currency) if event is None else price(event, terms)
-        entry = record.add(PAID, loss, event or _COVERED)
-        if entry is None:
-            record.refresh()
-            return None
-        noised = self._scheme.noised(question.total(), self._source)
-        total = min(max(noised, 0), self.frame.whole)
-        return record.claim(entry, {"question": question.name, "total": total})
+    def _pay(self, query: Query, record: Record) -> None:
+        """One entry, charged and claimed, unless someone else's entry came first."""
+        terms, scheme = record.account.terms, self._scheme
+        entry = (
+            record.add(PAID, Loss.zero(terms.currency), _COVERED)
+            if scheme.ahead
+            else record.add(PAID, price(scheme.event, terms), scheme.event)
+        )
 
-    def _plan(self, event: Event, record: Record) -> None:
+        def noised(noise: Noise) -> dict[str, Any]:
+            total = scheme.noised(query.total(), noise)
+            return {"question": query.name, "total": min(max(total, 0), self.frame.whole)}
+
+        if entry is not None:
+            record.claim(entry, noised)
+
+    def _plan(self, record: Record) -> None:
         """Pay for all questions with the whole account, so that nothing else is ever told about these rows by it."""
-        terms = record.account.terms
+        terms, event = record.account.terms, self._scheme.event
         cost = price(event, terms)
         if not 50 * (terms.cap.amount - cost.amount) <= cost.amount:
             raise InvalidTask(
@@ -270,29 +232,26 @@ class Private:
                 f"and the answers cost {cost}. Open one for this holdout alone, or use noise='gaussian'."
             )
         entry = record.add(PLANNED, terms.cap if cost <= terms.cap else cost, event)
-        if entry is None:
-            record.refresh()
-        else:
+        if entry is not None:
             record.claim(entry, {"planned": self.questions})
 
     def _catch_up(self, record: Record) -> None:
+        """Learn what was told, by whichever process; an answer that failed is told to nobody."""
         if not record.current():
             record.refresh()
             self._read = 0
         for entry in record.entries[self._read :]:
-            if entry.kind == PAID and entry.held is not None:
+            if entry.kind == PAID and entry.held is not None and "question" in entry.held:
                 self._told[str(entry.held["question"])] = int(entry.held["total"])
         self._read = len(record.entries)
 
     def _used(self, record: Record) -> int:
         return sum(entry.kind == PAID for entry in record.entries)
 
-    def _answer(self, total: int, width: float) -> Answer:
-        value = total / self.frame.whole
-        return self.frame.answer(value, value - width, value + width, PAID)
 
-
-def _scheme(frame: Frame, questions: int, epsilon: Number | None, delta: Fraction, noise: str) -> Scheme:
+def _scheme(
+    frame: Frame, questions: int, epsilon: Number | None, delta: Fraction, noise: str
+) -> NormalAnswers | BoundedAnswers:
     if noise == "gaussian":
         return _normal(frame, questions, delta, None if epsilon is None else positive(epsilon, "epsilon"))
     if noise != "bounded":
@@ -302,5 +261,5 @@ def _scheme(frame: Frame, questions: int, epsilon: Number | None, delta: Fractio
     return _bounded(frame, questions, delta)
 
 
-_normal = lru_cache(maxsize=64)(Normal.narrowest)
-_bounded = lru_cache(maxsize=64)(Bounded.narrowest)
+_normal = lru_cache(maxsize=64)(NormalAnswers.narrowest)
+_bounded = lru_cache(maxsize=64)(BoundedAnswers.narrowest)

@@ -12,16 +12,14 @@ from fractions import Fraction
 
 from steelyard.errors import InvalidTask
 from steelyard.holdout.answer import FREE, PAID, Answer
-from steelyard.holdout.bounds import ladder_nats
-from steelyard.holdout.certified import read_between, read_steps, read_whole, require_nats
-from steelyard.holdout.counted import Counted
-from steelyard.holdout.counter import Counter
-from steelyard.holdout.modes import Frame, Question
+from steelyard.holdout.modes import Frame, Query
+from steelyard.holdout.nats import ladder_nats
+from steelyard.holdout.questions import Counter, NumberedMode
 from steelyard.holdout.record import Record
 from steelyard.privacy import MICRO, Number, exact
 
 
-class Ladder(Counted):
+class LadderMode(NumberedMode):
     """The best so far. ``start``: the score shown before any record (default: the worst one); ``steps``, ``between`` and
     ``questions`` (submissions) as for certified checks."""
 
@@ -33,54 +31,41 @@ class Ladder(Counted):
         start: Number | None = None,
         between: tuple[Number, Number] = (0, 1),
     ) -> None:
-        grid, promised = read_steps(steps, frame), None if questions is None else read_whole(questions, "questions")
-        super().__init__(frame, grid, promised)
+        super().__init__(frame, steps, questions)
         self._start = self._read_start(start)
         self.levels = self.steps - self._start
-        self._range = read_between(between, frame)
-        self.nats = require_nats(self._rounding, frame, self._range, self.price(1, 1))
+        self._allow(between, self.price(1, 1))
 
     def _read_start(self, start: Number | None) -> int:
-        share = Fraction(0 if self._frame.higher_is_better else 1)
+        share = Fraction(0 if self.frame.higher_is_better else 1)
         if start is not None:
-            share = exact(start, "start") / self._frame.upper
-        place = self._upward(share * self.steps)
+            share = exact(start, "start") / self.frame.upper
+        place = share * self.steps if self.frame.higher_is_better else self.steps - share * self.steps
         if place.denominator != 1 or not 0 <= place < self.steps:
             raise InvalidTask(f"start must be a value of the grid with {self.steps} steps, not the best one.")
         return int(place)
-
-    def _upward(self, place: Fraction) -> Fraction:
-        return place if self._frame.higher_is_better else self.steps - place
 
     def price(self, asked: int, paid: int) -> float:
         """The nats of the next record after ``asked`` submissions and ``paid`` records; never falling in either."""
         records = paid + 1
         submissions = max(self.questions or asked, 2 * records)
         levels = max(self.levels, 2 * records)
-        return ladder_nats(submissions, records, levels, self._frame.beta, fixed=self.questions is not None)
+        return ladder_nats(submissions, records, levels, self.frame.beta, fixed=self.questions is not None)
 
-    def _remembered(self, question: Question, counter: Counter) -> Answer | None:
-        held = counter.answers.get(question.name)
-        if held is not None:
-            return Answer.from_json(held["answer"])
-        return self._best(counter) if counter.was_free(question.name) else None
-
-    def _answer(self, question: Question, counter: Counter) -> Answer | None:
-        place = self._place(question.total())
+    def _answer(self, query: Query, counter: Counter) -> Answer | None:
+        place = self._turned(self._rounding.nearest(query.total()))
         if place <= self._standing(counter):
-            counter.answered_free(question.name)
+            counter.answered_free(query.name)
             return self._best(counter)
-        shown = self._shown(place, counter.nats)
-        held = counter.pay(question.name, {"answer": shown.to_json(), "place": place})
-        return None if held is None else Answer.from_json(held["answer"])
+        shown = self.frame.answer(*self._rounding.shown(self._turned(place), counter.nats), PAID)
+        return self._pay(query, counter, shown, place=place)
 
-    def _place(self, total: int) -> int:
-        place = self._rounding.nearest(total)
-        return place if self._frame.higher_is_better else self.steps - place
+    def _free_again(self, query: Query, counter: Counter) -> Answer:
+        return self._best(counter)
 
-    def _shown(self, place: int, nats: float) -> Answer:
-        where = place if self._frame.higher_is_better else self.steps - place
-        return self._frame.answer(*self._rounding.shown(where, nats), PAID)
+    def _turned(self, place: int) -> int:
+        """A grid value counted from the worst one, or such a count as a grid value."""
+        return place if self.frame.higher_is_better else self.steps - place
 
     def _standing(self, counter: Counter) -> int:
         return max((held["place"] for held in counter.answers.values()), default=self._start)
@@ -89,8 +74,7 @@ class Ladder(Counted):
         """The best record as it was shown; before the first record the start, of which nothing is known."""
         held = max(counter.answers.values(), key=lambda each: int(each["place"]), default=None)
         if held is None:
-            start = self._start if self._frame.higher_is_better else self.steps - self._start
-            return self._frame.answer(Fraction(start, self.steps), 0, 1, FREE)
+            return self.frame.answer(Fraction(self._turned(self._start), self.steps), 0, 1, FREE)
         shown = Answer.from_json(held["answer"])
         return Answer(shown.value, shown.low, shown.high, FREE)
 

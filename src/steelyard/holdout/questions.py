@@ -4,8 +4,9 @@ The state of a holdout is public: how many numbers were reserved, how many answe
 recomputed from the entries of the record. A number belongs to one process and is used only while its block is the
 newest entry but for that process's own surprises; after anyone else's entry the rest of the block counts as asked and
 answered free. One process asks at a time, and marks that it does; whoever finds a mark charges a surprise for it first.
-Law: of a number that was scored, "free" was delivered or a surprise is charged before the next one is scored; every
-interval is made at the level of all that has been charged (docs/proofs/holdout_ledger.md).
+Law: nothing is answered anew without a number of its own; of a number that was scored, "free" was delivered or a surprise is
+charged before the next one is scored; every interval is made at the level of all that has been charged
+(docs/proofs/holdout_ledger.md).
 """
 
 from __future__ import annotations
@@ -15,12 +16,18 @@ import contextlib
 import math
 import os
 import secrets
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
-from steelyard.errors import OurBug
-from steelyard.holdout.record import Entry, Record
+from steelyard.errors import InvalidTask, OurBug
+from steelyard.holdout.answer import NO_MORE, Answer
+from steelyard.holdout.intervals import read_whole
+from steelyard.holdout.modes import Frame, NatsMode, Query
+from steelyard.holdout.nats import usual_steps
+from steelyard.holdout.record import HoldoutEntry, Record
 from steelyard.ledger.turns import Turns
 from steelyard.privacy import MICRO, Currency, Event, Loss, Neighbours
 
@@ -34,7 +41,7 @@ _LOST = {"lost": True}
 
 @dataclass
 class _Block:
-    entry: Entry
+    entry: HoldoutEntry
     left: int
     process: int
     touched: bool = False
@@ -52,8 +59,8 @@ class Counter:
         self.closed = False
         self.answers: dict[str, Mapping[str, Any]] = {}
         self.free: set[bytes] = set()
-        self._unclaimed: list[Entry] = []
-        self._newest: Entry | None = None
+        self._unclaimed: list[HoldoutEntry] = []
+        self._newest: HoldoutEntry | None = None
         self._held: Turns | None = None
         self._read = 0
         self._block: _Block | None = None
@@ -69,7 +76,7 @@ class Counter:
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
         """Ask alone: nobody else's question comes between a number and its outcome."""
-        with self._record.turns() as turns:
+        with self._record.lock() as turns:
             self._held = turns
             try:
                 yield
@@ -171,7 +178,7 @@ class Counter:
         self._record.reread(newest)
         return not any(note.get("closed") for note in self._record.notes(newest))
 
-    def _is_untouched(self, entry: Entry) -> bool:
+    def _is_untouched(self, entry: HoldoutEntry) -> bool:
         block = self._block
         return block is not None and block.entry is entry and not block.touched and block.process == os.getpid()
 
@@ -202,7 +209,7 @@ class Counter:
         while self._read < len(self._record.entries):
             self._apply(self._record.entries[self._read])
 
-    def _apply(self, entry: Entry) -> None:
+    def _apply(self, entry: HoldoutEntry) -> None:
         self._read += 1
         self.spent += entry.loss.amount
         if entry.kind in (ONE, BLOCK):
@@ -260,7 +267,7 @@ class Counter:
         enough = self._most is None or self.asked + size <= self._most
         return enough and self._needs(self.asked + size, self.paid) <= self._cap
 
-    def _add(self, kind: str, size: int = 0) -> Entry | None:
+    def _add(self, kind: str, size: int = 0) -> HoldoutEntry | None:
         """The one place where questions and surprises are charged."""
         asked, paid = self.asked + size, self.paid + (kind == PAID)
         price = max(0, min(self._needs(asked, paid), self._cap) - self.spent)
@@ -286,3 +293,85 @@ class Counter:
 
 def _short(name: str) -> bytes:
     return bytes.fromhex(name)[:_NAME]
+
+
+class NumberedMode(NatsMode):
+    """A mode whose questions are numbered: on a grid of ``steps``, at most ``questions`` if any number was promised.
+
+    It looks whether it has answered a question before, takes a number for one that is new, and answers it free or for a price.
+    """
+
+    kinds: tuple[str, ...] = KINDS
+
+    def __init__(self, frame: Frame, steps: int | None, questions: int | None) -> None:
+        self.steps = _read_steps(steps, frame)
+        self.questions = None if questions is None else read_whole(questions, "questions")
+        super().__init__(frame, self.steps)
+
+    @abstractmethod
+    def price(self, asked: int, paid: int) -> float:
+        """The nats of a history that long; never falling in either."""
+
+    @abstractmethod
+    def _answer(self, query: Query, counter: Counter) -> Answer | None:
+        """Answer under the number that was just taken; None when somebody else was first."""
+
+    @abstractmethod
+    def _free_again(self, query: Query, counter: Counter) -> Answer:
+        """What a question that was answered free before is told."""
+
+    def check(self, query: Query, record: Record) -> Answer:
+        """What was answered before, or an answer under a number of its own; a refusal when no number is left."""
+        counter = self._count(record)
+        with counter.turn():
+            while True:
+                counter.follow()
+                known = self._remembered(query, counter)
+                if known is None:
+                    known = self._answer(query, counter) if counter.take() else NO_MORE
+                if known is not None:
+                    return known
+
+    def _remembered(self, query: Query, counter: Counter) -> Answer | None:
+        """The answer that this question got before, if it did."""
+        held = counter.answers.get(query.name)
+        if held is not None:
+            return Answer.from_json(held["answer"])
+        return self._free_again(query, counter) if counter.was_free(query.name) else None
+
+    def _pay(self, query: Query, counter: Counter, shown: Answer, **more: Any) -> Answer | None:
+        """Charge for a surprise, store it, and give what was stored."""
+        held = counter.pay(query.name, {"answer": shown.to_json(), **more})
+        return None if held is None else Answer.from_json(held["answer"])
+
+    def forecast(self, record: Record) -> int:
+        """How many paid answers are certain to be affordable if they came next."""
+        return self._learnt(record).forecast()
+
+    def _learnt(self, record: Record) -> Counter:
+        """The counts as they stand, what other processes did included."""
+        counter = self._count(record)
+        counter.follow()
+        return counter
+
+    def _count(self, record: Record) -> Counter:
+        if self.counter is None:
+            self.counter = Counter(
+                record,
+                self.price,
+                min(self.nats, record.account.terms.cap.amount),
+                self.questions,
+                {"grid": self.steps},
+            )
+        return self.counter
+
+
+def _read_steps(steps: int | None, frame: Frame) -> int:
+    """The grid: 1/g as a whole number, fixed before any score is seen."""
+    if steps is None:
+        return usual_steps(frame.rows, frame.tolerance)
+    if Fraction(1, 2 * read_whole(steps, "steps")) >= frame.tolerance:
+        raise InvalidTask(
+            f"a grid of {steps} steps rounds by more than the tolerance: use {math.ceil(10 / frame.tolerance)} or so."
+        )
+    return min(steps, frame.whole)

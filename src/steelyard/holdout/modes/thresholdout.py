@@ -11,22 +11,22 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from statistics import NormalDist
 from threading import Lock
 from typing import Any, NoReturn
 
-from steelyard.accounting.prices import price
-from steelyard.errors import BudgetExceeded, InsecureNoise, InvalidTask, OurBug
+from steelyard.accounting import normal_quantile, price
+from steelyard.errors import BudgetExceeded, InvalidTask, OurBug
 from steelyard.holdout.answer import FREE, NO_MORE, PAID, Answer
-from steelyard.holdout.modes import Frame, Question
-from steelyard.holdout.record import Entry, Record
-from steelyard.holdout.transfer import gaussian_distance
-from steelyard.holdout.widths import account_distance, check_rows
+from steelyard.holdout.intervals import read_whole
+from steelyard.holdout.modes import Frame, NoisyMode, Query
+from steelyard.holdout.record import HoldoutEntry, Record
+from steelyard.holdout.transfer import account_distance, check_rows, gaussian_distance
 from steelyard.mechanisms import AboveThreshold, Laplace, Questions
-from steelyard.noise import ExactNoise, Noise
+from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Event, Neighbours, Number, Terms, Unit, positive
 
 _ROW = "row"
@@ -51,9 +51,7 @@ class Thresholdout:
 
     def __post_init__(self) -> None:
         for name in ("n", "budget", "steps"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InvalidTask(f"{name} must be a whole number of at least 1; got {value!r}.")
+            read_whole(getattr(self, name), name)
         for name in ("threshold", "sigma"):
             object.__setattr__(self, name, positive(getattr(self, name), name))
 
@@ -159,7 +157,7 @@ def certified_answers(n: int, questions: int, tolerance: float, beta: float) -> 
     def width(budget: int, sigma: float) -> float:
         plan = Thresholdout(n, budget, Fraction(tolerance) / 2, Fraction(sigma))
         epsilon = float(plan.epsilon) / budget
-        mu = 2 * NormalDist().inv_cdf(1 / (1 + math.exp(-epsilon))) * math.sqrt(budget) if epsilon < 30 else math.inf
+        mu = 2 * normal_quantile(1 / (1 + math.exp(-epsilon))) * math.sqrt(budget) if epsilon < 30 else math.inf
         return min(
             noise_bound(plan, questions, 1, share * beta) + gaussian_distance(mu, (1 - share) * beta)
             for share in _SHARES
@@ -179,7 +177,7 @@ def certified_answers(n: int, questions: int, tolerance: float, beta: float) -> 
     return low
 
 
-class Classic:
+class ClassicMode(NoisyMode):
     """The mode "classic": Thresholdout with its published noise, and with the interval that it really certifies.
 
     ``budget`` paid answers among at most ``questions`` in each row of answers, and the interval covers as many rows as the
@@ -198,15 +196,12 @@ class Classic:
         sigma: Number | None = None,
         source: Noise | None = None,
     ) -> None:
-        if isinstance(questions, bool) or not isinstance(questions, int) or questions < 1:
-            raise InvalidTask(f"questions must be a whole number of at least 1; got {questions!r}.")
+        super().__init__(frame, questions, source)
         usual = frame.tolerance / Fraction(96 * math.log(4 * questions / float(frame.beta))).limit_denominator(1000)
         level = frame.tolerance * 3 / 4 if threshold is None else positive(threshold, "threshold") / frame.upper
         scale = usual if sigma is None else positive(sigma, "sigma") / frame.upper
-        self.frame, self.questions = frame, questions
         self.plan = Thresholdout(frame.rows, budget, level, scale, frame.scale)
-        self._source: Noise = ExactNoise() if source is None else source
-        self._running: tuple[Entry, Answers] | None = None
+        self._running: tuple[HoldoutEntry, Answers] | None = None
         self._told: dict[str, tuple[int, bool]] = {}
         self._read = 0
 
@@ -215,8 +210,12 @@ class Classic:
         epsilon = Fraction(math.ceil(self.plan.epsilon * MICRO), MICRO)
         return {"unit": Unit("rows", None, Neighbours.REPLACE, self.frame.rows), "epsilon": epsilon}
 
+    def admit(self, terms: Terms) -> None:
+        """Refuse an account that hides anything but one of these rows; any width is taken, and told."""
+        self.width(terms)
+
     def width(self, terms: Terms) -> float:
-        """The half-width that is certified, whatever the tolerance; 1 means nothing is."""
+        """What is certified, whatever the tolerance; 1 means nothing is."""
         check_rows(terms, self.frame.rows)
         cost = price(self.plan.event, terms)
         possible = max(1, terms.cap.amount // cost.amount)
@@ -228,29 +227,26 @@ class Classic:
         )
         return min(1.0, min(widths))
 
-    def check(self, question: Question, record: Record) -> Answer:
+    def check(self, query: Query, record: Record) -> Answer:
         """The guess, free, or the score with noise, paid; refused once the budget or the process has ended."""
-        if question.guess is None:
+        if query.guess is None:
             raise InvalidTask(
                 "mode 'classic' compares a guess with the holdout; give guess=, such as a training score."
             )
-        if not self._source.secure and record.account.durable:
-            raise InsecureNoise(f"{self._source.name} protects nobody and may only spend an account on ':memory:'.")
-        width = self.width(record.account.terms)
+        width, guess = self.width(record.account.terms), round(query.guess * self.frame.whole)
         self._catch_up(record)
-        if question.name in self._told:
-            return self._answer(*self._told[question.name], width)
-        if len(self._told) >= self.questions:
-            return NO_MORE
-        try:
-            entry, running = self._row(record)
-            guess = round(question.guess * self.frame.whole)
-            total, paid = running.answer(question.total(), guess)
-        except BudgetExceeded:
-            return NO_MORE
-        record.note(entry, {"question": question.name, "total": total, "paid": paid})
-        self._told[question.name] = total, paid
-        return self._answer(total, paid, width)
+        if query.name not in self._told:
+            if len(self._told) >= self.questions:
+                return NO_MORE
+            try:
+                entry, running = self._row(record)
+            except BudgetExceeded:
+                return NO_MORE
+            if running.left == 0:
+                return NO_MORE
+            self._learn(record.note(entry, lambda _: _note(query.name, *running.answer(query.total(), guess))))
+        total, paid = self._told[query.name]
+        return self._answer(total, width, PAID if paid else FREE)
 
     def promise(self, record: Record) -> str:
         """The interval that is certified, which the tolerance is not: that only sets the threshold and the noise."""
@@ -273,7 +269,7 @@ class Classic:
         return [
             ("answers", f"Thresholdout, {self.forecast(record)} of {self.plan.budget} paid answers left"),
             ("certifies", f"{best} paid answers within the tolerance at {frame.rows:,} rows, at the best noise"),
-            ("privacy", f"{record.account.spent} of {record.account.terms.cap} spent"),
+            self._price_told(record),
         ]
 
     def _catch_up(self, record: Record) -> None:
@@ -282,20 +278,24 @@ class Classic:
             record.refresh()
         for entry in record.entries[self._read :]:
             for note in record.notes(entry):
-                self._told[str(note["question"])] = int(note["total"]), bool(note["paid"])
+                self._learn(note)
         self._read = len(record.entries)
 
-    def _row(self, record: Record) -> tuple[Entry, Answers]:
+    def _learn(self, note: Mapping[str, Any]) -> None:
+        if "question" in note:  # an answer that failed is told to nobody
+            self._told[str(note["question"])] = int(note["total"]), bool(note["paid"])
+
+    def _row(self, record: Record) -> tuple[HoldoutEntry, Answers]:
         """The row of answers of this process: charged and claimed before its first threshold is drawn."""
         while self._running is None:
             terms, token = record.account.terms, secrets.token_hex(16)
             entry = record.add(_ROW, price(self.plan.event, terms), self.plan.event)
             if entry is not None and record.claim(entry, {"row": token})["row"] == token:
-                self._running = entry, self.plan.start(self._source)
+                self._running = entry, self.plan.start(self.source)
             else:
                 record.refresh()
         return self._running
 
-    def _answer(self, total: int, paid: bool, width: float) -> Answer:
-        value = total / self.frame.whole
-        return self.frame.answer(value, value - width, value + width, PAID if paid else FREE)
+
+def _note(question: str, total: int, paid: bool) -> dict[str, Any]:
+    return {"question": question, "total": total, "paid": paid}

@@ -1,127 +1,30 @@
-"""How many nats a history costs, and the published bounds on adaptive questions.
+"""Published bounds on adaptive questions, each the half-width it certifies for so many answers on n rows.
 
-A question chosen after a history is one of as many questions as there are histories; a code for histories whose
-weights sum to at most one (Kraft) turns that into an error level exp(-nats) per question, for all questions at once
-(docs/proofs/nats.md, ladder.md, rounds.md). The published bounds give a half-width for ``questions`` answers.
-Law: nats and half-widths are rounded up. Nothing here may be shown an exact holdout score.
+They stand beside our own in a plan, so that a reader of the papers can see what each would promise; ``capacity`` turns a
+half-width around into a number of questions. Law: half-widths are rounded up.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from fractions import Fraction
-from statistics import NormalDist
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.errors import InvalidTask
+from steelyard.accounting import normal_quantile
+from steelyard.holdout.nats import log_choose, log_inverse, rounded_up
 
-_ULP = 2.0**-52
 _SIDE, _ZOOMS = 25, 6
-_NORMAL = NormalDist()
 Floats = NDArray[np.float64]
 Range = tuple[float, float]
 Width = Callable[[int, int, float], float]
 
 
-def certified_nats(
-    question: int,
-    failures: int,
-    spent: Fraction | float,
-    beta: Fraction | float,
-    *,
-    horizon: int | None = None,
-) -> float:
-    """The nats of the ``question``-th check (from 1) after ``failures`` paid answers whose grids took ``spent`` nats.
-
-    ``spent`` is the sum of ``grid_nats`` over the paid answers. Test the answer at level exp(-nats), two-sided.
-    ``horizon``: the largest number of questions, if fixed before the first one; every question then costs ln(horizon).
-
-    >>> round(certified_nats(1, 0, 0, 0.05), 4)
-    4.382
-    """
-    _whole(question, "question", 1)
-    _whole(failures, "failures", 0)
-    if failures > question - 1:
-        raise InvalidTask(f"{failures} failures cannot precede question {question}.")
-    if not 0 <= spent < math.inf:
-        raise InvalidTask(f"spent nats are finite and at least 0; got {spent!r}.")
-    if horizon is not None and question > horizon:
-        raise InvalidTask(f"question {question} comes after the last one that was announced, {horizon}.")
-    number = question * (question + 1) if horizon is None else horizon
-    words = math.log(number) + math.log((failures + 1) * (failures + 2))
-    return _up(log_inverse(beta) + words + log_choose(question - 1, failures) + _up(float(spent)))
-
-
-def grid_nats(values: int) -> float:
-    """What one answer rounded to a grid 0, 1/values, ..., 1 costs: ln(values + 1), rounded up."""
-    _whole(values, "the number of grid steps", 1)
-    return _up(math.log(values + 1))
-
-
-def ladder_nats(
-    submissions: int,
-    records: int,
-    levels: int,
-    beta: Fraction | float,
-    *,
-    fixed: bool = True,
-    final_only: bool = False,
-) -> float:
-    """The nats of a leaderboard that showed ``records`` new best scores on a grid.
-
-    ``levels`` counts the grid values strictly above the score shown at the start (one more if the first score is always
-    shown). ``fixed``: the number of submissions was fixed beforehand; otherwise it may be the number so far.
-    ``final_only``: only the last best score is certified, and not each one on the way.
-
-    >>> round(ladder_nats(10_000, 3, 50, 0.05), 2)
-    50.92
-    """
-    _whole(submissions, "submissions", 1)
-    _whole(records, "records", 0)
-    _whole(levels, "levels", 0)
-    if records > min(submissions, levels):
-        raise InvalidTask(f"{records} records need as many submissions ({submissions}) and levels ({levels}).")
-    events = 0.0 if final_only else math.log(submissions)
-    length = 0.0 if fixed else math.log(submissions + 1) + (math.log(submissions) if final_only else 0.0)
-    history = log_choose(submissions, records) + log_choose(levels, records)
-    return _up(log_inverse(beta) + events + length + history + math.log((records + 1) * (records + 2)))
-
-
-def rounds_nats(sizes: Sequence[int], beta: Fraction | float, *, every_round: bool = False) -> float:
-    """The nats of the winner's score after rounds of these sizes, of which only the winners' indices were shown.
-
-    ``every_round`` certifies each round's winner as well. The rounds are fixed beforehand; ties break without data.
-
-    >>> round(rounds_nats([100] * 10, 0.05), 3)
-    49.047
-    """
-    if not sizes:
-        raise InvalidTask("rounds need at least one round.")
-    histories, events = 1, 0
-    for size in sizes:
-        _whole(size, "the size of a round", 1)
-        histories *= size
-        events += histories
-    return _up(log_inverse(beta) + math.log(events if every_round else histories))
-
-
-def log_choose(n: int, k: int) -> float:
-    """ln of the binomial coefficient, rounded up."""
-    if k in (0, n):
-        return 0.0
-    if min(k, n - k) <= 64:
-        return _up(math.log(math.comb(n, k)))
-    whole = math.lgamma(n + 1)
-    return whole - math.lgamma(k + 1) - math.lgamma(n - k + 1) + 64 * _ULP * whole
-
-
 def splitting(n: int, questions: int, beta: float) -> float:
     """The half-width when every question gets rows of its own."""
     rows = n // questions
-    return _up(math.sqrt(math.log(2 * questions / beta) / (2 * rows))) if rows else math.inf
+    return rounded_up(math.sqrt(math.log(2 * questions / beta) / (2 * rows))) if rows else math.inf
 
 
 def rounding(n: int, questions: int, beta: float) -> float:
@@ -131,7 +34,7 @@ def rounding(n: int, questions: int, beta: float) -> float:
 
 def _rounded(n: int, questions: int, beta: float, steps: int) -> float:
     nats = math.log(2 * questions / beta) + (questions - 1) * math.log(steps + 1)
-    return _up(0.5 / steps + math.sqrt(nats / (2 * n)))
+    return rounded_up(0.5 / steps + math.sqrt(nats / (2 * n)))
 
 
 def _grids(n: int, questions: int) -> set[int]:
@@ -142,30 +45,26 @@ def _grids(n: int, questions: int) -> set[int]:
     return {max(1, round(steps * share / 32)) for share in range(16, 65)}
 
 
-def misses(n: int, questions: int, tolerance: float, beta: float, *, rough: bool = False) -> int:
+def misses(n: int, questions: int, tolerance: float, beta: float) -> int:
     """How many wrong guesses certified checks can afford among so many announced questions; -1 if not even a right one.
 
-    A guess is right when it lies within the tolerance less the half-width of the holdout's score. With ``rough``, every
-    guess within half the tolerance of the population counts as right, which leaves a quarter for the half-width.
+    A guess is right when it lies within the tolerance less the half-width of the holdout's score.
     """
-    if not _affordable(0, n, questions, tolerance, beta, rough):
+    if not _affordable(0, n, questions, tolerance, beta):
         return -1
     low, high = 0, 1
-    while high <= questions and _affordable(high, n, questions, tolerance, beta, rough):
+    while high <= questions and _affordable(high, n, questions, tolerance, beta):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        fits = middle <= questions and _affordable(middle, n, questions, tolerance, beta, rough)
+        fits = middle <= questions and _affordable(middle, n, questions, tolerance, beta)
         low, high = (middle, high) if fits else (low, middle)
     return low
 
 
-def _affordable(failures: int, n: int, questions: int, tolerance: float, beta: float, rough: bool) -> bool:
+def _affordable(failures: int, n: int, questions: int, tolerance: float, beta: float) -> bool:
     known = log_inverse(beta) + math.log(2 * questions) + math.log((failures + 1) * (failures + 2))
     known += log_choose(questions, failures)
-    if rough:
-        steps = math.ceil(2 / (3 * tolerance))
-        return 4 * math.sqrt((known + failures * math.log(steps + 1)) / (2 * n)) <= tolerance
     return any(
         0.5 / steps + math.sqrt((known + failures * math.log(steps + 1)) / (2 * n)) <= tolerance
         for steps in _grids(n, max(failures, 1))
@@ -221,7 +120,7 @@ def jung(n: int, questions: int, beta: float) -> float:
 def _jung_parts(n: int, questions: int, beta: float, share: float, sigma: float) -> tuple[float, float]:
     """What the noise adds, and the distance; the best epsilon and alpha inside have a closed form."""
     mu = math.sqrt(questions) / (n * sigma)
-    epsilon = min(max(mu * (-_NORMAL.inv_cdf((beta - share) / 2) - mu / 2), 0.0), 30.0)
+    epsilon = min(max(mu * (-normal_quantile((beta - share) / 2) - mu / 2), 0.0), 30.0)
     spread = 2 * questions / (share * sigma * math.sqrt(2 * math.pi))
     deviations = math.sqrt(2 * math.log(max(spread, 1.0)))
     noise = deviations * sigma + questions * math.erfc(deviations / math.sqrt(2)) / share
@@ -285,19 +184,3 @@ def _least(function: Callable[[Floats, Floats], Floats], first: Range, second: R
             for at, step, (low, high) in zip((float(x[i]), float(y[j])), steps, (first, second), strict=True)
         ]
     return best
-
-
-def log_inverse(beta: Fraction | float) -> float:
-    """ln(1 / beta) of a probability."""
-    if not 0 < beta < 1:
-        raise InvalidTask(f"beta is a probability between 0 and 1; got {beta!r}.")
-    return -math.log(beta)
-
-
-def _whole(value: int, name: str, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidTask(f"{name} must be a whole number of at least {least}; got {value!r}.")
-
-
-def _up(value: float) -> float:
-    return value + 16 * _ULP * abs(value)

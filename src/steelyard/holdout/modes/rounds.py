@@ -15,118 +15,99 @@ from typing import Any
 
 from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.holdout.answer import NO_MORE, PAID, Answer
-from steelyard.holdout.certified import read_between, require_nats
-from steelyard.holdout.modes import Frame, Question
-from steelyard.holdout.record import Record
-from steelyard.holdout.rounding import Rounding
-from steelyard.privacy import MICRO, Currency, Event, Loss, Neighbours, Number, decimal_text, holdout
+from steelyard.holdout.modes import Frame, NatsMode, Query
+from steelyard.holdout.nats import round_micros
+from steelyard.holdout.record import HoldoutEntry, Record
+from steelyard.privacy import MICRO, Currency, Event, Loss, Neighbours, Number
 
 ROUND, FINISH = "round", "finish"
 
 
-class Rounds:
+class RoundsMode(NatsMode):
     """Winners of batches. ``between``: the scores whose final answer is to be within the tolerance."""
 
     kinds: tuple[str, ...] = (ROUND, FINISH)
 
     def __init__(self, frame: Frame, between: tuple[Number, Number] = (0, 1)) -> None:
-        self._frame = frame
-        self._rounding = Rounding(frame.rows, frame.scale, min(frame.whole, 10_000))
+        super().__init__(frame, min(frame.whole, 10_000))
         self._base = math.ceil(-math.log(frame.beta) * MICRO + 1e-6)
-        self._range = read_between(between, frame)
-        self.nats = require_nats(self._rounding, frame, self._range, self._base / MICRO)
+        self._allow(between, self._base / MICRO)
 
-    def terms(self) -> dict[str, Any]:
-        """An account of as many nats as the tolerance allows."""
-        return {"unit": holdout(self._frame.name), "nats": decimal_text(Fraction(self.nats, MICRO), 30)}
-
-    def check(self, question: Question, record: Record) -> Answer:
+    def check(self, query: Query, record: Record) -> Answer:
         """Single scores are what this mode does without."""
         raise InvalidTask(
             "mode='rounds' tells winners only: use best_of([...]) for each batch, and finish() at the end."
         )
 
-    def best_of(self, batch: Sequence[Question], record: Record) -> int:
+    def best_of(self, batch: Sequence[Query], record: Record) -> int:
         """The place of the best, the first of them if several are."""
         if not batch:
             raise InvalidTask("a round needs at least one candidate.")
-        name = "/".join(question.name[:32] for question in batch)
+        name = "/".join(query.name[:32] for query in batch)
         while True:
             record.refresh()
             held = _held(record, name)
             if held is not None:
                 return int(held["winner"])
-            if self._finished(record) is not None or self._left(record) < _cost(len(batch)):
+            if self._finished(record) is not None or self._left(record) < round_micros(len(batch)):
                 raise self._refusal(len(batch), record)
             self._play(name, batch, record)
 
     def _refusal(self, candidates: int, record: Record) -> BudgetExceeded:
-        cost, left = _cost(candidates), self._left(record)
+        cost, left = round_micros(candidates), self._left(record)
         told = f"a round of {candidates} costs {cost / MICRO:.2f} nats, and this holdout has {left / MICRO:.2f} left."
         if self._finished(record) is not None:
             told = "this holdout is finished: it has told its one score, and compares no more."
         return BudgetExceeded(told, wanted=Loss(Currency.NATS, cost), remaining=Loss(Currency.NATS, left))
 
-    def _play(self, name: str, batch: Sequence[Question], record: Record) -> None:
-        cost, event = _cost(len(batch)), Event("holdout round", {"candidates": len(batch)}, Neighbours.REPLACE)
+    def _play(self, name: str, batch: Sequence[Query], record: Record) -> None:
+        cost, event = round_micros(len(batch)), Event("holdout round", {"candidates": len(batch)}, Neighbours.REPLACE)
         unclaimed = [e for e in record.entries if e.kind == ROUND and e.held is None and e.loss.amount == cost]
         entry = unclaimed[0] if unclaimed else record.add(ROUND, Loss(Currency.NATS, cost), event)
         if entry is not None:
-            totals = [question.total() for question in batch]
-            winner = totals.index(max(totals) if self._frame.higher_is_better else min(totals))
+            totals = [query.total() for query in batch]
+            winner = totals.index(max(totals) if self.frame.higher_is_better else min(totals))
             record.claim(entry, {"question": name, "winner": winner, "candidates": len(batch)})
 
-    def finish(self, question: Question, record: Record) -> Answer:
+    def finish(self, query: Query, record: Record) -> Answer:
         """The score of the chosen predictions and its interval; closes the holdout."""
         while True:
             record.refresh()
             done = self._finished(record)
             if done is not None and done.held is not None:
-                same = done.held["question"] == question.name
+                same = done.held["question"] == query.name
                 return Answer.from_json(done.held["answer"]) if same else NO_MORE
             event = Event("holdout finish", {}, Neighbours.REPLACE)
             entry = done or record.add(FINISH, Loss.zero(Currency.NATS), event)
             if entry is not None:
-                record.claim(entry, {"question": question.name, "answer": self._score(question, record).to_json()})
+                record.claim(entry, {"question": query.name, "answer": self._score(query, record).to_json()})
 
-    def _score(self, question: Question, record: Record) -> Answer:
-        total = question.total()
+    def _score(self, query: Query, record: Record) -> Answer:
+        total = query.total()
         nats = math.nextafter((_spent(record) + self._base) / MICRO, math.inf)
-        value = Fraction(total, self._frame.whole)
-        return self._frame.answer(value, *self._rounding.interval(total, nats), PAID)
-
-    def promise(self, record: Record) -> str:
-        """The tolerance, for the scores that were declared."""
-        return self._frame.promise(self._range)
+        value = Fraction(total, self.frame.whole)
+        return self.frame.answer(value, *self._rounding.interval(total, nats), PAID)
 
     def forecast(self, record: Record) -> int:
         """How many rounds of two are certain to be affordable."""
-        return 0 if self._finished(record) is not None else self._left(record) // _cost(2)
+        return 0 if self._finished(record) is not None else self._left(record) // round_micros(2)
 
     def describe(self, record: Record) -> list[tuple[str, str]]:
         """The public state."""
         record.refresh()
         sizes = [int(e.held["candidates"]) for e in record.entries if e.kind == ROUND and e.held is not None]
+        told = f"{len(sizes)}, of {', '.join(map(str, sizes[:8]))}{'…' if sizes[8:] else ''} candidates"
         return [
-            (
-                "rounds",
-                f"{len(sizes)}, of {', '.join(map(str, sizes[:8]))}{'…' if sizes[8:] else ''} candidates"
-                if sizes
-                else "none yet",
-            ),
+            ("rounds", told if sizes else "none yet"),
             ("nats", f"{_spent(record) / MICRO:.2f} spent, {self._left(record) / MICRO:.2f} left"),
             ("state", "finished" if self._finished(record) is not None else "open"),
         ]
 
-    def _finished(self, record: Record) -> Any:
+    def _finished(self, record: Record) -> HoldoutEntry | None:
         return next((entry for entry in record.entries if entry.kind == FINISH), None)
 
     def _left(self, record: Record) -> int:
         return max(0, min(self.nats - self._base, record.account.terms.cap.amount) - _spent(record))
-
-
-def _cost(candidates: int) -> int:
-    return math.ceil(math.log(candidates) * MICRO + 1e-6)
 
 
 def _spent(record: Record) -> int:

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
-from steelyard.holdout import bounds
-from steelyard.holdout.bounds import certified_nats, grid_nats, ladder_nats, rounds_nats
+from steelyard.holdout import published
 from steelyard.holdout.intervals import half_width
+from steelyard.holdout.nats import certified_nats, grid_nats, ladder_nats, log_choose, round_micros
+from steelyard.privacy import MICRO
 
 Nats = Callable[[int, int, float], float]
 
@@ -57,7 +58,7 @@ def test_all_histories_together_spend_at_most_beta() -> None:
     [
         lambda t, f, spent: certified_nats(1, 0, spent, 0.05),
         lambda t, f, spent: certified_nats(t, f, 0, 0.05),
-        lambda t, f, spent: certified_nats(t, f, spent, 0.05) - bounds.log_choose(t - 1, f) - math.log(t * (t + 1)),
+        lambda t, f, spent: certified_nats(t, f, spent, 0.05) - log_choose(t - 1, f) - math.log(t * (t + 1)),
     ],
     ids=["forgets which questions failed", "forgets the paid values", "forgets the pattern and the question"],
 )
@@ -86,7 +87,7 @@ def test_a_ladder_pays_for_every_board_it_can_show(submissions: int, levels: int
     boards = transcripts(submissions, levels)
     assert all(count == math.comb(submissions, u) * math.comb(levels, u) for u, count in boards.items())
     spent = sum(
-        count * math.exp(-ladder_nats(submissions, u, levels, 0.05, final_only=True)) for u, count in boards.items()
+        count * submissions * math.exp(-ladder_nats(submissions, u, levels, 0.05)) for u, count in boards.items()
     )
     assert spent <= 0.05
 
@@ -109,15 +110,23 @@ def test_a_ladder_that_always_shows_its_first_score_needs_a_level_more() -> None
 def test_a_ladder_of_unknown_length_pays_for_its_length() -> None:
     fixed, free = (ladder_nats(100, 3, 50, 0.05, fixed=fixed) for fixed in (True, False))
     assert free - fixed == pytest.approx(math.log(101))
-    alone = [ladder_nats(100, 3, 50, 0.05, fixed=fixed, final_only=True) for fixed in (True, False)]
-    assert alone[1] - alone[0] == pytest.approx(math.log(100 * 101))
+
+
+def rounds_nats(sizes: list[int]) -> float:
+    """What is charged for rounds of these sizes, and the level of one question."""
+    return math.log(1 / 0.05) + sum(round_micros(size) for size in sizes) / MICRO
 
 
 def test_rounds_pay_for_every_row_of_winners() -> None:
-    last, every = rounds_nats([5] * 4, 0.05), rounds_nats([5] * 4, 0.05, every_round=True)
-    assert math.exp(last) * 0.05 == pytest.approx(625)
-    assert math.exp(every) * 0.05 == pytest.approx(780)
-    assert math.exp(rounds_nats([3, 7, 2], 0.05)) * 0.05 == pytest.approx(42)
+    for sizes in ([5] * 4, [3, 7, 2], [1, 1], [1000]):
+        rows = math.prod(sizes)
+        assert rows <= math.exp(rounds_nats(sizes)) * 0.05 <= rows * (1 + 1e-5)
+
+
+def test_every_winner_at_the_price_of_the_last_is_caught() -> None:
+    events = sum(5**played for played in range(1, 5))
+    assert events == 780
+    assert math.exp(rounds_nats([5] * 4)) * 0.05 < events
 
 
 @pytest.mark.parametrize(
@@ -133,7 +142,7 @@ def test_ladder_half_widths_are_the_known_ones(n: int, submissions: int, records
     ("n", "rounds", "size", "half"), [(10**4, 10, 100, 0.0499), (10**4, 3, 1000, 0.0349), (10**5, 30, 1000, 0.0325)]
 )
 def test_rounds_half_widths_are_the_known_ones(n: int, rounds: int, size: int, half: float) -> None:
-    assert half_width(n, -rounds_nats([size] * rounds, 0.05)) == pytest.approx(half, abs=6e-5)
+    assert half_width(n, -rounds_nats([size] * rounds)) == pytest.approx(half, abs=6e-5)
 
 
 @given(st.integers(1, 10**6), st.data())
@@ -147,23 +156,23 @@ def test_nats_never_fall_below_their_formula(t: int, data: st.DataObject) -> Non
 @pytest.mark.parametrize(
     ("width", "allowed"),
     [
-        (bounds.splitting, {1_000: 1, 10_000: 8, 100_000: 63, 1_000_000: 504}),
-        (bounds.rounding, {1_000: 1, 10_000: 8, 100_000: 87, 1_000_000: 876}),
-        (bounds.bassily, {10_000: 0, 100_000: 2, 1_000_000: 160}),
-        (bounds.rogers, {10_000: 0, 100_000: 16, 1_000_000: 1_532}),
-        (bounds.jung, {10_000: 0, 100_000: 23, 1_000_000: 1_776}),
+        (published.splitting, {1_000: 1, 10_000: 8, 100_000: 63, 1_000_000: 504}),
+        (published.rounding, {1_000: 1, 10_000: 8, 100_000: 87, 1_000_000: 876}),
+        (published.bassily, {10_000: 0, 100_000: 2, 1_000_000: 160}),
+        (published.rogers, {10_000: 0, 100_000: 16, 1_000_000: 1_532}),
+        (published.jung, {10_000: 0, 100_000: 23, 1_000_000: 1_776}),
     ],
 )
-def test_published_bounds_allow_what_they_are_known_to_allow(width: bounds.Width, allowed: dict[int, int]) -> None:
+def test_published_bounds_allow_what_they_are_known_to_allow(width: published.Width, allowed: dict[int, int]) -> None:
     for n, known in allowed.items():
-        assert bounds.capacity(width, n, 0.05, 0.05) == pytest.approx(known, rel=0.01, abs=0.5)
+        assert published.capacity(width, n, 0.05, 0.05) == pytest.approx(known, rel=0.01, abs=0.5)
 
 
 def test_the_capacity_is_the_last_question_that_fits() -> None:
     for n in (900, 12_345, 700_000):
-        most = bounds.capacity(bounds.splitting, n, 0.04, 0.1)
-        assert most == 0 or bounds.splitting(n, most, 0.1) <= 0.04
-        assert bounds.splitting(n, most + 1, 0.1) > 0.04
+        most = published.capacity(published.splitting, n, 0.04, 0.1)
+        assert most == 0 or published.splitting(n, most, 0.1) <= 0.04
+        assert published.splitting(n, most + 1, 0.1) > 0.04
 
 
 @pytest.mark.parametrize(
@@ -177,9 +186,6 @@ def test_the_capacity_is_the_last_question_that_fits() -> None:
         lambda: grid_nats(0),
         lambda: ladder_nats(3, 4, 10, 0.05),
         lambda: ladder_nats(3, 2, 1, 0.05),
-        lambda: rounds_nats([], 0.05),
-        lambda: rounds_nats([3, 0], 0.05),
-        lambda: rounds_nats([3], math.nan),
     ],
 )
 def test_histories_that_cannot_be_are_refused(call: Callable[[], float]) -> None:
