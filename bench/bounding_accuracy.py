@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.bounding.cap import NoisyHistogram, choice_share, choose_cap
-from steelyard.bounding.capgrid import CapGrid
+from steelyard.bounding.cap_choice import NoisyHistogram, choice_share, choose_cap
+from steelyard.bounding.cap_grid import CapGrid
 from steelyard.bounding.laws import mean_error
 from steelyard.bounding.theory import capping_bias, expected_error, optimal_cap
 

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.bounding.bias import bias_bounds
-from steelyard.bounding.cap import NoisyHistogram, choice_share, choose_cap
-from steelyard.bounding.capgrid import CapGrid
+from steelyard.bounding.cap_choice import NoisyHistogram, choice_share, choose_cap
+from steelyard.bounding.cap_grid import CapGrid
 from steelyard.bounding.theory import bound_cap, expected_error, optimal_cap
 from steelyard.charts import Line, lines
 

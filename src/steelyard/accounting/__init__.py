@@ -7,13 +7,14 @@ from steelyard.accounting.filters import admits
 from steelyard.accounting.gaussian import delta_of, epsilon_of, mu_cap, mu_request
 from steelyard.accounting.normal import normal_quantile, normal_tail
 from steelyard.accounting.odometers import LinearOdometer, MixtureOdometer
-from steelyard.accounting.prices import price
+from steelyard.accounting.prices import composed, price
 from steelyard.accounting.pure import group, pure_to_mu
 
 __all__ = [
     "LinearOdometer",
     "MixtureOdometer",
     "admits",
+    "composed",
     "delta_of",
     "epsilon_of",
     "group",

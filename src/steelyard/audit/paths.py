@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from steelyard.accounting.prices import PARTS, disjoint
-from steelyard.bounding.amounts import sigma_for
-from steelyard.mechanisms import Gaussian, LaplacePath
+from steelyard.mechanisms import Gaussian, LaplacePath, sigma_for
 from steelyard.models.accuracy.by_user import exact_of, unit_of
 from steelyard.models.accuracy.certificate import Ridge
 from steelyard.models.accuracy.disjoint import DisjointSearch

@@ -1,7 +1,7 @@
 """Capability: bound what one user adds, choose the bound well, and release totals.
 
 For private data: ``Profile`` and the releases. For data one may look at, the theory: ``optimal_cap``,
-``expected_error``, ``tradeoff``, ``bias_bounds`` and their kin, loaded when first touched.
+``expected_error``, ``tradeoff``, ``bias_bounds`` and their kin. Each name loads its module when it is first used.
 """
 
 from __future__ import annotations
@@ -9,27 +9,30 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from steelyard.bounding.gradual import GradualSum
-from steelyard.bounding.profile import ContributionProfile, Profile
-from steelyard.bounding.spread import Histogram, Mean, Quantile
-from steelyard.bounding.together import Together
-from steelyard.bounding.totals import Count, CountUsers, Sum
-
 if TYPE_CHECKING:
-    from steelyard.bounding.bias import bias_bounds as bias_bounds
-    from steelyard.bounding.bias import corollary_terms as corollary_terms
-    from steelyard.bounding.bias import heavy_users as heavy_users
-    from steelyard.bounding.bias import kept_rows as kept_rows
-    from steelyard.bounding.bias import kept_share_below as kept_share_below
-    from steelyard.bounding.theory import Tradeoff as Tradeoff
-    from steelyard.bounding.theory import bound_cap as bound_cap
-    from steelyard.bounding.theory import capped_sum as capped_sum
-    from steelyard.bounding.theory import error_bound as error_bound
-    from steelyard.bounding.theory import expected_error as expected_error
-    from steelyard.bounding.theory import optimal_cap as optimal_cap
-    from steelyard.bounding.theory import tradeoff as tradeoff
+    from steelyard.bounding.amounts import Amount, Spend, bound, check_unit, finite, noise_error
+    from steelyard.bounding.bias import bias_bounds, corollary_terms, heavy_users, kept_rows, kept_share_below
+    from steelyard.bounding.cap_choice import ContributionProfile
+    from steelyard.bounding.cap_rule import Bounds
+    from steelyard.bounding.gradual import GradualSum
+    from steelyard.bounding.grouping import check_list, keep_exact
+    from steelyard.bounding.profile import Profile
+    from steelyard.bounding.ranks import level_epsilon
+    from steelyard.bounding.theory import (
+        Tradeoff,
+        bound_cap,
+        capped_sum,
+        error_bound,
+        expected_error,
+        optimal_cap,
+        tradeoff,
+    )
+    from steelyard.bounding.totals import Count, CountUsers, Sum, Together
+    from steelyard.bounding.values import Histogram, Mean, Quantile, check_range
 
 __all__ = [
+    "Amount",
+    "Bounds",
     "ContributionProfile",
     "Count",
     "CountUsers",
@@ -38,19 +41,51 @@ __all__ = [
     "Mean",
     "Profile",
     "Quantile",
+    "Spend",
     "Sum",
     "Together",
+    "Tradeoff",
+    "bias_bounds",
+    "bound",
+    "bound_cap",
+    "capped_sum",
+    "check_list",
+    "check_range",
+    "check_unit",
+    "corollary_terms",
+    "error_bound",
+    "expected_error",
+    "finite",
+    "heavy_users",
+    "keep_exact",
+    "kept_rows",
+    "kept_share_below",
+    "level_epsilon",
+    "noise_error",
+    "optimal_cap",
+    "tradeoff",
 ]
-_BIAS = ("bias_bounds", "corollary_terms", "heavy_users", "kept_rows", "kept_share_below")
-_THEORY = ("Tradeoff", "bound_cap", "capped_sum", "error_bound", "expected_error", "optimal_cap", "tradeoff")
+_HOMES = {
+    "amounts": ("Amount", "Spend", "bound", "check_unit", "finite", "noise_error"),
+    "bias": ("bias_bounds", "corollary_terms", "heavy_users", "kept_rows", "kept_share_below"),
+    "cap_choice": ("ContributionProfile",),
+    "cap_rule": ("Bounds",),
+    "gradual": ("GradualSum",),
+    "grouping": ("check_list", "keep_exact"),
+    "profile": ("Profile",),
+    "ranks": ("level_epsilon",),
+    "theory": ("Tradeoff", "bound_cap", "capped_sum", "error_bound", "expected_error", "optimal_cap", "tradeoff"),
+    "totals": ("Count", "CountUsers", "Sum", "Together"),
+    "values": ("Histogram", "Mean", "Quantile", "check_range"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    home = "bias" if name in _BIAS else "theory" if name in _THEORY else None
+    home = next((home for home, names in _HOMES.items() if name in names), None)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{home}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_BIAS, *_THEORY])
+    return sorted(__all__)

@@ -11,10 +11,10 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from steelyard.accounting import normal_quantile, normal_tail
-from steelyard.accounting.gaussian import mu_request
+from steelyard.accounting import mu_request, normal_quantile, normal_tail
 from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
 from steelyard.mechanisms import Gaussian, Laplace, Staircase
+from steelyard.mechanisms import sigma_for as sigma_for
 from steelyard.privacy import MICRO, Currency, Neighbours, Number, Terms, exact, positive
 from steelyard.release import Error
 from steelyard.tables import Schema
@@ -67,6 +67,21 @@ class Spend:
             raise InvalidTask("what this release may spend is too little to share between choosing a cap and noise.")
         return Spend(self.gaussian, first), Spend(self.gaussian, rest)
 
+    @property
+    def law(self) -> str:
+        """The name of the noise that this buys for a vector."""
+        return "gaussian" if self.gaussian else "laplace"
+
+    @property
+    def level(self) -> float:
+        """Epsilon, or mu."""
+        return self.micro / MICRO
+
+    @property
+    def steps(self) -> int:
+        """How many grid steps the larger bound of any total has: its integer sensitivity, whatever the bounds are."""
+        return min(self.micro * FINENESS, _MOST_STEPS)
+
     def scalar(self, sensitivity: int) -> Staircase | Gaussian:
         """The least noise that costs exactly this spend on one integer of this sensitivity."""
         if self.gaussian:
@@ -90,7 +105,7 @@ class Amount:
     @classmethod
     def of_values(cls, lower: Fraction, upper: Fraction, spend: Spend) -> Amount:
         """Totals between ``lower`` <= 0 and ``upper`` >= 0, on a grid far finer than the noise."""
-        step = max(-lower, upper) / min(spend.micro * FINENESS, _MOST_STEPS)
+        step = max(-lower, upper) / spend.steps
         return cls(step, -math.floor(-lower / step), math.floor(upper / step))
 
     @property
@@ -134,12 +149,6 @@ def normal_size(sigma: Fraction) -> tuple[float, float]:
     s = float(sigma)
     tails = [2 * normal_tail((k + 0.5) / s) for k in range(64)] if s < 5 else []
     return math.fsum(tails) if tails else s * math.sqrt(2 / math.pi), max(0, math.ceil(_NORMAL_95 * s - 0.5))
-
-
-def sigma_for(squared_sensitivity: int, cost: int) -> Fraction:
-    """The smallest sigma on a fine grid whose price is at most, and so exactly, ``cost``: rounded up, never down."""
-    bits = cost.bit_length() * 3 // 2 + 4
-    return Fraction(math.isqrt((squared_sensitivity * MICRO**2 << 2 * bits) // cost) + 1, 1 << bits)
 
 
 def check_unit(schema: Schema, terms: Terms) -> None:

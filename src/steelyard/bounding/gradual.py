@@ -12,11 +12,11 @@ import threading
 from dataclasses import dataclass
 from fractions import Fraction
 
-from steelyard.bounding.amounts import Amount, Spend, bound, check_unit, noise_error, sigma_for
+from steelyard.bounding.amounts import Amount, Spend, bound, check_unit, noise_error
 from steelyard.bounding.totals import Sum
 from steelyard.desk import Desk
 from steelyard.errors import CurrencyMismatch, InvalidTask
-from steelyard.mechanisms import Gaussian
+from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Number, Terms
 from steelyard.release import Outcome, Release

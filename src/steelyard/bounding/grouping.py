@@ -7,26 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
 from steelyard.errors import InvalidTask
-from steelyard.privacy import Unit
-from steelyard.tables import Bounded, Capped, Limits, Schema, Table
+from steelyard.privacy import exact, positive
+from steelyard.tables import Schema
 
 _MOST = 2**22
 _KINDS = (str, int, float, Decimal, date)
-
-
-class Asked(Protocol):
-    """A total whose bounds are fixed."""
-
-    @property
-    def bounded(self) -> Bounded:
-        """The question for one total."""
-
-    @property
-    def capped(self) -> Capped:
-        """The question for totals by key."""
 
 
 @dataclass(frozen=True)
@@ -61,20 +49,19 @@ class Grouping:
                 raise InvalidTask(f"{name} must be a whole number from 1 to {_MOST}; got {value!r}.")
         return cls(by, None if keys is None else tuple(keys), max_keys, rows_per_key)
 
+    @classmethod
+    def of(cls, task: Any) -> Grouping:
+        """The keys of a task, checked."""
+        limits = (getattr(task, name, None) for name in ("max_keys", "rows_per_key"))
+        return cls.read(task.by, task.keys, *limits)
+
     def check(self, schema: Schema) -> None:
         """Refuse a column that is not there or cannot hold keys, and keys of another kind than the column's."""
         if self.by is not None:
             schema.require_keys(self.by, self.keys or ())
 
-    def totals(self, table: Table, unit: Unit, asked: Sequence[Asked]) -> list[list[int]]:
-        """The bounded integers of several totals in one pass over the rows: for each, one integer per key, or one."""
-        if self.by is None or self.keys is None:
-            return [[total] for total in table.capped_totals(unit, [each.bounded for each in asked])]
-        limits = Limits(self.max_keys, self.rows_per_key)
-        return table.sums_by_key(unit, [each.capped for each in asked], self.by, self.keys, limits)
-
     @property
-    def found(self) -> bool:
+    def private(self) -> bool:
         """Whether the keys are to be found in the rows, privately."""
         return self.by is not None and self.keys is None
 
@@ -84,9 +71,26 @@ class Grouping:
 
     def present(self, value: Any) -> Any:
         """What ``label`` made, as a person wants it: a number, or a dictionary by key."""
-        if self.found:
+        if self.private:
             return dict(value)
         return value if self.keys is None else {key: item for key, (_, item) in zip(self.keys, value, strict=True)}
+
+
+def keep_exact(task: Any, *numbers: str) -> None:
+    """Keep a task's numbers exactly, so that equal requests are equal bytes."""
+    for name in numbers:
+        value = getattr(task, name)
+        if value is None or value == "auto" or hasattr(value, "to_json"):
+            continue
+        read = positive(value, name) if name in ("epsilon", "mu", "resolution") else exact(value, name)
+        object.__setattr__(task, name, read)
+
+
+def keep_keys(task: Any) -> None:
+    """Check a task's keys and keep them as a tuple, for the same reason."""
+    _ = Grouping.of(task)
+    if task.keys is not None:
+        object.__setattr__(task, "keys", tuple(task.keys))
 
 
 def check_list(keys: Sequence[Any]) -> None:

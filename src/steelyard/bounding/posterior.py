@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.accounting import normal_tail
-from steelyard.bounding.capgrid import CapGrid
+from steelyard.bounding.cap_grid import CapGrid
 from steelyard.bounding.laws import Floats, mean_error, mean_noise
 
 _COUNTS = 2 * 1.15 ** np.arange(29)
@@ -40,7 +40,7 @@ _FINE = 8
 
 
 @dataclass(frozen=True)
-class Setting:
+class CapSetting:
     """The public facts of a choice: the grid, how the counts were noised, and what the sum has left."""
 
     grid: CapGrid
@@ -51,7 +51,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Weights:
+class TailWeights:
     """Posterior weights: a row for each edge from ``start`` on (-1 is below the grid), a column for each tail.
 
     ``nobody`` is the weight of there being nobody above the listed edges, and ``full`` the last bin that is sure to
@@ -78,7 +78,7 @@ class Curves:
 class Posterior:
     """The tables of one setting; ``curves(counts)`` is a pure function of the noisy counts."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: CapSetting) -> None:
         self.setting = setting
         self.grid, self.level = setting.grid, setting.count_level
         self.caps = np.array(self.grid.caps, dtype=float)
@@ -127,7 +127,7 @@ class Posterior:
         """Caps that would cut into the last full bin."""
         return self.caps < (self.grid.slot_tops[full] if full >= 0 else 0)
 
-    def weigh(self, wide: Floats, real: Floats) -> Weights:
+    def weigh(self, wide: Floats, real: Floats) -> TailWeights:
         """The posterior weights of every tail at every edge; bins without an integer say nothing."""
         signal = self.level * wide
         above = np.cumsum(signal[::-1])[::-1]
@@ -143,7 +143,7 @@ class Posterior:
         most = max(float(logs.max(initial=-np.inf)), nobody)
         values, none = np.exp(logs - most), math.exp(nobody - most)
         total = float(values.sum()) + none
-        return Weights(start, full, values / total, none / total)
+        return TailWeights(start, full, values / total, none / total)
 
     def _last_full(self, signal: Floats, start: int) -> int:
         """Climb from the start to each bin whose count no noise explains; the further off, the more it takes."""
@@ -186,7 +186,7 @@ class Posterior:
         bent = grown / np.where(self.bends > 0, self.bends, 1.0)
         return np.asarray(np.exp(-self.falls * np.where(self.bends > 0, bent, steps)))
 
-    def _mean_loss(self, weights: Weights) -> Floats:
+    def _mean_loss(self, weights: TailWeights) -> Floats:
         least = max(1, self.grid.slot_tops[max(weights.full, 0)])
         total = np.asarray(weights.nobody * (self.caps / least) ** _POWER)
         for at, row in zip(self._from(weights.start), weights.values, strict=True):
@@ -215,7 +215,7 @@ class Posterior:
         inside = beyond[:, place] * (1 - share) + beyond[:, place + 1] * share
         return np.asarray(inside + (self.users / self.level)[:, None] * np.maximum(totals[0] - self.caps, 0.0))
 
-    def _drawn_bias(self, wide: Floats, real: Floats, weights: Weights) -> Floats:
+    def _drawn_bias(self, wide: Floats, real: Floats, weights: TailWeights) -> Floats:
         """What each cap loses under evenly spaced draws from the posterior, each corrected by the noisy counts."""
         pile = np.cumsum(weights.values)
         drawn = np.searchsorted(pile, (np.arange(_DRAWS) + 0.5) / _DRAWS)
@@ -240,7 +240,7 @@ class Posterior:
 
 
 @lru_cache(maxsize=4)
-def posterior(setting: Setting) -> Posterior:
+def posterior(setting: CapSetting) -> Posterior:
     """The tables of a setting, made once."""
     return Posterior(setting)
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 
-from steelyard.accounting.prices import composed
-from steelyard.accounting.pure import pure_to_mu
+from steelyard.accounting import composed, pure_to_mu
 from steelyard.bounding.amounts import Spend
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Exponential

@@ -29,7 +29,7 @@ _PER_OCTAVE = 6
 
 
 @dataclass(frozen=True)
-class Point:
+class OperatingPoint:
     """One operating point: a cap, what capping loses, what the noise adds, and the expected error of both together."""
 
     cap: float
@@ -57,10 +57,10 @@ class Tradeoff:
     law: str = "laplace"
 
     @property
-    def best(self) -> Point:
+    def best(self) -> OperatingPoint:
         """The chosen operating point."""
         at = self.chosen
-        return Point(self.caps[at], self.bias[at], self.noise[at], self.error[at])
+        return OperatingPoint(self.caps[at], self.bias[at], self.noise[at], self.error[at])
 
     def times(self, size: float) -> Tradeoff:
         """The same curve in another unit of amount, ``size`` of which make one of this."""

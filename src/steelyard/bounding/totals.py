@@ -1,9 +1,10 @@
-"""``Sum``, ``Count`` and ``CountUsers``: bounded totals with exact noise.
+"""``Sum``, ``Count``, ``CountUsers`` and ``Together``: bounded totals with exact noise.
 
 One unit's rows are summed as integers on a public grid, the total is clamped to bounds, and exactly as much noise is
 added as the bounds demand. What the cap cuts off is bias and is never silently added back. Papers: Amin, Kulesza,
 Munoz and Vassilvitskii on bounding contributions. The clamp comes before the noise, and bounds are public or bought
-(laws 3 and 6).
+(laws 3 and 6). A ``Request`` is all that is known before a row is read; once its bounds are fixed, what is left is one
+question to the table and one draw of noise, so that several totals can share the question.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from steelyard.bounding.amounts import Spend, check_unit, noise_error, sigma_for
-from steelyard.bounding.caps import Cap, CapRule
-from steelyard.bounding.found import FoundKeys
-from steelyard.bounding.grouping import Grouping, labelled
-from steelyard.bounding.request import Request
+from steelyard.accounting import composed
+from steelyard.bounding.amounts import Amount, Noisy, Spend, check_unit, noise_error, norm_of
+from steelyard.bounding.cap_rule import Bounds, Cap, CapRule
+from steelyard.bounding.grouping import Grouping, keep_exact, keep_keys, labelled
+from steelyard.bounding.private_keys import SHARE, PrivateKeys
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
-from steelyard.mechanisms import Gaussian, Laplace
+from steelyard.mechanisms import Gaussian, Laplace, sigma_for
 from steelyard.noise import Noise
-from steelyard.privacy import Neighbours, Number, Terms, Unit, exact, positive
+from steelyard.privacy import Event, Neighbours, Number, Terms, Unit
 from steelyard.release import Error, Outcome
 from steelyard.session import Plan
-from steelyard.tables import Capped, Limits, Quantity, Schema, Table
+from steelyard.tables import Bounded, Capped, Limits, Quantity, Schema, Table
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ class Sum:
             raise InvalidTask(f"upper ({self.upper!r}) must not be below lower ({self.lower!r}).")
         if rule.lower and self.by is not None:
             raise InvalidTask("with by=, cap bounds one unit's total in absolute value over all keys; leave lower out.")
-        normalize(self, "epsilon", "mu", "cap", "lower", "upper", "resolution")
+        keep_keys(self)
+        keep_exact(self, "epsilon", "mu", "cap", "lower", "upper", "resolution")
 
     def plan(self, schema: Schema, terms: Terms) -> Plan:
         """The choice of the cap, if it is private, and one noisy vector; an error is predicted where the cap is known."""
@@ -75,7 +77,7 @@ class Sum:
 
     @lazy
     def _grouping(self) -> Grouping:
-        return grouping_of(self)
+        return Grouping.of(self)
 
     @lazy
     def _rule(self) -> CapRule:
@@ -102,7 +104,8 @@ class Count:
     def __post_init__(self) -> None:
         if self.cap != "auto" or self.upper is not None:
             CapRule.read(self.cap, 0, self.upper, None, rows=True, scalar=self.by is None)
-        normalize(self, "epsilon", "mu", "cap", "upper")
+        keep_keys(self)
+        keep_exact(self, "epsilon", "mu", "cap", "upper")
 
     def plan(self, schema: Schema, terms: Terms) -> Plan:
         """The choice of the cap, if it is private, and one noisy vector; an error is predicted where the cap is known."""
@@ -118,7 +121,7 @@ class Count:
 
     @lazy
     def _grouping(self) -> Grouping:
-        return grouping_of(self)
+        return Grouping.of(self)
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,8 @@ class CountUsers:
     def __post_init__(self) -> None:
         if self.by is not None and self.max_keys is None:
             raise InvalidTask("counting users by key needs max_keys=, the most keys one user may count under.")
-        normalize(self, "epsilon", "mu")
+        keep_keys(self)
+        keep_exact(self, "epsilon", "mu")
 
     def plan(self, schema: Schema, terms: Terms) -> Plan:
         """One noisy vector, or the keys that reach their threshold."""
@@ -150,15 +154,15 @@ class CountUsers:
         error = noise_error(mechanism, Fraction(1), 0.0 if self.by is None else None)
         # at most max_keys ones per unit, so no norm is ever above max_keys and nothing is scaled
         ones = Capped(Quantity(None), keys)
-        if self.by is not None and self._grouping.found:
-            found = FoundKeys.plan(self.by, keys, 1, spend, terms)
+        if self.by is not None and self._grouping.private:
+            found = PrivateKeys.plan(self.by, keys, 1, spend, terms)
             run = partial(self._look, found=found, ones=ones, terms=terms, error=error)
             return Plan(found.threshold.event, error, run, self._grouping.present)
         run = partial(self._count, mechanism=mechanism, ones=ones, unit=terms.unit, error=error)
         return Plan(mechanism.event, error, run, self._grouping.present)
 
     def _look(
-        self, table: Table, noise: Noise, *, found: FoundKeys, ones: Capped, terms: Terms, error: Error
+        self, table: Table, noise: Noise, *, found: PrivateKeys, ones: Capped, terms: Terms, error: Error
     ) -> Outcome:
         """Count each unit once under the keys that are found."""
         shown = found.look(table, terms, ones, noise)
@@ -177,22 +181,160 @@ class CountUsers:
 
     @lazy
     def _grouping(self) -> Grouping:
-        return grouping_of(self)
+        return Grouping.of(self)
 
 
-def grouping_of(task: Any) -> Grouping:
-    """The keys of a task, checked."""
-    return Grouping.read(task.by, task.keys, task.max_keys, getattr(task, "rows_per_key", None))
+@dataclass(frozen=True)
+class Request:
+    """One total, before any row is read; ``column=None`` counts rows.
+
+    ``private`` says how the keys are found, ``look`` what buys the cap, each where it is private; ``share`` and ``mechanism`` are
+    left for the total. ``fixed`` are the bounds, where they are known in advance.
+    """
+
+    column: str | None
+    rule: CapRule
+    grouping: Grouping
+    terms: Terms
+    private: PrivateKeys | None
+    look: Spend | None
+    share: Spend
+    mechanism: Noisy
+    fixed: Bounds | None
+
+    @classmethod
+    def read(cls, column: str | None, rule: CapRule, grouping: Grouping, spend: Spend, terms: Terms) -> Request:
+        """Share the spend out."""
+        private = None
+        if grouping.by is not None and grouping.private:
+            first, spend = spend.split(SHARE)
+            private = PrivateKeys.plan(grouping.by, grouping.max_keys or 1, grouping.rows_per_key, first, terms)
+        look, share = rule.parts(spend)
+        return cls(column, rule, grouping, terms, private, look, share, rule.mechanism(share), rule.fixed(share))
+
+    @property
+    def plan(self) -> Plan:
+        """The total alone."""
+        return Plan(self.event, self._predicted, self.run, self.grouping.present)
+
+    @property
+    def event(self) -> Event:
+        """Everything that will be noised, at its full price."""
+        total = self.mechanism.event
+        total = total if self.look is None else composed(self.look.mechanism(1).event, total)
+        return total if self.private is None else composed(self.private.threshold.event, total)
+
+    @property
+    def _predicted(self) -> Error | None:
+        """The error, where the bounds are known in advance."""
+        return None if self.fixed is None else self._within(self.fixed).error
+
+    def ready(self, table: Table, noise: Noise) -> Ready:
+        """Fix the bounds, buying them first where they are private."""
+        if self.fixed is not None:
+            return self._within(self.fixed)
+        assert self.look is not None  # a cap that is not known is bought
+        return self._within(self.rule.bought(table, self.terms, self.column, self.look, self.share, noise))
+
+    def _within(self, bounds: Bounds) -> Ready:
+        amount = Amount.of_values(bounds.lower, bounds.upper, self.share)
+        return Ready(self.column, bounds, amount, self.mechanism, self.share)
+
+    def run(self, table: Table, noise: Noise) -> Outcome:
+        """Bound, ask, noise."""
+        ready = self.ready(table, noise)
+        if self.private is None:
+            return ready.finish(self.grouping.keys, totals_of([ready], self.grouping, self.terms.unit, table)[0], noise)
+        shown = self.private.look(table, self.terms, ready.capped, noise)
+        return ready.finish(tuple(shown), [total for _, total in shown.values()], noise)
 
 
-def normalize(task: Any, *numbers: str) -> None:
-    """Keep numbers exactly and lists as tuples, so that equal requests are equal bytes."""
-    _ = task._grouping
-    for name in numbers:
-        value = getattr(task, name)
-        if value is None or value == "auto" or hasattr(value, "to_json"):
-            continue
-        read = positive(value, name) if name in ("epsilon", "mu", "resolution") else exact(value, name)
-        object.__setattr__(task, name, read)
-    if task.keys is not None:
-        object.__setattr__(task, "keys", tuple(task.keys))
+@dataclass(frozen=True)
+class Ready:
+    """One total whose bounds are fixed: what to ask the table, and what to do with its answer."""
+
+    column: str | None
+    bounds: Bounds
+    amount: Amount
+    mechanism: Noisy
+    share: Spend
+
+    @property
+    def bounded(self) -> Bounded:
+        """The question for one total."""
+        return Bounded(Quantity(self.column, self.amount.step), self.amount.lower, self.amount.upper)
+
+    @property
+    def capped(self) -> Capped:
+        """The question for totals by key, in the norm of the noise."""
+        return Capped(Quantity(self.column, self.amount.step), self.amount.upper, norm_of(self.mechanism))
+
+    @property
+    def error(self) -> Error:
+        """The error to expect within these bounds."""
+        return noise_error(self.mechanism, self.amount.step, self.bounds.bias)
+
+    def finish(self, keys: Sequence[Any] | None, totals: Sequence[int], noise: Noise) -> Outcome:
+        """Noise the integers and say what they mean; counts are rounded to whole rows after the noise."""
+        values = [self.amount.back(noised) for noised in self.mechanism.release(totals, noise)]
+        told = [round(value) for value in values] if self.column is None else values
+        bounds = self.bounds
+        point = {"cap": float(bounds.upper), "lower": float(bounds.lower), "spent_on_noise": self.share.level}
+        return Outcome(told[0] if keys is None else labelled(keys, told), self.error, point)
+
+
+def totals_of(ready: Sequence[Ready], grouping: Grouping, unit: Unit, table: Table) -> list[list[int]]:
+    """The bounded integers of several totals in one pass over the rows: for each, one integer per key, or one."""
+    if grouping.by is None or grouping.keys is None:
+        return [[total] for total in table.capped_totals(unit, [each.bounded for each in ready])]
+    limits = Limits(grouping.max_keys, grouping.rows_per_key)
+    return table.sums_by_key(unit, [each.capped for each in ready], grouping.by, grouping.keys, limits)
+
+
+@dataclass(frozen=True)
+class Together:
+    """A list of ``Sum`` and ``Count`` with the same ``by``, ``keys`` and limits; the value is the list of their values.
+
+    *Privacy, cost:* the sum of the parts. *Accuracy:* each part's error is in ``release.point["parts"]``.
+
+    >>> task = Together([Sum("amount", epsilon="0.5", cap=100), Count(epsilon="0.1", cap=10)])
+    >>> len(task.tasks)
+    2
+    """
+
+    tasks: Sequence[Sum | Count]
+
+    def __post_init__(self) -> None:
+        tasks = tuple(self.tasks)
+        if not tasks or not all(isinstance(task, Sum | Count) for task in tasks):
+            raise InvalidTask("Together takes a list of Sum and Count.")
+        first = tasks[0]
+        for task in tasks:
+            if (task.by, task.keys, task.max_keys, task.rows_per_key) != (
+                first.by, first.keys, first.max_keys, first.rows_per_key
+            ):  # fmt: skip
+                raise InvalidTask("totals that are asked together need the same by, keys, max_keys and rows_per_key.")
+        if first.by is not None and first.keys is None:
+            raise InvalidTask("totals that are asked together need public keys; ask for found keys one by one.")
+        object.__setattr__(self, "tasks", tasks)
+
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """All parts, at their full price; each tells its own error, there is none for a list."""
+        requests = [task.request(schema, terms) for task in self.tasks]
+        present = requests[0].grouping.present
+        return Plan(
+            composed(*(request.event for request in requests)),
+            None,
+            lambda table, noise: _read_once(requests, table, noise),
+            lambda values: [present(value) for value in values],
+        )
+
+
+def _read_once(requests: Sequence[Request], table: Table, noise: Noise) -> Outcome:
+    """Fix all bounds, read once, noise each."""
+    grouping, unit = requests[0].grouping, requests[0].terms.unit
+    ready = [request.ready(table, noise) for request in requests]
+    totals = totals_of(ready, grouping, unit, table)
+    parts = [each.finish(grouping.keys, found, noise) for each, found in zip(ready, totals, strict=True)]
+    told = [{**part.point, "error": part.error.to_json() if part.error else None} for part in parts]
+    return Outcome([part.value for part in parts], None, {"parts": told})

@@ -238,7 +238,7 @@ def _draw(release: Any) -> Any:
     half = 0.0 if error is None or ranks else error.interval
     about: dict[str, Any] = {"subtitle": f"Whiskers: {error}" if half else "", "caption": str(release.guarantee)}
     if hasattr(value, "plan"):
-        tops = [f"up to {top * float(value.scale.step):,.4g}" for top in value.scale.grid.tops]
+        tops = [f"up to {top * float(value.step):,.4g}" for top in value.histogram.grid.tops]
         return bars(tops, value.counts, [half] * len(tops), title="Units by what they contribute", **about)
     flat = _flat(value)
     return bars([key or name for key in flat], list(flat.values()), [half] * len(flat), title=name, **about)

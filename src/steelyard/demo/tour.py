@@ -12,8 +12,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from steelyard.bounding import Count, Profile, Quantile, Sum
-from steelyard.bounding.theory import expected_error, optimal_cap
+from steelyard.bounding import Count, Profile, Quantile, Sum, expected_error, optimal_cap
 from steelyard.demo import EPSILON, STEPS, accuracy, labels, models, questions, report
 from steelyard.demo.story import COUNTRIES, Purchases, Story, make_purchases, totals_by_user, write_parquet
 from steelyard.errors import BudgetExceeded

@@ -17,9 +17,7 @@ from functools import partial
 from typing import Any
 
 from steelyard.accounting import mu_request
-from steelyard.bounding.amounts import noise_error
-from steelyard.bounding.grouping import check_list
-from steelyard.bounding.spread import check_range, keep_exact
+from steelyard.bounding import check_list, check_range, keep_exact, noise_error
 from steelyard.errors import CurrencyMismatch, InvalidTask, TableError, UnitMismatch
 from steelyard.holdout.answer import PAID, Answer
 from steelyard.holdout.intervals import read_whole

@@ -4,7 +4,7 @@ from steelyard.mechanisms.above_threshold import AboveThreshold, Questions
 from steelyard.mechanisms.bounded import BoundedNoise
 from steelyard.mechanisms.exponential import Exponential
 from steelyard.mechanisms.finite import Finite
-from steelyard.mechanisms.gaussian import Gaussian
+from steelyard.mechanisms.gaussian import Gaussian, sigma_for
 from steelyard.mechanisms.gradual import GaussianPath, LaplacePath, combined
 from steelyard.mechanisms.histogram import Histogram
 from steelyard.mechanisms.key_threshold import KeyThreshold
@@ -33,5 +33,6 @@ __all__ = [
     "UserObjective",
     "combined",
     "observing",
+    "sigma_for",
     "spherical",
 ]

@@ -7,6 +7,7 @@ Law: the mechanism carries its own event, so the noise and the price cannot be m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms.integers import check_scale, check_sensitivity, noisy
 from steelyard.mechanisms.observe import show
-from steelyard.privacy import Event, Neighbours
+from steelyard.privacy import MICRO, Event, Neighbours
 
 if TYPE_CHECKING:
     from steelyard.noise import Noise
@@ -77,3 +78,9 @@ class Gaussian:
         """
         show(self.event, values, noise)
         return noisy(values, noise.normal(self.sigma, len(values)))
+
+
+def sigma_for(squared_sensitivity: int, cost: int) -> Fraction:
+    """The smallest sigma on a fine grid whose price is at most, and so exactly, ``cost`` (1e-12 of mu squared)."""
+    bits = cost.bit_length() * 3 // 2 + 4
+    return Fraction(math.isqrt((squared_sensitivity * MICRO**2 << 2 * bits) // cost) + 1, 1 << bits)

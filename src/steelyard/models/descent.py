@@ -17,9 +17,8 @@ import numpy as np
 
 from steelyard.accounting.prices import composed
 from steelyard.accounting.prices import steps as repeated
-from steelyard.bounding.amounts import sigma_for
 from steelyard.errors import InvalidTask
-from steelyard.mechanisms import Gaussian
+from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models.columns import SIZE
 from steelyard.models.method import Fitted
 from steelyard.models.user_logistic import residuals

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
-from steelyard.bounding.amounts import Spend, check_unit, finite
+from steelyard.bounding import Spend, check_unit, finite
 from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.models.columns import Categorical, Features, Numeric, Plain
 from steelyard.models.method import Method

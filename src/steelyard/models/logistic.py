@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from steelyard.accounting.prices import composed
-from steelyard.bounding.amounts import Spend, check_unit
-from steelyard.bounding.ranks import level_epsilon
+from steelyard.bounding import Spend, check_unit, level_epsilon
 from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.lazy import lazy
 from steelyard.models.classes import Classes as Classes

@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.bounding.amounts import finite
+from steelyard.bounding import finite
 from steelyard.documents import decode, plain, read_document
 from steelyard.errors import ColumnMissing, InvalidTask
 from steelyard.models.columns import SIZE, Features

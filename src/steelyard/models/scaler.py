@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.account import Account
-from steelyard.bounding import Quantile
-from steelyard.bounding.amounts import Spend, bound
+from steelyard.bounding import Quantile, Spend, bound
 from steelyard.errors import EngineMissing, InvalidTask
 from steelyard.models.estimator import Payment, features_of
 from steelyard.noise import Noise

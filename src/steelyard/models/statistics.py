@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.bounding.amounts import Spend, sigma_for
-from steelyard.mechanisms import Gaussian, Laplace
+from steelyard.bounding import Spend
+from steelyard.mechanisms import Gaussian, Laplace, sigma_for
 from steelyard.models.columns import SIZE, Features
 from steelyard.models.rows import Label, Rows
 from steelyard.models.solving import Noisy

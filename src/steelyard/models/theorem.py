@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steelyard.bounding.bias import bias_bounds
+from steelyard.bounding import bias_bounds
 from steelyard.errors import InvalidTask
 from steelyard.models.user_sums import Floats
 

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.accounting.prices import PARTS, disjoint, price
-from steelyard.bounding.amounts import sigma_for
 from steelyard.errors import CurrencyMismatch, OurBug
-from steelyard.mechanisms import Gaussian, Laplace
+from steelyard.mechanisms import Gaussian, Laplace, sigma_for
 from steelyard.privacy import Currency, Event, Loss, Neighbours, Terms, Unit, rows
 
 MOVES = 12_345

@@ -15,7 +15,6 @@ import pytest
 
 from steelyard.bounding import Count, CountUsers, Histogram, Mean, Profile, Quantile, Sum
 from steelyard.bounding.amounts import Amount, Spend, norm_of
-from steelyard.bounding.caps import mechanism_of
 from steelyard.mechanisms import Laplace, Seen, observing
 from steelyard.noise import Noise, TestNoise
 from steelyard.privacy import Terms, rows
@@ -131,7 +130,7 @@ def test_exactly_the_declared_number_of_keys_is_kept() -> None:
 
 SPEND = Spend(False, 10**6)
 AMOUNT = Amount.of_values(Fraction(-5), Fraction(20), SPEND)
-SENSITIVE = mechanism_of(SPEND)
+SENSITIVE = SPEND.mechanism(SPEND.steps)
 
 
 def shown(mechanism: Any, values: Sequence[int], noise: Noise | None = None) -> Seen:

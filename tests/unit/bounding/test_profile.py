@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.bounding import ContributionProfile, Profile, Sum
-from steelyard.bounding.profile import Scale
+from steelyard.bounding.cap_choice import NoisyHistogram, TotalsGrid
+from steelyard.bounding.cap_grid import CapGrid
 from steelyard.errors import ColumnMissing, CurrencyMismatch, InvalidTask, TableError, UnitMismatch
 from steelyard.ledger import open_account
 from steelyard.noise import ExactNoise
@@ -41,9 +42,9 @@ NOISE, DRAWS = ExactNoise(), 250
 @pytest.mark.parametrize("task", [Profile("x", epsilon=1, upper=256), Profile(rows=True, epsilon=1, upper=64)])
 def test_every_bin_is_right_on_average_and_as_noisy_as_predicted(task: Profile, gaussian: bool) -> None:
     plan, known = task.plan(TABLE.schema, terms(gaussian=gaussian)), Remembered(TABLE)
-    exact = plan.run(TABLE, NoNoise()).value["counts"]
+    exact = plan.run(TABLE, NoNoise()).value["histogram"]["counts"]
     assert sum(exact) == USERS
-    draws = [plan.run(known, NOISE).value["counts"] for _ in range(DRAWS)]  # type: ignore[arg-type]
+    draws = [plan.run(known, NOISE).value["histogram"]["counts"] for _ in range(DRAWS)]  # type: ignore[arg-type]
     error = plan.predicted
     assert error is not None
     errors = [drawn[i] - exact[i] for drawn in draws for i in range(len(exact))]
@@ -62,23 +63,23 @@ def test_every_bin_is_right_on_average_and_as_noisy_as_predicted(task: Profile, 
 def test_every_total_lies_in_exactly_one_bin_of_a_public_grid(
     upper: Fraction, share: Fraction | None, signed: bool, total: int
 ) -> None:
-    scale = Scale.of_values(upper, None if share is None else upper * share, signed=signed)
+    scale = TotalsGrid.of_values(upper, None if share is None else upper * share, signed=signed)
     edges = scale.edges
     assert list(edges) == sorted(set(edges))
-    assert edges == Scale.of_values(upper, None if share is None else upper * share, signed=signed).edges
+    assert edges == TotalsGrid.of_values(upper, None if share is None else upper * share, signed=signed).edges
     bins = sum(
         (a <= total or i == 0) and (total < b or i == len(edges) - 2) for i, (a, b) in enumerate(pairwise(edges))
     )
     assert bins == 1
-    assert edges[-1] - 1 == scale.upper <= upper / scale.step
+    assert edges[-1] - 1 == scale.grid.upper <= upper / scale.step
 
 
 def test_the_mechanism_is_fed_one_count_for_every_bin_and_a_sensitivity_of_one() -> None:
     task = Profile("x", epsilon=1, upper=256)
     (seen,) = seen_in(task, TABLE, terms())
     assert seen.event.parameters["sensitivity"] == 1
-    assert len(seen.values) == len(task.scale.edges) - 1
-    assert list(seen.values) == TABLE.totals_histogram(users("user"), Quantity("x", task.scale.step), task.scale.edges)
+    assert len(seen.values) == len(task.grid.edges) - 1
+    assert list(seen.values) == TABLE.totals_histogram(users("user"), Quantity("x", task.grid.step), task.grid.edges)
 
 
 @pytest.mark.parametrize("gaussian", [False, True])
@@ -179,14 +180,14 @@ def test_columns_units_and_currencies_that_do_not_fit_are_refused() -> None:
 
 def test_a_grid_that_follows_the_rows_is_caught() -> None:
     def twin(data: list[int]) -> tuple[int, ...]:
-        return Scale.of_rows(Fraction(max(data))).edges
+        return TotalsGrid.of_rows(Fraction(max(data))).edges
 
     assert twin([1, 5]) != twin([1, 5, 60])
-    assert Scale.of_rows(Fraction(64)).edges == Scale.of_rows(Fraction(64)).edges
+    assert TotalsGrid.of_rows(Fraction(64)).edges == TotalsGrid.of_rows(Fraction(64)).edges
 
 
 def test_a_histogram_of_rows_instead_of_units_is_caught() -> None:
-    edges = Profile("x", epsilon=1, upper=256).scale
+    edges = Profile("x", epsilon=1, upper=256).grid
     heavy, light = (read({"user": [1] * n, "x": [2.5] * n}) for n in (30, 1))
     by_units = [t.totals_histogram(users("user"), Quantity("x", edges.step), edges.edges) for t in (heavy, light)]
     by_rows = [t.totals_histogram(rows(), Quantity("x", edges.step), edges.edges) for t in (heavy, light)]
@@ -195,8 +196,11 @@ def test_a_histogram_of_rows_instead_of_units_is_caught() -> None:
 
 
 def _changed(document: dict[str, Any], field: str, value: object) -> dict[str, Any]:
-    scale = {**document["scale"], field: value} if field in document["scale"] else document["scale"]
-    return {**document, "scale": scale, **({field: value} if field in document else {})}
+    """The document with another value in the one place, however deep, that has the field."""
+    return {
+        name: value if name == field else _changed(held, field, value) if isinstance(held, dict) else held
+        for name, held in document.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -208,7 +212,7 @@ def _changed(document: dict[str, Any], field: str, value: object) -> dict[str, A
     ],
 )  # fmt: skip
 def test_a_saved_profile_that_says_something_else_is_refused(field: str, value: object, tmp_path: Path) -> None:
-    made = ContributionProfile(None, "users", Scale.of_rows(Fraction(16)), (1.0,) * 7, "laplace", 1.0)
+    made = ContributionProfile(None, "users", Fraction(1), NoisyHistogram(CapGrid(1, 16), (1.0,) * 7, "laplace", 1.0))
     made.save(tmp_path / "good.json")
     assert ContributionProfile.load(tmp_path / "good.json") == made
     (tmp_path / "bad.json").write_text(json.dumps(_changed(made.to_json(), field, value)))

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from steelyard.bounding import Count, Sum
 from steelyard.bounding.amounts import Amount, Spend
-from steelyard.bounding.caps import mechanism_of
 from steelyard.documents import request_of
 from steelyard.errors import ColumnMissing, CurrencyMismatch, InvalidTask, TableError, UnitMismatch
 from steelyard.ledger import open_account
@@ -53,7 +52,7 @@ def test_a_sum_is_right_on_average_and_as_noisy_as_it_says(cap: int, lower: int,
     assert error is not None
     draws = [plan.run(TABLE, noise).value for _ in range(8)]
     spend = Spend.read(1, None, mine)
-    amount, mechanism = Amount.of_values(Fraction(lower), Fraction(cap), spend), mechanism_of(spend)
+    amount, mechanism = Amount.of_values(Fraction(lower), Fraction(cap), spend), spend.mechanism(spend.steps)
     total = TABLE.capped_sum(mine.unit, Quantity("amount", amount.step), amount.lower, amount.upper)
     draws += [amount.back(mechanism.release([total], noise)[0]) for _ in range(1992)]
     truth = capped_truth(cap, lower)

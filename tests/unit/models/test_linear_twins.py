@@ -10,8 +10,7 @@ import pytest
 
 from steelyard.audit import Verdict, audit, floats
 from steelyard.audit.suite import gaussian, pure
-from steelyard.bounding.amounts import sigma_for
-from steelyard.mechanisms import Gaussian, Laplace
+from steelyard.mechanisms import Gaussian, Laplace, sigma_for
 from steelyard.models.columns import SIZE, Features, Numeric, Plain
 from steelyard.models.linear import FitLinear
 from steelyard.models.statistics import Statistics

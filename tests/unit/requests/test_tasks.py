@@ -160,7 +160,7 @@ HOSTILE: list[tuple[Any, str]] = [
     ({**GOOD, "epsilon": [1]}, "task.epsilon must be .*; got a list"),
     ({**GOOD, "epsilon": {"type": "Fraction"}}, "task.epsilon must be .*; got an object"),
     ({**GOOD, "cap": {"type": "Sum"}}, "task.cap.type must be one of ContributionProfile"),
-    ({**GOOD, "cap": {"counts": []}}, "task.cap is a ContributionProfile and needs the field"),
+    ({**GOOD, "cap": {"column": None}}, "task.cap is a ContributionProfile and needs the field"),
     ({**BY, "keys": "abc"}, "task.keys must be a list or null; got 'abc'"),
     ({**BY, "keys": [{"type": "date", "value": "31.1.26"}]}, r"task.keys\[0\] must be a date"),
     ({**BY, "keys": [{"type": "decimal", "value": "1e9999999"}]}, r"task.keys\[0\] must be a decimal"),

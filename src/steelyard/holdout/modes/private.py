@@ -16,14 +16,13 @@ from functools import lru_cache
 from typing import Any
 
 from steelyard.accounting import epsilon_of, mu_request, price, pure_to_mu
-from steelyard.bounding.amounts import sigma_for
 from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.holdout.answer import NO_MORE, PAID, Answer
 from steelyard.holdout.modes import Frame, NoisyMode, Query
 from steelyard.holdout.record import Record
 from steelyard.holdout.transfer import account_distance, check_rows, design, noise_width, normal_design, normal_width
 from steelyard.lazy import lazy
-from steelyard.mechanisms import BoundedNoise, Gaussian
+from steelyard.mechanisms import BoundedNoise, Gaussian, sigma_for
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Event, Loss, Neighbours, Number, Terms, Unit, positive, probability
 

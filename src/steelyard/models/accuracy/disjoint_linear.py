@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from steelyard.bounding.amounts import sigma_for
 from steelyard.lazy import lazy
-from steelyard.mechanisms import Gaussian
+from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models.accuracy import schedule
 from steelyard.models.accuracy.certificate import Array, Noisy, Ridge
 from steelyard.models.accuracy.disjoint_parts import Part

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from steelyard.accounting.objective import LEAST, MOST
-from steelyard.bounding.amounts import sigma_for
 from steelyard.desk import Desk
 from steelyard.lazy import lazy
-from steelyard.mechanisms import Gaussian, Objective
+from steelyard.mechanisms import Gaussian, Objective, sigma_for
 from steelyard.models.accuracy.certificate import Array
 from steelyard.models.accuracy.disjoint import DisjointWalk, check_search
 from steelyard.models.accuracy.disjoint_parts import HALF, Part, Split

@@ -18,10 +18,9 @@ from typing import Any
 
 from steelyard.account import Charge
 from steelyard.accounting.prices import PARTS, disjoint, price
-from steelyard.bounding.amounts import sigma_for
 from steelyard.desk import Desk
 from steelyard.errors import KeyConflict
-from steelyard.mechanisms import Gaussian
+from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models.accuracy.by_user import unit_of
 from steelyard.models.accuracy.disjoint_parts import Part
 from steelyard.models.accuracy.steps import TRIES, all_stored, named

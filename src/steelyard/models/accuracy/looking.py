@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
 
-from steelyard.bounding.amounts import sigma_for
+from steelyard.mechanisms import sigma_for
 from steelyard.models.accuracy.quantiles import joint_quantile, normal_quantile
 from steelyard.privacy import MICRO
 

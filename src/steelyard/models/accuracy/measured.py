@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.bounding.amounts import sigma_for
 from steelyard.lazy import lazy
-from steelyard.mechanisms import Gaussian
+from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.mechanisms.gradual import release_array
 from steelyard.models.accuracy.certificate import Array, Noisy, Ridge
 from steelyard.models.columns import SIZE, Features

@@ -24,7 +24,7 @@ from steelyard.accounting.objective import LEAST, MOST, STEEPEST
 from steelyard.accounting.objective_replaced import epsilon_replaced
 from steelyard.accounting.objective_users import STEEPEST as STEEPEST_USERS
 from steelyard.accounting.prices import price
-from steelyard.bounding.amounts import check_unit
+from steelyard.bounding import check_unit
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Objective, PureObjective, UserObjective
 from steelyard.mechanisms.objective import GRID

@@ -16,8 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from steelyard.bounding.amounts import sigma_for
-from steelyard.mechanisms import Gaussian
+from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models.accuracy import schedule
 from steelyard.models.accuracy.certificate import Array, Noisy, Ridge
 from steelyard.models.accuracy.losses import LOSS_BITS

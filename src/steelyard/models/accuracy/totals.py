@@ -15,12 +15,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from steelyard.bounding import Count, Sum
-from steelyard.bounding.amounts import Amount, Spend, check_unit, sigma_for
-from steelyard.bounding.caps import Bounds
+from steelyard.bounding import Amount, Bounds, Count, Spend, Sum, check_unit
 from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, KeyConflict
-from steelyard.mechanisms import Gaussian
+from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models.accuracy.outcome import Stop
 from steelyard.models.accuracy.quantiles import normal_quantile
 from steelyard.models.accuracy.rising import Rising

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from steelyard.accounting.prices import disjoint
-from steelyard.bounding.amounts import sigma_for
 from steelyard.desk import FAILED, Desk
 from steelyard.documents import request_of
 from steelyard.errors import TableError
 from steelyard.ledger import Ledger
-from steelyard.mechanisms import Gaussian
+from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models.accuracy.disjoint_parts import Split, of_rows
 from steelyard.models.accuracy.disjoint_steps import Purse, Step
 from steelyard.models.columns import SIZE

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.bounding.amounts import sigma_for
 from steelyard.errors import CurrencyMismatch, InvalidTask
 from steelyard.ledger import open_account
-from steelyard.mechanisms import Gaussian
+from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models.accuracy.estimator import AccuracyFirst
 from steelyard.models.accuracy.logistic_search import LogisticSearch
 from steelyard.models.accuracy.losses import GRID, LOSS, MARGIN, LogLoss, margin_cap

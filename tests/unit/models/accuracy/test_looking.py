@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.bounding.amounts import sigma_for
+from steelyard.mechanisms import sigma_for
 from steelyard.models.accuracy import looking
 from steelyard.models.accuracy.looking import FIRST, LEAST, MOST, SHARES, Series
 from steelyard.models.accuracy.quantiles import joint_quantile, normal_quantile

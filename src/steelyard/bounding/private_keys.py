@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from steelyard.bounding.amounts import Spend, sigma_for
+from steelyard.bounding.amounts import Spend
 from steelyard.errors import CurrencyMismatch
-from steelyard.mechanisms import KeyThreshold
+from steelyard.mechanisms import KeyThreshold, sigma_for
 from steelyard.noise import Noise
 from steelyard.privacy import Terms
 from steelyard.tables import Capped, Limits, Table
@@ -25,7 +25,7 @@ _SLICE = 10
 
 
 @dataclass(frozen=True)
-class FoundKeys:
+class PrivateKeys:
     """How the keys of a column are found."""
 
     by: str
@@ -33,7 +33,7 @@ class FoundKeys:
     threshold: KeyThreshold
 
     @classmethod
-    def plan(cls, by: str, max_keys: int, rows_per_key: int | None, spend: Spend, terms: Terms) -> FoundKeys:
+    def plan(cls, by: str, max_keys: int, rows_per_key: int | None, spend: Spend, terms: Terms) -> PrivateKeys:
         """Everything about the search that is known in advance."""
         if not spend.gaussian or not terms.cap.delta:
             raise CurrencyMismatch(

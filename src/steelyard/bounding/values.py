@@ -16,17 +16,16 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from steelyard.accounting.prices import composed
+from steelyard.accounting import composed
 from steelyard.bounding.amounts import FINENESS, Amount, Spend, bound, check_unit, noise_error, norm_of
-from steelyard.bounding.caps import mechanism_of
-from steelyard.bounding.grouping import Grouping
+from steelyard.bounding.grouping import Grouping, keep_exact, keep_keys
 from steelyard.bounding.ranks import QuantileSearch
 from steelyard.bounding.trees import Tree
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
-from steelyard.privacy import Number, Terms, Unit, exact, positive
+from steelyard.privacy import Number, Terms, Unit, exact
 from steelyard.release import Error, Outcome
 from steelyard.session import Plan
 from steelyard.tables import LIMIT, Bins, Capped, Quantity, Schema, Table
@@ -60,26 +59,11 @@ def check_range(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
     return low, high
 
 
-def keep_exact(task: Any, **numbers: Number | None) -> None:
-    """Keep a task's numbers exactly, so that equal requests are equal bytes."""
-    for name, value in numbers.items():
-        if value is not None:
-            read = positive(value, name) if name in ("epsilon", "mu", "resolution") else exact(value, name)
-            object.__setattr__(task, name, read)
-
-
-def keep_keys(task: Any) -> None:
-    """Check a task's public keys and keep them as a tuple."""
+def keep_public_keys(task: Any) -> None:
+    """Values are told under public keys alone."""
     if task.by is not None and task.keys is None:
         raise InvalidTask(f"by={task.by!r} needs the public list keys=[...]: which keys occur is itself private.")
-    grouping_of(task)
-    if task.keys is not None:
-        object.__setattr__(task, "keys", tuple(task.keys))
-
-
-def grouping_of(task: Any) -> Grouping:
-    """The keys of a task."""
-    return Grouping.read(task.by, task.keys, None, None)
+    keep_keys(task)
 
 
 def facts(task: Any, schema: Schema, terms: Terms) -> tuple[Grouping, int, Spend]:
@@ -87,7 +71,7 @@ def facts(task: Any, schema: Schema, terms: Terms) -> tuple[Grouping, int, Spend
     check_unit(schema, terms)
     cap = row_cap(task.cap, terms)
     schema.require_numeric(task.column)
-    grouping = grouping_of(task)
+    grouping = Grouping.of(task)
     grouping.check(schema)
     return grouping, cap, Spend.read(task.epsilon, task.mu, terms)
 
@@ -119,8 +103,8 @@ class Mean:
     def __post_init__(self) -> None:
         check_range(self.lower, self.upper)
         check_cap(self.cap)
-        keep_keys(self)
-        keep_exact(self, epsilon=self.epsilon, mu=self.mu, lower=self.lower, upper=self.upper)
+        keep_public_keys(self)
+        keep_exact(self, "epsilon", "mu", "lower", "upper")
 
     def plan(self, schema: Schema, terms: Terms) -> Plan:
         """One noisy pair, or one for each key. The error is unknown before a count is: it falls with the number of rows."""
@@ -202,16 +186,16 @@ class Histogram:
             raise InvalidTask(f"edges must be 2 to {_MOST_BINS} public numbers in ascending order.")
         check_cap(self.cap)
         on_grid(exact_edges)
-        keep_keys(self)
+        keep_public_keys(self)
         object.__setattr__(self, "edges", exact_edges)
-        keep_exact(self, epsilon=self.epsilon, mu=self.mu)
+        keep_exact(self, "epsilon", "mu")
 
     def plan(self, schema: Schema, terms: Terms) -> Plan:
         """One noisy vector, or one for each level of the tree; the error is that of each count."""
         grouping, cap, spend = facts(self, schema, terms)
         tree = Tree(len(self.edges) - 1) if self.ranges else None
         spend = spend if tree is None else tree.share(spend)
-        amount, mechanism = Amount.of_values(Fraction(0), Fraction(cap), spend), mechanism_of(spend)
+        amount, mechanism = Amount.of_values(Fraction(0), Fraction(cap), spend), spend.mechanism(spend.steps)
         counts = _Counts(self.column, self.edges, cap, tree, amount, mechanism, grouping, terms.unit)
         event = mechanism.event if tree is None else composed(*[mechanism.event] * tree.levels)
         return Plan(event, counts.error, counts.run, counts.present)
@@ -307,15 +291,15 @@ class Quantile:
     mu: Number | None = None
 
     def __post_init__(self) -> None:
-        lower, upper = check_range(self.lower, self.upper)
+        check_range(self.lower, self.upper)
         check_cap(self.cap)
-        keep_exact(self, epsilon=self.epsilon, mu=self.mu, lower=lower, upper=upper, resolution=self.resolution)
+        keep_public_keys(self)
+        keep_exact(self, "epsilon", "mu", "lower", "upper", "resolution")
         many = isinstance(self.quantile, list | tuple)
         asked = tuple(exact(q, "quantile") for q in (self.quantile if many else (self.quantile,)))  # type: ignore
         if not asked or any(not 0 < q < 1 for q in asked) or list(asked) != sorted(set(asked)):
             raise InvalidTask("quantiles must lie strictly between 0 and 1, ascending, none twice.")
         object.__setattr__(self, "quantile", asked if many else asked[0])
-        keep_keys(self)
         _ = self._bins
 
     def plan(self, schema: Schema, terms: Terms) -> Plan:

@@ -11,17 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.bounding.cap import (
+from steelyard.bounding.cap_choice import (
     NoisyHistogram,
-    SignedHistogram,
     choice_share,
     choose_cap,
-    choose_signed_cap,
     plan_caps,
-    signed_bins,
-    signed_edges,
 )
-from steelyard.bounding.capgrid import CapGrid
+from steelyard.bounding.cap_grid import CapGrid
 from steelyard.bounding.laws import mean_error
 from steelyard.bounding.theory import Tradeoff, capping_bias, expected_error, optimal_cap
 from steelyard.documents import decode
@@ -206,10 +202,10 @@ def test_signed_totals_lie_in_one_bin_and_both_signs_get_the_same_bins(
     resolution: int, extra: int, totals: list[int]
 ) -> None:
     grid = CapGrid(resolution, resolution + extra)
-    counts = count(totals, signed_edges(grid))
-    assert counts.size == signed_bins(grid)
+    counts = count(totals, grid.signed_edges)
+    assert counts.size == 2 * grid.bins - 1
     assert counts.sum() == len(totals)
-    assert list(counts[::-1]) == list(count([-t for t in totals], signed_edges(grid)))
+    assert list(counts[::-1]) == list(count([-t for t in totals], grid.signed_edges))
 
 
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])
@@ -220,18 +216,18 @@ def test_signed_caps_come_near_the_best_common_cap(law: str, negative: float) ->
     totals *= np.where(generator.random(totals.size) < negative, -1, 1)
     caps = np.array(GRID.caps, dtype=float)
     lost = np.abs(capping_bias(totals[totals > 0], caps) - capping_bias(-totals[totals < 0], caps))
-    errors, counts, chosen = mean_error(lost, caps, 0.3, law), count(totals, signed_edges(GRID)), []
+    errors, counts, chosen = mean_error(lost, caps, 0.3, law), count(totals, GRID.signed_edges), []
     for _ in range(10):
-        histogram = SignedHistogram(GRID, noised(counts, law, 0.2, generator), law, 0.2)
-        chosen.append(errors[choose_signed_cap(histogram, 0.3, law).index])
+        histogram = NoisyHistogram(GRID, noised(counts, law, 0.2, generator), law, 0.2, signed=True)
+        chosen.append(errors[choose_cap(histogram, 0.3, law).index])
     assert np.mean(chosen) <= 3.0 * errors.min()
 
 
 def test_turning_every_sign_leaves_the_signed_cap_alone() -> None:
     totals = np.concatenate([shape("lognormal", 5000), -shape("gamma", 500)])
-    counts = count(totals, signed_edges(GRID)).astype(float)
-    one, other = (SignedHistogram(GRID, tuple(c), "laplace", 1.0) for c in (counts, counts[::-1]))
-    ratio = choose_signed_cap(one, 1.0).cap / choose_signed_cap(other, 1.0).cap
+    counts = count(totals, GRID.signed_edges).astype(float)
+    one, other = (NoisyHistogram(GRID, tuple(c), "laplace", 1.0, signed=True) for c in (counts, counts[::-1]))
+    ratio = choose_cap(one, 1.0).cap / choose_cap(other, 1.0).cap
     assert 1 / 1.5 < ratio < 1.5
 
 
@@ -253,7 +249,7 @@ def test_a_histogram_of_the_wrong_length_or_law_is_refused() -> None:
         with pytest.raises(InvalidTask):
             NoisyHistogram(GRID, counts, law, level)
         with pytest.raises(InvalidTask):
-            SignedHistogram(GRID, counts, law, level)
+            NoisyHistogram(GRID, counts, law, level, signed=True)
     with pytest.raises(InvalidTask):
         choose_cap(NoisyHistogram(GRID, good, "laplace", 1.0), 1.0, "cauchy")
 

@@ -11,7 +11,6 @@ import pytest
 from steelyard.accounting.gaussian import mu_request
 from steelyard.bounding import ContributionProfile, Count, Profile, Sum
 from steelyard.bounding.amounts import Amount, Spend
-from steelyard.bounding.caps import mechanism_of
 from steelyard.bounding.theory import expected_error
 from steelyard.errors import InvalidTask
 from steelyard.ledger import open_account
@@ -120,11 +119,11 @@ def test_what_is_charged_does_not_depend_on_the_cap_that_is_chosen() -> None:
 
 def test_the_total_is_fed_as_many_steps_whatever_the_cap() -> None:
     spend = Spend(False, 123_457)
-    sensitivity = mechanism_of(spend).sensitivity
+    sensitivity = spend.mechanism(spend.steps).sensitivity
     for cap in (Fraction(1, 3), Fraction(7), Fraction(10**9, 7)):
         for lower in (Fraction(0), -cap, -cap / 3, -3 * cap):
             assert Amount.of_values(lower, cap, spend).sensitivity == sensitivity
-    assert mechanism_of(Spend(False, 10**12)).sensitivity == 2**50  # a huge epsilon still fits the engine's integers
+    assert Spend(False, 10**12).steps == 2**50  # a huge epsilon still fits the engine's integers
 
 
 def test_the_second_step_is_the_capped_total_at_the_first_steps_choice() -> None:
@@ -137,9 +136,9 @@ def test_the_second_step_is_the_capped_total_at_the_first_steps_choice() -> None
     _, total = seen
     _, share = task._rule.parts(Spend.read(1, None, mine))
     cap = next(
-        c * task._rule.scale.step
-        for c in task._rule.scale.grid.caps
-        if float(c * task._rule.scale.step) == outcome.point["cap"]
+        c * task._rule.grid.step
+        for c in task._rule.grid.grid.caps
+        if float(c * task._rule.grid.step) == outcome.point["cap"]
     )
     amount = Amount.of_values(Fraction(0), cap, share)
     assert total.values == (TABLE.capped_sum(USER, Quantity("x", amount.step), amount.lower, amount.upper),)

@@ -14,7 +14,7 @@ import pytest
 from steelyard.accounting.gaussian import mu_request
 from steelyard.bounding import Count, CountUsers, Sum
 from steelyard.bounding.amounts import Spend
-from steelyard.bounding.found import FoundKeys
+from steelyard.bounding.private_keys import PrivateKeys
 from steelyard.errors import CurrencyMismatch, InvalidTask, NeighbourMismatch
 from steelyard.ledger import open_account
 from steelyard.mechanisms import KeyThreshold
@@ -170,6 +170,6 @@ def test_keys_of_every_kind_can_be_stored_and_delivered(kind: str) -> None:
 
 def test_the_plan_of_a_search_is_the_mechanism_that_runs() -> None:
     spend = Spend.read(1, None, MINE)
-    plan = FoundKeys.plan("k", 4, None, spend, MINE)
+    plan = PrivateKeys.plan("k", 4, None, spend, MINE)
     assert plan.threshold == KeyThreshold(4, plan.threshold.sigma, Fraction(1, 10**7))
     assert math.ceil(plan.threshold.counts.mu_squared * 10**12) == spend.micro**2

@@ -61,6 +61,11 @@ class CapGrid:
         return (min(0, self.tops[0]), *(top + 1 for top in self.tops))
 
     @lazy
+    def signed_edges(self) -> tuple[int, ...]:
+        """Half-open bins for signed totals: magnitudes on this grid to both sides, and one middle bin around zero."""
+        return (*(-top for top in reversed(self.tops)), *(top + 1 for top in self.tops))
+
+    @lazy
     def caps(self) -> tuple[int, ...]:
         """The candidate caps: floor(upper 2^(-m/4)), never below 1."""
         every = {isqrt(isqrt(self.upper**4 >> quarter)) for quarter in range(2 * self.slots + 5)}

@@ -10,12 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from steelyard.bounding.amounts import Amount, Noisy, Spend, bound
-from steelyard.bounding.profile import ContributionProfile, Scale, law_of
+from steelyard.bounding.amounts import Noisy, Spend, bound
+from steelyard.bounding.cap_choice import ContributionProfile, TotalsGrid, choice_share, choose_cap
 from steelyard.errors import InvalidTask
-from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
-from steelyard.privacy import MICRO, Number, Terms
+from steelyard.privacy import Number, Terms
 from steelyard.tables import Table
 
 Cap = Number | ContributionProfile | str
@@ -75,58 +74,41 @@ class CapRule:
                 "give upper=, or cap= as a number or a profile."
             )
         rule = cls("auto", low, high, resolution, rows, scalar)
-        _ = rule.scale
+        _ = rule.grid
         return rule
 
     @property
-    def scale(self) -> Scale:
+    def grid(self) -> TotalsGrid:
         """The public grid on which caps are looked for."""
         high = max(self.upper or Fraction(0), -self.lower)
         if self.rows:
-            return Scale.of_rows(high)
-        return Scale.of_values(high, self.resolution, signed=self.lower < 0)
+            return TotalsGrid.of_rows(high)
+        return TotalsGrid.of_values(high, self.resolution, signed=self.lower < 0)
 
     def parts(self, spend: Spend) -> tuple[Spend | None, Spend]:
         """What buys the choice (nothing, unless it is private) and what buys the total."""
         if self.cap != "auto":
             return None, spend
-        from steelyard.bounding.cap import choice_share
-
-        return spend.split(choice_share(spend.micro / MICRO, law_of(spend)))
+        return spend.split(choice_share(spend.level, spend.law))
 
     def fixed(self, spend: Spend) -> Bounds | None:
         """The bounds, where they are known before any row is read."""
         if isinstance(self.cap, ContributionProfile):
-            choice, step = self.cap.choose(spend, self._law(spend)), self.cap.scale.step
+            choice, step = self.cap.choose(spend, self._law(spend)), self.cap.step
             return Bounds(self.lower, choice.cap * step, float(choice.bias * step))
         return None if self.cap == "auto" else Bounds(self.lower, Fraction(self.cap))
 
     def bought(self, table: Table, terms: Terms, column: str | None, look: Spend, total: Spend, noise: Noise) -> Bounds:
         """The bounds that ``look`` buys for noise of ``total``."""
-        from steelyard.bounding.cap import NoisyHistogram, choose_cap, choose_signed_cap
-
-        seen, level, law = self.scale.look(table, terms, column, look, noise), total.micro / MICRO, self._law(total)
-        if isinstance(seen, NoisyHistogram):
-            choice = choose_cap(seen, level, law)
-        else:
-            choice = choose_signed_cap(seen, level, law)
-        cap = choice.cap * self.scale.step
+        seen = self.grid.look(table, terms, column, look, noise)
+        choice = choose_cap(seen, total.level, self._law(total))
+        cap = choice.cap * self.grid.step
         upper = cap if self.upper is None else min(cap, self.upper)
-        return Bounds(max(-cap, self.lower), upper, float(choice.bias * self.scale.step))
+        return Bounds(max(-cap, self.lower), upper, float(choice.bias * self.grid.step))
 
     def mechanism(self, spend: Spend) -> Noisy:
         """The noise of a total: the grid has as many steps whatever the cap, so the price does not depend on it."""
-        return spend.scalar(steps_of(spend)) if self.scalar else spend.mechanism(steps_of(spend))
+        return spend.scalar(spend.steps) if self.scalar else spend.mechanism(spend.steps)
 
     def _law(self, spend: Spend) -> str:
-        return "staircase" if self.scalar and not spend.gaussian else law_of(spend)
-
-
-def steps_of(spend: Spend) -> int:
-    """How many grid steps the larger bound of any total has: its integer sensitivity."""
-    return Amount.of_values(Fraction(0), Fraction(1), spend).sensitivity
-
-
-def mechanism_of(spend: Spend) -> Laplace | Gaussian:
-    """The noise of a vector of totals."""
-    return spend.mechanism(steps_of(spend))
+        return "staircase" if self.scalar and not spend.gaussian else spend.law
