@@ -74,14 +74,7 @@ class Question:
         if not 0 < exact(self.confidence, "confidence") < 1:
             raise InvalidTask(f"confidence must be between 0 and 1, such as 0.95; got {self.confidence!r}.")
         read_whole(self.questions, "questions")
-        keep_exact(
-            self,
-            epsilon=self.epsilon,
-            mu=self.mu,
-            lower=self.lower,
-            upper=self.upper,
-            confidence=self.confidence,
-        )
+        keep_exact(self, "epsilon", "mu", "lower", "upper", "confidence")
 
     def plan(self, schema: Schema, terms: Terms) -> Plan:
         """One noisy total; the error is what its noise brings."""
