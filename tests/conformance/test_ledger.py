@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import postgres
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, KeyConflict, LedgerError, LedgerTampered
 from steelyard.ledger import Account, Ledger, open_account
-from steelyard.ledger.guard import FileAnchor
+from steelyard.ledger.anchor import FileAnchor
 from steelyard.mechanisms.gradual import LaplacePath
 from steelyard.privacy import Currency, Event, Loss, holdout, rows, users
 

@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.errors import LedgerError
-from steelyard.ledger import Account, Ledger, guard, open_account, sqlite
+from steelyard.ledger import Account, Ledger, open_account, sqlite
+from steelyard.ledger import anchor as anchors
+from steelyard.ledger.chain import Position
 from steelyard.privacy import Currency, Loss, rows
 
 SECTOR = 512
@@ -219,13 +221,13 @@ def record_charges(recorder: Recorder, folder: Path, charges: int) -> list[Act]:
 
 
 def _note_anchor(note: Callable[[Act], None]) -> None:
-    write = guard.FileAnchor.write
+    write = anchors.FileAnchor.write
 
-    def noting(self: guard.FileAnchor, mark: guard.Mark) -> None:
+    def noting(self: anchors.FileAnchor, mark: Position) -> None:
         write(self, mark)
         note(Act("anchor", data=self.path.read_bytes()))
 
-    guard.FileAnchor.write = noting  # type: ignore[method-assign]
+    anchors.FileAnchor.write = noting  # type: ignore[method-assign]
 
 
 def count_losses(folder: Path, record: list[Act], cuts: int, dice: random.Random) -> dict[str, Any]:

@@ -25,7 +25,7 @@ import numpy as np
 import steelyard.holdout.questions as questions
 from steelyard.holdout.holdout import Holdout
 from steelyard.holdout.questions import Counter
-from steelyard.ledger.turns import FileTurns
+from steelyard.ledger.lock import FileLock
 from unit.holdout.twins import Thrifty
 
 N = 20_000
@@ -84,7 +84,7 @@ def work(ledger: str, folder: Path, worker: int, kind: str) -> None:
     if kind == "thrifty":
         vars(questions)["Counter"] = Thrifty
     if kind == "markless":
-        FileTurns.mark = lambda self, number: None  # type: ignore[method-assign]
+        FileLock.mark = lambda self, number: None  # type: ignore[method-assign]
     holdout, dice = opened(ledger), random.Random()
     watch(holdout, log)
     while True:

@@ -16,7 +16,7 @@ import pytest
 
 import postgres
 from steelyard.errors import LedgerError, LedgerForeign, LedgerLocked, LedgerTampered
-from steelyard.ledger import Account, Ledger, link, open_account
+from steelyard.ledger import Account, Ledger, connection, open_account
 from steelyard.privacy import Currency, Loss, rows
 
 EDITS = (
@@ -86,7 +86,7 @@ def test_a_schema_of_something_else_is_foreign(tmp_path: Path, monkeypatch: pyte
 def test_a_session_that_holds_the_lock_is_waited_for_and_then_named(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "WAIT", 0.2)
+    monkeypatch.setattr(connection, "WAIT", 0.2)
     with psycopg.connect(account.location) as holder:
         holder.execute("SELECT * FROM steelyard.head FOR UPDATE")
         with pytest.raises(LedgerLocked, match="nothing was charged"):
@@ -97,7 +97,7 @@ def test_a_session_that_holds_the_lock_is_waited_for_and_then_named(
 def test_a_find_waits_for_no_session_that_holds_the_lock_and_takes_none(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "WAIT", 0.2)
+    monkeypatch.setattr(connection, "WAIT", 0.2)
     other = Account(as_another_process(account), "a")
     with psycopg.connect(account.location) as holder:
         holder.execute("SELECT * FROM steelyard.head FOR UPDATE")

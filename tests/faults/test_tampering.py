@@ -18,10 +18,11 @@ import pytest
 
 from faults import twins
 from steelyard.errors import LedgerError, LedgerTampered
-from steelyard.ledger import Account, Ledger, guard, open_account, store, verify
-from steelyard.ledger.chain import COLUMNS, tie
-from steelyard.ledger.store import reach
-from steelyard.ledger.witness import Witness
+from steelyard.ledger import Account, Ledger, open_account, store, verify
+from steelyard.ledger import anchor as anchors
+from steelyard.ledger.anchor import Witness
+from steelyard.ledger.chain import COLUMNS, GENESIS, Position, tie
+from steelyard.ledger.store import open_store
 from steelyard.privacy import Event, Loss, rows, users
 
 TABLES = ("meta", "head", "accounts", "balances", "entries", "answers")
@@ -227,7 +228,7 @@ def test_an_older_copy_is_found_by_the_anchor_and_by_nothing_else(sample: Sample
     with pytest.raises(LedgerTampered, match="an older copy was put back"):
         _ = Account(path, "spend").spent
     assert "an older copy" in Ledger(path).verify().findings[0]
-    opened = reach(path, check=False)
+    opened = open_store(path, check=False)
     with opened.reading() as link:
         assert verify.examine(link, opened.identity, []).ok, "the chain alone cannot know"
 
@@ -251,7 +252,7 @@ class Rollback:
         return _flat(self.path)
 
     def _put_back(self, in_place: bool) -> None:
-        opened = reach(self.path)
+        opened = open_store(self.path)
         opened.writer.pause()
         for name in ("-wal", "-shm"):
             Path(f"{self.path}{name}").unlink(missing_ok=True)
@@ -288,12 +289,12 @@ def roll_back(attack: Rollback) -> None:
 
 def roll_back_to_birth(attack: Rollback) -> None:
     key = bytes.fromhex(Path(f"{attack.path}.key").read_text())
-    attack.anchor.write_bytes(guard._line(guard.Mark(0, guard.GENESIS, ""), key))
+    attack.anchor.write_bytes(anchors._line(Position(0, GENESIS, ""), key))
 
 
 def of_another_ledger(attack: Rollback) -> None:
     key = bytes.fromhex(Path(f"{attack.path}.key").read_text())
-    attack.anchor.write_bytes(guard._line(guard.Mark(2, "a" * 64, "another"), key))
+    attack.anchor.write_bytes(anchors._line(Position(2, "a" * 64, "another"), key))
 
 
 ANCHORS = (keep, remove, scribble, empty, roll_back, roll_back_to_birth, of_another_ledger)
@@ -321,8 +322,8 @@ def test_the_twin_that_only_glances_at_the_anchor_delivers_more_than_the_cap(
     tmp_path: Path, and_the_anchor: Callable[[Rollback], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Witness, "check", twins.glance_at_the_anchor)
-    monkeypatch.setattr(guard.FileAnchor, "read", guard.FileAnchor.peek)
-    monkeypatch.setattr(guard.FileAnchor, "write", twins.write_whatever_is_there)
+    monkeypatch.setattr(anchors.FileAnchor, "read", anchors.FileAnchor.peek)
+    monkeypatch.setattr(anchors.FileAnchor, "write", twins.write_whatever_is_there)
     attack = Rollback(tmp_path)
     and_the_anchor(attack)
     attack.spend("0.75", "third")
@@ -375,7 +376,7 @@ def test_what_others_add_meanwhile_is_no_tampering(tmp_path: Path) -> None:
 def test_an_anchor_that_could_not_be_moved_lags_and_stops_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard, "_PATIENCE", 0.05)
+    monkeypatch.setattr(anchors, "_PATIENCE", 0.05)
     account = open_account(tmp_path / "budget.db", "a", unit=rows(), epsilon="1")
     anchor = Path(f"{account.location}.anchor")
     with anchor.open("rb") as held:
@@ -486,7 +487,7 @@ def test_mending_the_chain_takes_the_key(sample: Sample, folder: Path, knows_the
             before = tie(key, before, row[:-1])
             link.execute("UPDATE entries SET mac = ? WHERE sequence = ?", (before, row[0]))
         link.execute("UPDATE head SET mac = ?", (before,))
-    opened = reach(path, check=False)
+    opened = open_store(path, check=False)
     with opened.reading() as looked:
         assert verify.examine(looked, opened.identity, []).ok is knows_the_key
     assert not Ledger(path).verify().ok, "the anchor still remembers the true head"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from faults.histories import History, read_deliveries
 from steelyard.errors import BudgetExceeded, LedgerTampered
-from steelyard.ledger import guard
-from steelyard.ledger.guard import FileAnchor, Mark
-from steelyard.ledger.transaction import Transaction
-from steelyard.ledger.witness import Witness
+from steelyard.ledger import anchor as anchors
+from steelyard.ledger.anchor import FileAnchor, Witness
+from steelyard.ledger.chain import Position
+from steelyard.ledger.connection import Transaction
 from steelyard.privacy import Currency, Loss
 
 
@@ -84,13 +84,13 @@ def _connect(path: str) -> sqlite3.Connection:
     return link
 
 
-def glance_at_the_anchor(witness: Witness, transaction: Transaction, anchor: Mark | None) -> None:
+def glance_at_the_anchor(witness: Witness, transaction: Transaction, anchor: Position | None) -> None:
     """Takes a missing or unsound anchor for no reason to refuse, and remembers nothing."""
     if anchor is not None and transaction.sequence < anchor.sequence:
         raise LedgerTampered("an older copy was put back")
 
 
-def write_whatever_is_there(anchor: FileAnchor, mark: Mark) -> Mark:
+def write_whatever_is_there(anchor: FileAnchor, mark: Position) -> Position:
     """Makes a fresh anchor where there is none, and overwrites an unsound one."""
-    anchor.path.write_bytes(guard._line(mark, anchor._key))
+    anchor.path.write_bytes(anchors._line(mark, anchor._key))
     return mark

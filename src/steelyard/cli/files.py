@@ -21,7 +21,7 @@ from typing import Any
 
 from steelyard.errors import InvalidTask
 
-_LEDGER_SUFFIXES = (".key", ".anchor", ".turn", ".db", "-wal", "-shm", "-journal")  # a ledger may have any name itself
+_LEDGER_SUFFIXES = (".key", ".anchor", ".lock", ".db", "-wal", "-shm", "-journal")  # a ledger may have any name itself
 _LEDGER_START = b"SQLite format 3\0"
 
 

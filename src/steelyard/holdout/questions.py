@@ -28,7 +28,7 @@ from steelyard.holdout.intervals import read_whole
 from steelyard.holdout.modes import Frame, NatsMode, Query
 from steelyard.holdout.nats import usual_steps
 from steelyard.holdout.record import HoldoutEntry, Record
-from steelyard.ledger.turns import Turns
+from steelyard.ledger import Lock
 from steelyard.privacy import MICRO, Currency, Event, Loss, Neighbours
 
 ONE, BLOCK, PAID, CLOSED = "question", "block", "paid", "closed"
@@ -61,7 +61,7 @@ class Counter:
         self.free: set[bytes] = set()
         self._unclaimed: list[HoldoutEntry] = []
         self._newest: HoldoutEntry | None = None
-        self._held: Turns | None = None
+        self._held: Lock | None = None
         self._read = 0
         self._block: _Block | None = None
         self._used: list[bytes] = []
@@ -76,8 +76,8 @@ class Counter:
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
         """Ask alone: nobody else's question comes between a number and its outcome."""
-        with self._record.lock() as turns:
-            self._held = turns
+        with self._record.lock() as lock:
+            self._held = lock
             try:
                 yield
             finally:
@@ -157,7 +157,7 @@ class Counter:
         return count
 
     @property
-    def _turn(self) -> Turns:
+    def _turn(self) -> Lock:
         if self._held is None:
             raise OurBug("a question was asked out of turn.")
         return self._held

@@ -17,18 +17,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from steelyard.account import Charge
 from steelyard.desk import Desk, NoTable
 from steelyard.errors import KeyConflict, UnitMismatch
 from steelyard.holdout.modes import HIDING
-from steelyard.ledger import Account, Ledger
+from steelyard.ledger import Account, Ledger, Lock
 from steelyard.noise import ExactNoise, Noise
 from steelyard.privacy import Event, Loss, canonical
-
-if TYPE_CHECKING:
-    from steelyard.ledger.turns import Turns
 
 OPENED = "holdout opened"
 _OPEN = "open"
@@ -95,7 +92,7 @@ class Record:
                     self.add(_OPEN, loss, event)
             self.refresh()
 
-    def lock(self) -> Turns:
+    def lock(self) -> Lock:
         """One asker of this holdout at a time, in whichever process, and whether the last one came to an end."""
         return self._ledger.lock(self._lock_name)
 

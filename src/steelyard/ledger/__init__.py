@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from steelyard.account import Allowance, Charge, Receipt
-from steelyard.ledger.account import LedgerAccount, open_account
-from steelyard.ledger.book import Ledger
 from steelyard.ledger.chain import Entry
-from steelyard.ledger.verify import Report
+from steelyard.ledger.ledger import Ledger, LedgerAccount, open_account
+from steelyard.ledger.lock import Lock
+from steelyard.ledger.verify import Verification
 
 Account = LedgerAccount  # what a user holds; ``steelyard.account.Account`` is the protocol that it implements
 
-__all__ = ["Account", "Allowance", "Charge", "Entry", "Ledger", "LedgerAccount", "Receipt", "Report", "open_account"]
+__all__ = [
+    "Account",
+    "Allowance",
+    "Charge",
+    "Entry",
+    "Ledger",
+    "LedgerAccount",
+    "Lock",
+    "Receipt",
+    "Verification",
+    "open_account",
+]

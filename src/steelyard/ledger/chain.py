@@ -1,6 +1,6 @@
 """The chain: every entry carries a keyed hash (HMAC-SHA256) of itself and of the entry before it.
 
-What is chained is everything that decides what may be spent and what was said: the ledger's own birth (with the
+What is chained is everything that decides what may be spent and what was said: the ledger's own creation (with the
 fingerprint of its schema), the opening of each account with its cap, each charge, each raise, and the digest of each
 stored answer. Without the key nobody can edit, drop, add or reorder entries and mend the hashes.
 Times are kept for openings and charges only: the time of an answer would tell how long private data took.
@@ -11,24 +11,12 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
-COLUMNS = (
-    "sequence",
-    "kind",
-    "account",
-    "name",
-    "request",
-    "amount",
-    "delta",
-    "charge",
-    "step",
-    "digest",
-    "detail",
-    "at",
-    "mac",
-)
+from steelyard.privacy import canonical
+
+GENESIS = "0" * 64
 
 
 @dataclass(frozen=True)
@@ -69,9 +57,31 @@ class Entry:
             return False
 
 
+COLUMNS = tuple(field.name for field in fields(Entry))
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 
 
 def tie(key: bytes, before: str, content: Sequence[Any]) -> str:
     """The keyed hash of an entry's content and of the hash before it."""
     return hmac.digest(key, _encode([before, *content]).encode(), "sha256").hex()
+
+
+@dataclass
+class Identity:
+    """Which ledger this is: its random name, once known, and the key of its chain."""
+
+    key: bytes
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a chain has come: how many entries, the head there, and whose ledger it is."""
+
+    sequence: int
+    head: str
+    ledger: str
+
+    def seal(self, key: bytes) -> str:
+        """The keyed seal of this position."""
+        return hmac.digest(key, canonical(["anchor", self.sequence, self.head, self.ledger]), "sha256").hex()

@@ -8,15 +8,13 @@ write lock no interleaving of processes can spend more than the cap. Every move 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 
 from steelyard.account import OF, Standing
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, KeyConflict, LedgerError, LedgerTampered, OurBug
 from steelyard.ledger.chain import COLUMNS, Entry
-from steelyard.ledger.link import Link
+from steelyard.ledger.connection import Connection, Transaction
 from steelyard.ledger.terms import check_size
-from steelyard.ledger.transaction import Transaction
 from steelyard.privacy import Currency, Event, Loss, Terms, canonical
 
 Move = Callable[[Transaction], Standing]
@@ -125,7 +123,7 @@ def _conflict(made: Entry, request: str) -> str:
 
 def _standing(transaction: Transaction, made: Entry, currency: Currency) -> Standing:
     raised = transaction.one(_RAISED, (made.sequence,))
-    answers = {row[0]: bytes(row[1]) for row in transaction.link.rows(_ANSWERS, (made.sequence,))}
+    answers = {row[0]: bytes(row[1]) for row in transaction.connection.rows(_ANSWERS, (made.sequence,))}
     if raised is None:
         charged = Loss(currency, made.amount, made.delta)
         return Standing(made.sequence, charged, made.sequence, made.mac, made.at, answers)
@@ -211,13 +209,8 @@ def store(account: str, sequence: int, step: int, payload: bytes) -> Callable[[T
     return move
 
 
-def answered(link: Link, account: str, key: str) -> dict[str, tuple[str, int]]:
+def answered(connection: Connection, account: str, key: str) -> dict[str, tuple[str, int]]:
     """Each answered charge named by a key, or by a step of it, in order: what its key is bound to, and its cost by now."""
     steps = f"{key}/"
-    found = link.rows(_STEPS.format(length=len(steps)), (account, key, steps))
+    found = connection.rows(_STEPS.format(length=len(steps)), (account, key, steps))
     return {name: (request, amount if raised is None else raised) for name, request, amount, raised in found}
-
-
-def event_text(data: object) -> str:
-    """What was done, as canonical text."""
-    return "" if data is None else json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)

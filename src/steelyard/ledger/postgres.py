@@ -15,10 +15,10 @@ import psycopg
 from psycopg import errors
 
 from steelyard.errors import LedgerError, LedgerForeign, LedgerLocked, LedgerTampered
-from steelyard.ledger import link
-from steelyard.ledger.link import LinkLost
+from steelyard.ledger import connection
+from steelyard.ledger.connection import Connection, ConnectionLost
 
-_BIRTH_LOCK = 0x5354454C  # any fixed number: one birth at a time
+_CREATION_LOCK = 0x5354454C  # any fixed number: one creation at a time
 _OBJECTS = """
 SELECT 'relation', c.relname::text, c.relkind::text, c.relrowsecurity::text
   FROM pg_class c WHERE c.relnamespace = 'steelyard'::regnamespace
@@ -37,18 +37,19 @@ UNION ALL SELECT 'function', p.proname::text, '', '' FROM pg_proc p WHERE p.pron
 """
 
 
-class PostgresLink:
+class PostgresConnection(Connection):
     """One connection to a PostgreSQL ledger."""
 
     types: ClassVar[dict[str, str]] = {"int": "BIGINT", "bytes": "BYTEA"}
+    errors: ClassVar[tuple[type[Exception], ...]] = (psycopg.Error,)
 
     def __init__(self, url: str, shown: str) -> None:
         self._shown = shown
         self._known = False  # whether the tables are there
         try:
-            self._connection = psycopg.connect(url, autocommit=True, connect_timeout=10)
+            self._driver = psycopg.connect(url, autocommit=True, connect_timeout=10)
         except psycopg.Error as error:
-            raise LinkLost(f"{shown} cannot be reached: {str(error).strip()}.") from None
+            raise ConnectionLost(f"{shown} cannot be reached: {str(error).strip()}.") from None
         try:
             self._prepare()
         except LedgerError:
@@ -58,29 +59,21 @@ class PostgresLink:
     def _prepare(self) -> None:
         self.execute("SET search_path TO steelyard")
         self.execute("SET synchronous_commit TO on")
-        self.execute(f"SET lock_timeout TO {int(link.WAIT * 1000)}")
+        self.execute(f"SET lock_timeout TO {int(connection.WAIT * 1000)}")
         if self.one("SHOW fsync") != ("on",):
             raise LedgerError(
                 f"the server of {self._shown} runs with fsync off, so a power cut could lose charges that were "
                 "acknowledged. Switch fsync on."
             )
 
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """Run a statement and say how many rows it changed."""
-        return self._run(statement, values).rowcount
-
-    def one(self, statement: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
-        """The first row, or None."""
-        return self._run(statement, values).fetchone()
-
     def rows(self, statement: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows; streamed inside a transaction."""
-        inside = self._connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
+        inside = self._driver.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
         if not (inside and statement.startswith("SELECT") and not values):
             yield from self._run(statement, values)
             return
         try:
-            with self._connection.cursor("steelyard_stream") as cursor:
+            with self._driver.cursor("steelyard_stream") as cursor:
                 cursor.itersize = 2000
                 cursor.execute(_dialect(statement))
                 yield from cursor
@@ -91,7 +84,7 @@ class PostgresLink:
         """Lock the head's row; where there is no ledger yet, the right to make one."""
         self.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
         if not (self._known or self._is_there()):
-            self.execute("SELECT pg_advisory_xact_lock(?)", (_BIRTH_LOCK,))
+            self.execute("SELECT pg_advisory_xact_lock(?)", (_CREATION_LOCK,))
             if not self._is_there():
                 self.execute("CREATE SCHEMA IF NOT EXISTS steelyard")
                 return None
@@ -102,11 +95,9 @@ class PostgresLink:
         return self.one("SELECT to_regclass('steelyard.head') IS NOT NULL") == (True,)
 
     def look(self) -> None:
-        """Start a reading transaction: its snapshot holds what was committed, and that was synced before it showed."""
         self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
     def head(self) -> tuple[int, str] | None:
-        """The chain's sequence and head, or a finding that they are gone."""
         return self._head("SELECT sequence, mac FROM head")
 
     def _head(self, question: str) -> tuple[int, str]:
@@ -118,27 +109,21 @@ class PostgresLink:
     def commit(self) -> None:
         """Commit; the server syncs its log before it answers."""
         said = self._run("COMMIT", ()).statusmessage
-        if (
-            said != "COMMIT"
-        ):  # an aborted transaction is rolled back here without an error; nobody may be told it stands
-            raise LinkLost(f"{self._shown} answered {said!r} to a commit; nothing was charged.")
+        if said != "COMMIT":  # an aborted one is rolled back here without an error; nobody may be told that it stands
+            raise ConnectionLost(f"{self._shown} answered {said!r} to a commit; nothing was charged.")
 
     def rollback(self) -> None:
-        """Drop the transaction, if there is one."""
         with contextlib.suppress(psycopg.Error):
-            self._connection.rollback()
+            self._driver.rollback()
 
     def close(self) -> None:
-        """Let go of the connection."""
         with contextlib.suppress(psycopg.Error):
-            self._connection.close()
+            self._driver.close()
 
     def tables(self) -> list[str]:
-        """The tables in the schema."""
         return [row[0] for row in self.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'steelyard'")]
 
     def objects(self) -> list[str]:
-        """Every relation, column, constraint, index, rule, trigger and function of the schema."""
         return sorted(" | ".join(map(str, row)) for row in self._run(_OBJECTS, ()))
 
     def faults(self) -> list[str]:
@@ -147,7 +132,7 @@ class PostgresLink:
 
     def _run(self, statement: str, values: Sequence[Any]) -> psycopg.Cursor[tuple[Any, ...]]:
         try:
-            return self._connection.execute(_dialect(statement), values or None)
+            return self._driver.execute(_dialect(statement), values or None)
         except psycopg.Error as error:
             raise self._translate(error) from None
 
@@ -155,11 +140,11 @@ class PostgresLink:
         text = str(error).strip()
         if isinstance(error, errors.LockNotAvailable):
             return LedgerLocked(
-                f"{self._shown} was locked by another session for {link.WAIT:g} seconds; nothing was charged. "
+                f"{self._shown} was locked by another session for {connection.WAIT:g} seconds; nothing was charged. "
                 "Try again, or find out who holds it."
             )
-        if self._connection.closed or self._connection.broken:
-            return LinkLost(f"the connection to {self._shown} was lost: {text}.")
+        if self._driver.closed or self._driver.broken:
+            return ConnectionLost(f"the connection to {self._shown} was lost: {text}.")
         if isinstance(error, errors.IntegrityError):
             return LedgerTampered(f"{self._shown} is damaged ({text}); nothing was charged.", findings=[text])
         if isinstance(error, errors.UndefinedTable | errors.UndefinedColumn):

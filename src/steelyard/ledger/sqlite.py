@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from steelyard.errors import LedgerError, LedgerForeign, LedgerLocked, LedgerTampered
-from steelyard.ledger import link
+from steelyard.ledger import connection
+from steelyard.ledger.connection import Connection
 
 _PRAGMAS: tuple[str, ...] = (
     "PRAGMA synchronous = FULL",
@@ -31,10 +32,11 @@ _NOTHING = " Nothing was charged."
 _ERRORS = (sqlite3.Error, UnicodeDecodeError)  # the driver stumbles over text that is not UTF-8 in either way
 
 
-class SqliteLink:
+class SqliteConnection(Connection):
     """One connection to an SQLite ledger."""
 
     types: ClassVar[dict[str, str]] = {"int": "INTEGER", "bytes": "BLOB"}
+    errors: ClassVar[tuple[type[Exception], ...]] = _ERRORS
 
     def __init__(self, path: str, shown: str, *, create: bool) -> None:
         self._shown = shown
@@ -44,7 +46,7 @@ class SqliteLink:
         try:
             if mode == "rwc":  # for its owner alone, and so are the log and the index beside it, which take its mode
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            self._connection = sqlite3.connect(
+            self._driver = sqlite3.connect(
                 f"{name}?mode={mode}", uri=True, timeout=0, isolation_level=None, check_same_thread=False
             )
         except OSError as error:
@@ -61,20 +63,7 @@ class SqliteLink:
         for pragma in _PRAGMAS:
             self.execute(pragma)
 
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """Run a statement and say how many rows it changed."""
-        return self._run(statement, values).rowcount
-
-    def one(self, statement: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
-        """The first row, or None."""
-        try:
-            row: tuple[Any, ...] | None = self._run(statement, values).fetchone()
-        except _ERRORS as error:
-            raise self._translate(error) from None
-        return row
-
     def rows(self, statement: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """The rows, streamed."""
         try:
             yield from self._run(statement, values)
         except _ERRORS as error:
@@ -89,11 +78,9 @@ class SqliteLink:
         return self.head()
 
     def look(self) -> None:
-        """Start a reading transaction: its snapshot holds what was committed, and that was synced before it showed."""
         self.execute("BEGIN")
 
     def head(self) -> tuple[int, str] | None:
-        """The chain's sequence and head."""
         try:
             row = self.one("SELECT sequence, mac FROM head")
         except LedgerForeign:
@@ -101,30 +88,26 @@ class SqliteLink:
         return None if row is None else (row[0], row[1])
 
     def commit(self) -> None:
-        """Commit and sync."""
         try:
             self.execute("COMMIT")
         except (LedgerLocked, LedgerTampered):
             raise
         except LedgerError as error:
-            raise LedgerError(f"{str(error).removesuffix(_NOTHING)} {link.UNKNOWN}") from None
+            raise LedgerError(f"{str(error).removesuffix(_NOTHING)} {connection.UNKNOWN}") from None
 
     def rollback(self) -> None:
-        """Drop the transaction, if there is one."""
-        if self._connection.in_transaction:
+        if self._driver.in_transaction:
             self.execute("ROLLBACK")
 
     def close(self) -> None:
         """Let go of the file; the last one to do so also tidies the log away."""
         with contextlib.suppress(sqlite3.Error):
-            self._connection.close()
+            self._driver.close()
 
     def tables(self) -> list[str]:
-        """The names of all tables in the file."""
         return [row[0] for row in self.rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
 
     def objects(self) -> list[str]:
-        """Every table, index, trigger and view with its text."""
         found = self.rows("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_master")
         return sorted(" | ".join(map(str, row)) for row in found)
 
@@ -137,7 +120,7 @@ class SqliteLink:
         deadline = None
         while True:
             try:
-                return self._connection.execute(statement, values)
+                return self._driver.execute(statement, values)
             except _ERRORS as error:
                 ours = self._translate(error)
                 if not isinstance(ours, LedgerLocked) or time.monotonic() > (deadline := deadline or _deadline()):
@@ -148,7 +131,7 @@ class SqliteLink:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL):
             return LedgerLocked(
-                f"{self._shown} was locked by another process for {link.WAIT:g} seconds; nothing was charged. "
+                f"{self._shown} was locked by another process for {connection.WAIT:g} seconds; nothing was charged. "
                 "Try again, or find out who holds it."
             )
         if code == sqlite3.SQLITE_NOTADB:
@@ -166,4 +149,4 @@ class SqliteLink:
 
 
 def _deadline() -> float:
-    return time.monotonic() + link.WAIT
+    return time.monotonic() + connection.WAIT

@@ -1,4 +1,4 @@
-"""An open ledger in this process: its place, key, anchor and writer. Handles share one per place.
+"""An open ledger in this process: its address, key, anchor and writer. Handles share one per address.
 
 Opening looks at the ledger before anyone relies on it: is it one of ours, of a version we know, does the key fit, is
 it at least as long as its anchor remembers. Small ledgers are verified in full.
@@ -18,32 +18,30 @@ from typing import TypeVar
 
 from steelyard.account import Standing
 from steelyard.errors import EngineMissing, LedgerError, LedgerTampered
-from steelyard.ledger import birth, moves, place, verify
-from steelyard.ledger.guard import Anchor
-from steelyard.ledger.link import Link
-from steelyard.ledger.place import Place
-from steelyard.ledger.sqlite import SqliteLink
-from steelyard.ledger.transaction import Transaction
-from steelyard.ledger.turns import FileTurns, LinkTurns, Turns
-from steelyard.ledger.witness import Witness, older
+from steelyard.ledger import address, creation, moves, verify
+from steelyard.ledger.address import Address
+from steelyard.ledger.anchor import Anchor, Witness, older
+from steelyard.ledger.connection import Connection, Transaction
+from steelyard.ledger.lock import DatabaseLock, FileLock, Lock
+from steelyard.ledger.sqlite import SqliteConnection
 from steelyard.ledger.writer import Writer
 from steelyard.privacy import Event, Loss
 
 T = TypeVar("T")
-_witnesses: dict[str, Witness] = {}  # what this process saw at each place, which outlives every handle
+_witnesses: dict[str, Witness] = {}  # what this process saw at each address, which outlives every handle
 
 
 class Store:
     """One ledger, opened and looked at."""
 
-    def __init__(self, where: Place, *, create: bool) -> None:
-        self.place = where
+    def __init__(self, where: Address, *, create: bool) -> None:
+        self.address = where
         self.process = os.getpid()
-        self._memory = SqliteLink(":memory:", where.shown, create=True) if where.kind == "memory" else None
+        self._memory = SqliteConnection(":memory:", where.shown, create=True) if where.kind == "memory" else None
         self._one_at_a_time = threading.RLock()
         self._newborn = False
-        self._turns: dict[str, Turns] = {}
-        exists = birth.exists(where, self.connect)
+        self._locks: dict[str, Lock] = {}
+        exists = creation.exists(where, self.connect)
         if not (exists or create):
             raise LedgerError(
                 f"there is no ledger at {where.shown}; open_account(...), or on the command line steelyard account open, makes one."
@@ -51,26 +49,26 @@ class Store:
         self.witness = Witness() if where.kind == "memory" else _witnesses.setdefault(where.text, Witness())
         self.anchor: Anchor
         if exists or where.kind == "memory":
-            self.identity, self.anchor = birth.guards(where, create=not exists)
+            self.identity, self.anchor = creation.key_and_anchor(where, create=not exists)
         else:
-            self.identity, self.anchor = birth.prepare(where, lambda: birth.exists(where, self.connect))
+            self.identity, self.anchor = creation.prepare(where, lambda: creation.exists(where, self.connect))
             self.witness.forget()
         self.writer = Writer(self.connect, self.identity, self.anchor, self.witness)
         if not exists:
             self._newborn = True
-            self._perform(birth.create)
+            self._perform(creation.make_tables)
             self._newborn = False
-            birth.settle(where)
+            creation.settle(where)
         self._file = self._identify()
         self._looked = False
 
-    def connect(self) -> Link:
+    def connect(self) -> Connection:
         """A connection of one's own (a memory store has but one)."""
         if self._memory is not None:
             return self._memory
-        if self.place.kind == "postgres":
-            return _postgres(self.place)
-        return SqliteLink(self.place.text, self.place.shown, create=self._newborn)
+        if self.address.kind == "postgres":
+            return _postgres(self.address)
+        return SqliteConnection(self.address.text, self.address.shown, create=self._newborn)
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         """Run a move durably."""
@@ -86,7 +84,7 @@ class Store:
         self._same_process()
         if not self.current():
             raise LedgerTampered(
-                f"{self.place.shown} was removed or replaced while it was in use; nothing was charged. Bring the "
+                f"{self.address.shown} was removed or replaced while it was in use; nothing was charged. Bring the "
                 "ledger back, or open it again to have it checked against its anchor."
             )
 
@@ -114,66 +112,66 @@ class Store:
         return self._file == self._identify()
 
     def _identify(self) -> tuple[int, int] | None:
-        if self.place.kind != "sqlite":
+        if self.address.kind != "sqlite":
             return None
         try:
-            status = os.stat(self.place.text)
+            status = os.stat(self.address.text)
         except OSError:
             return None
         return status.st_dev, status.st_ino
 
-    def turns(self, name: str) -> Turns:
-        """The turns of this name on the ledger: ``with`` them one holder at a time goes on, whichever process it is in."""
-        found = self._turns.get(name)
-        return self._turns.setdefault(name, self._new_turns(name)) if found is None else found
+    def lock(self, name: str) -> Lock:
+        """The lock of this name on the ledger: ``with`` it one holder at a time goes on, whichever process it is in."""
+        found = self._locks.get(name)
+        return self._locks.setdefault(name, self._new_lock(name)) if found is None else found
 
-    def _new_turns(self, name: str) -> Turns:
-        if self.place.kind == "memory":
-            return Turns(self.place.shown)
-        if self.place.kind == "postgres":
-            return LinkTurns(name, self.place.shown, self.connect)
+    def _new_lock(self, name: str) -> Lock:
+        if self.address.kind == "memory":
+            return Lock(self.address.shown)
+        if self.address.kind == "postgres":
+            return DatabaseLock(name, self.address.shown, self.connect)
         digest = hashlib.sha256(name.encode()).hexdigest()[:16]
-        return FileTurns(Path(f"{Path(self.place.text).resolve()}.{digest}.turn"), self.place.shown)
+        return FileLock(Path(f"{Path(self.address.text).resolve()}.{digest}.lock"), self.address.shown)
 
-    def forget_turns(self) -> None:
-        """After a fork, in the child: its turns are its own."""
-        for turns in self._turns.values():
-            turns.forget()
-        self._turns = {}
+    def forget_locks(self) -> None:
+        """After a fork, in the child: its locks are its own."""
+        for lock in self._locks.values():
+            lock.forget()
+        self._locks = {}
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[Link]:
-        """A link on one snapshot."""
+    def reading(self) -> Iterator[Connection]:
+        """A connection on one snapshot."""
         self._same_process()
         if self._memory is not None:
             with self._one_at_a_time:
                 yield self._memory
             return
-        link = self.connect()
+        connection = self.connect()
         try:
-            link.look()
-            yield link
+            connection.look()
+            yield connection
         finally:
             with contextlib.suppress(LedgerError):
-                link.rollback()
-            link.close()
+                connection.rollback()
+            connection.close()
 
     def check(self) -> None:
         """Look at the ledger before a handle relies on it: closely the first time, then at its head and anchor."""
         seen, known = self.witness.chain, self.witness.anchor
         mark = self.anchor.read()  # before the snapshot is taken, so that the anchor cannot be ahead of it
-        with self.reading() as link:
-            self.identity.name = birth.recognize(link, self.place, self.identity.key)
+        with self.reading() as connection:
+            self.identity.name = creation.recognize(connection, self.address, self.identity.key)
             if not self._looked and seen is not None and seen.ledger != self.identity.name:
                 self.witness.forget()  # another ledger lives here now, and was opened as such
                 seen = known = None
-            findings = verify.glance(link, self.identity, mark, closely=not self._looked)
+            findings = verify.glance(connection, self.identity, mark, closely=not self._looked)
             if seen is not None:
-                findings += verify.glance(link, self.identity, seen, closely=False)
+                findings += verify.glance(connection, self.identity, seen, closely=False)
         findings += [] if mark is None else older(known, mark)
         if findings:
             raise LedgerTampered(
-                f"{self.place.shown} does not match its chain or its anchor: {findings[0]}. Nothing was charged. If an "
+                f"{self.address.shown} does not match its chain or its anchor: {findings[0]}. Nothing was charged. If an "
                 "older copy was put back, bring the newest one back; if you can explain the difference and accept the "
                 "ledger as it is, Ledger(location).accept() anchors it again.",
                 findings=findings,
@@ -193,9 +191,9 @@ _open: weakref.WeakValueDictionary[str, Store] = weakref.WeakValueDictionary()
 _opening = threading.RLock()
 
 
-def reach(location: str | os.PathLike[str], *, create: bool = False, check: bool = True) -> Store:
+def open_store(location: str | os.PathLike[str], *, create: bool = False, check: bool = True) -> Store:
     """The store at a location, looked at: the one this process has open, or a newly opened one."""
-    where = place.find(location)
+    where = address.parse(location)
     with _opening:
         store = _open.get(where.text)
         if store is None or not store.current():
@@ -208,14 +206,14 @@ def reach(location: str | os.PathLike[str], *, create: bool = False, check: bool
     return store
 
 
-def _postgres(where: Place) -> Link:
+def _postgres(where: Address) -> Connection:
     try:
-        from steelyard.ledger.postgres import PostgresLink
+        from steelyard.ledger.postgres import PostgresConnection
     except ImportError:
         raise EngineMissing(
             f"the ledger {where.shown} needs the PostgreSQL driver.", install="pip install 'steelyard[postgres]'"
         ) from None
-    return PostgresLink(where.text, where.shown)
+    return PostgresConnection(where.text, where.shown)
 
 
 _held: list[Store] = []
@@ -240,7 +238,7 @@ def _after_in_child() -> None:
     _opening = threading.RLock()
     for store in _held:
         store.writer.restart()
-        store.forget_turns()
+        store.forget_locks()
     _held.clear()
 
 

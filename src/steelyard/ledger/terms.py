@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from steelyard.errors import InvalidTask
@@ -12,77 +12,68 @@ from steelyard.privacy import ATTO, Currency, Loss, Number, Terms, Unit, decimal
 LARGEST = 2**63 - 1
 
 
-def read_terms(
-    unit: Unit,
-    epsilon: Number | None,
-    delta: Number | None,
-    mu: Number | None,
-    additive_delta: Number | None,
-    nats: Number | None,
-) -> Terms:
+@dataclass(frozen=True)
+class CapGiven:
+    """What a person typed for a cap; None where nothing was."""
+
+    epsilon: Number | None = None
+    delta: Number | None = None
+    mu: Number | None = None
+    additive_delta: Number | None = None
+    nats: Number | None = None
+
+    def check(self, unit: Unit) -> None:
+        """Refuse what does not go together."""
+        given = [name for name in ("epsilon", "mu", "nats") if getattr(self, name) is not None]
+        if len(given) != 1:
+            got = " and ".join(given) or "none of them"
+            raise InvalidTask(
+                f"an account has one cap: give epsilon (with or without delta), or mu, or nats; got {got}."
+            )
+        if (self.nats is not None) != (unit.kind == "holdout"):
+            raise InvalidTask(f"nats go with unit=holdout(name), and nothing else does; got {given[0]} with {unit}.")
+        if self.nats is not None and (self.delta is not None or self.additive_delta is not None):
+            raise InvalidTask("an account in nats has no delta.")
+        if self.additive_delta is not None and self.delta is None:
+            raise InvalidTask("additive_delta is the part of delta that is set aside; give delta too.")
+
+
+def read_terms(unit: Unit, asked: CapGiven) -> Terms:
     """The terms asked for: pure (epsilon), Gaussian (epsilon and delta, or mu), or validity (nats)."""
     if not isinstance(unit, Unit):
         raise InvalidTask(f"unit must say whose presence is hidden, such as users('user_id') or rows(); got {unit!r}.")
-    _check_combination(unit, epsilon, delta, mu, additive_delta, nats)
-    if nats is not None:
-        return _within(Terms(unit, Loss.nats(nats)))
-    if delta is None:
-        return _within(_without_delta(unit, epsilon, mu))
-    return _within(_gaussian(unit, epsilon, delta, mu, additive_delta))
+    asked.check(unit)
+    if asked.nats is not None:
+        terms = Terms(unit, Loss.nats(asked.nats))
+    elif asked.delta is not None:
+        terms = _gaussian(unit, asked, probability(asked.delta, "delta"))
+    elif asked.mu is not None:
+        terms = Terms(unit, Loss.mu(asked.mu))
+    else:
+        assert asked.epsilon is not None
+        cap = Loss.pure(asked.epsilon)
+        terms = Terms(unit, cap, cap.value)
+    check_size(terms.cap, "the cap")
+    return terms
 
 
-def _check_combination(
-    unit: Unit,
-    epsilon: Number | None,
-    delta: Number | None,
-    mu: Number | None,
-    additive_delta: Number | None,
-    nats: Number | None,
-) -> None:
-    given = [name for name, value in (("epsilon", epsilon), ("mu", mu), ("nats", nats)) if value is not None]
-    if len(given) != 1:
-        got = " and ".join(given) or "none of them"
-        raise InvalidTask(f"an account has one cap: give epsilon (with or without delta), or mu, or nats; got {got}.")
-    if (nats is not None) != (unit.kind == "holdout"):
-        raise InvalidTask(f"nats go with unit=holdout(name), and nothing else does; got {given[0]} with {unit}.")
-    if nats is not None and (delta is not None or additive_delta is not None):
-        raise InvalidTask("an account in nats has no delta.")
-    if additive_delta is not None and delta is None:
-        raise InvalidTask("additive_delta is the part of delta that is set aside; give delta too.")
-
-
-def _without_delta(unit: Unit, epsilon: Number | None, mu: Number | None) -> Terms:
-    if epsilon is None:
-        assert mu is not None
-        return Terms(unit, Loss.mu(mu))
-    cap = Loss.pure(epsilon)
-    return Terms(unit, cap, cap.value)
-
-
-def _gaussian(
-    unit: Unit, epsilon: Number | None, delta: Number, mu: Number | None, additive_delta: Number | None
-) -> Terms:
-    whole = probability(delta, "delta")
+def _gaussian(unit: Unit, asked: CapGiven, whole: Fraction) -> Terms:
     if whole == 0:
         raise InvalidTask("delta must be above zero; leave it out for an account in pure epsilon.")
-    aside = 0 if additive_delta is None else math.floor(probability(additive_delta, "additive_delta") * ATTO)
+    given = asked.additive_delta
+    aside = 0 if given is None else math.floor(probability(given, "additive_delta") * ATTO)
     rest = whole - Fraction(aside, ATTO)
     if rest <= 0:
         raise InvalidTask(
             "additive_delta is a part of delta and must be below it; something must be left for the rest."
         )
-    if mu is not None:
-        return Terms(unit, replace(Loss.mu(mu), delta=aside), None, whole)
-    assert epsilon is not None
+    if asked.mu is not None:
+        return Terms(unit, replace(Loss.mu(asked.mu), delta=aside), None, whole)
+    assert asked.epsilon is not None
     from steelyard.accounting.gaussian import mu_cap
 
-    wanted = positive(epsilon, "epsilon")
+    wanted = positive(asked.epsilon, "epsilon")
     return Terms(unit, replace(mu_cap(wanted, rest), delta=aside), wanted, whole)
-
-
-def _within(terms: Terms) -> Terms:
-    check_size(terms.cap, "the cap")
-    return terms
 
 
 def check_size(loss: Loss, what: str) -> None:

@@ -16,10 +16,9 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from steelyard.errors import LedgerError, OurBug, SteelyardError
-from steelyard.ledger.guard import Anchor
-from steelyard.ledger.link import UNKNOWN, Link, LinkLost
-from steelyard.ledger.transaction import Identity, Transaction
-from steelyard.ledger.witness import Witness
+from steelyard.ledger.anchor import Anchor, Witness
+from steelyard.ledger.chain import Identity
+from steelyard.ledger.connection import UNKNOWN, Connection, ConnectionLost, Transaction
 
 T = TypeVar("T")
 IDLE = 3.0
@@ -57,12 +56,12 @@ class _Move:
 class Writer:
     """Serializes the moves of one process on one ledger."""
 
-    def __init__(self, connect: Callable[[], Link], identity: Identity, anchor: Anchor, witness: Witness) -> None:
+    def __init__(self, connect: Callable[[], Connection], identity: Identity, anchor: Anchor, witness: Witness) -> None:
         self._connect = connect
         self._identity = identity
         self._anchor = anchor
         self._witness = witness
-        self._link: Link | None = None
+        self._connection: Connection | None = None
         self._fresh()
 
     def _fresh(self) -> None:
@@ -159,15 +158,15 @@ class Writer:
             self._lock.release()
 
     def _close(self) -> None:
-        if self._link is not None:
-            self._link.close()
-            self._link = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def _run(self, group: list[_Move]) -> None:
         for attempt in range(_TRIES):
             try:
                 return self._attempt(group)
-            except LinkLost as error:
+            except ConnectionLost as error:
                 self._close()
                 if attempt == _TRIES - 1:
                     self._fail(group, error)
@@ -180,8 +179,8 @@ class Writer:
         return None
 
     def _attempt(self, group: list[_Move]) -> None:
-        if self._link is None:
-            self._link = self._connect()
+        if self._connection is None:
+            self._connection = self._connect()
         try:
             self._together(group)
         except _Unforeseen as unforeseen:
@@ -192,18 +191,18 @@ class Writer:
                     self._run([move])
 
     def _together(self, group: list[_Move]) -> None:
-        assert self._link is not None
+        assert self._connection is not None
         anchor = self._anchor.read()  # before the lock is taken, so that the ledger must have come at least that far
         try:
-            transaction = Transaction(self._link, self._identity, reading=group[0].reading)
+            transaction = Transaction(self._connection, self._identity, reading=group[0].reading)
             self._witness.check(transaction, anchor)
             for move in group:
                 _perform(move, transaction)
             mark = transaction.commit()
         except BaseException:
             try:
-                self._link.rollback()
-            except LedgerError:  # a link that cannot roll back must not be used again
+                self._connection.rollback()
+            except LedgerError:  # a connection that cannot roll back must not be used again
                 self._close()
             raise
         if mark is not None:
@@ -236,7 +235,7 @@ def _perform(move: _Move, transaction: Transaction) -> None:
     move.result, move.error = None, None
     try:
         move.result = move.work(transaction)
-    except LinkLost:
+    except ConnectionLost:
         raise
     except SteelyardError as error:
         if transaction.sequence != before or isinstance(error, LedgerError):

@@ -19,7 +19,7 @@ from steelyard.errors import LedgerError, LedgerLocked
 from steelyard.holdout.holdout import Holdout
 from steelyard.holdout.questions import PAID, Counter
 from steelyard.holdout.record import HoldoutEntry, Record
-from steelyard.ledger import Ledger, link, turns
+from steelyard.ledger import Ledger, connection, lock
 from unit.holdout.twins import Thrifty
 
 N = 20_000
@@ -130,15 +130,15 @@ def test_a_holdout_that_reuses_an_unclaimed_surprise_is_caught(ledger: str, monk
 
 
 def test_a_holdout_without_a_mark_is_caught(ledger: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns.FileTurns, "mark", lambda self, number: None)
+    monkeypatch.setattr(lock.FileLock, "mark", lambda self, number: None)
     assert uncounted(lambda: opened(ledger), "charge", Dead, "certified") > 0
 
 
 def test_a_holdout_that_clears_its_mark_when_it_fails_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def give(self: turns.Turns) -> None:
+    def give(self: lock.Lock) -> None:
         self.clear()
 
-    monkeypatch.setattr(turns.Turns, "_give", give)
+    monkeypatch.setattr(lock.Lock, "_give", give)
     holdout = opened(":memory:")
     assert uncounted(lambda: holdout, "charge", LedgerLocked, "certified") > 0
 
@@ -182,7 +182,7 @@ def test_a_debt_that_cannot_be_paid_closes_the_holdout(ledger: str) -> None:
 def test_nobody_asks_while_another_is_being_answered(ledger: str, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = opened(ledger), opened(ledger)
     second.check(LABELS, 1)
-    monkeypatch.setattr(link, "WAIT", 0.05)
+    monkeypatch.setattr(connection, "WAIT", 0.05)
     asked = counter_of(second).asked
     with counter_of(first).turn(), pytest.raises(LedgerLocked, match="nothing was asked"):
         second.check(~LABELS, 0)
@@ -191,7 +191,7 @@ def test_nobody_asks_while_another_is_being_answered(ledger: str, monkeypatch: p
 
 
 def test_a_child_does_not_inherit_its_parents_turn(ledger: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "WAIT", 0.05)
+    monkeypatch.setattr(connection, "WAIT", 0.05)
     holdout = opened(ledger)
     with counter_of(holdout).turn():
         child = os.fork()
@@ -206,8 +206,8 @@ def test_a_child_does_not_inherit_its_parents_turn(ledger: str, monkeypatch: pyt
 
 def restarted(ledger: str, monkeypatch: pytest.MonkeyPatch) -> int:
     """The surprises after the machine was started again and one more question was asked."""
-    monkeypatch.setattr(turns, "_boot_id", lambda: "another boot")
-    for path in Path(ledger).parent.glob("*.turn"):
+    monkeypatch.setattr(lock, "_boot_id", lambda: "another boot")
+    for path in Path(ledger).parent.glob("*.lock"):
         path.unlink()
     child = os.fork()
     if child == 0:
@@ -243,7 +243,7 @@ def test_a_process_that_ends_in_order_leaves_its_block(ledger: str, monkeypatch:
 
 
 def test_where_the_machine_has_no_boot_id_every_outcome_is_stored(ledger: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr(turns, "_boot_id", lambda: None)
+    monkeypatch.setattr(lock, "_boot_id", lambda: None)
     assert uncounted(lambda: opened(ledger), "charge", Dead, "certified") == 0
     counter = counter_of(opened(ledger))
     assert all(entry.kind != "block" for entry in counter._record.entries)

@@ -16,8 +16,8 @@ import postgres
 from steelyard.holdout.holdout import Holdout
 from steelyard.holdout.questions import PAID
 from steelyard.holdout.record import HoldoutEntry, Record
-from steelyard.ledger import link, open_account
-from steelyard.ledger.turns import LinkTurns
+from steelyard.ledger import connection, open_account
+from steelyard.ledger.lock import DatabaseLock
 from steelyard.privacy import Loss, rows
 from steelyard.privacy import holdout as of_holdout
 
@@ -77,7 +77,7 @@ def test_names_with_a_slash_do_not_share_a_turn(ledger: str) -> None:
 
 
 def test_what_is_left_is_told_while_another_asks(ledger: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "WAIT", 0.05)
+    monkeypatch.setattr(connection, "WAIT", 0.05)
     holdout, other = (Holdout(LABELS, ledger=ledger, name="h") for _ in range(2))
     told: list[str] = []
     while_scoring(other, lambda: told.append(f"{holdout.forecast()} {other.forecast()} {holdout}"))
@@ -117,7 +117,7 @@ def test_a_surprise_that_another_forfeits_after_a_lost_lock_is_asked_again(
     def add_late(self: Record, kind: str, *rest: Any) -> HoldoutEntry | None:
         if self is first._record and kind == PAID and not lost:
             connect = second._record._ledger._store.connect
-            own = LinkTurns("another", "another", connect)  # as if the server had let go of the lock
+            own = DatabaseLock("another", "another", connect)  # as if the server had let go of the lock
             monkeypatch.setattr(second._record, "lock", lambda: own)
             lost.append(second.check(guessed(7), guess=0.5).kind)
         return add(self, kind, *rest)

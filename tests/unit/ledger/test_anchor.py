@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from steelyard.errors import LedgerLocked, LedgerTampered
-from steelyard.ledger import guard
-from steelyard.ledger.guard import FileAnchor, Mark
+from steelyard.ledger import anchor as anchors
+from steelyard.ledger.anchor import FileAnchor
+from steelyard.ledger.chain import Position
 
 KEY = bytes(range(32))
-FIRST, SECOND = Mark(1, "a" * 64, "ledger"), Mark(2, "b" * 64, "ledger")
+FIRST, SECOND = Position(1, "a" * 64, "ledger"), Position(2, "b" * 64, "ledger")
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def test_a_line_without_its_seal_is_never_a_mark(anchor: FileAnchor, known: bool
     reader = anchor if known else FileAnchor(anchor.path, KEY)
     for line in (b"", sealed[:-20], b" " + sealed[:-1].rstrip(), sealed.replace(b"b", b"c", 1), sealed[:200]):
         anchor.path.write_bytes(line)
-        if guard._unseal(line, KEY) is not None:
+        if anchors._unseal(line, KEY) is not None:
             assert reader.read() == SECOND
             continue
         assert reader.peek() is None
@@ -55,22 +56,22 @@ def test_a_line_without_its_seal_is_never_a_mark(anchor: FileAnchor, known: bool
 
 
 def test_a_line_sealed_with_another_key_is_no_mark_however_often_it_is_read(anchor: FileAnchor) -> None:
-    anchor.path.write_bytes(guard._line(SECOND, bytes(32)))
+    anchor.path.write_bytes(anchors._line(SECOND, bytes(32)))
     assert [anchor.peek(), anchor.peek()] == [None, None]
 
 
 def test_a_seal_is_worked_out_once_for_each_line(anchor: FileAnchor, monkeypatch: pytest.MonkeyPatch) -> None:
-    seals, seal = [], Mark.seal
+    seals, seal = [], Position.seal
 
-    def counted(mark: Mark, key: bytes) -> str:
+    def counted(mark: Position, key: bytes) -> str:
         seals.append(mark.sequence)
         return seal(mark, key)
 
     anchor.peek()
-    monkeypatch.setattr(Mark, "seal", counted)
+    monkeypatch.setattr(Position, "seal", counted)
     for number in range(1, 4):
         anchor.peek()
-        anchor.write(Mark(number, "a" * 64, "ledger"))
+        anchor.write(Position(number, "a" * 64, "ledger"))
     assert seals == [1, 2, 3]
 
 
@@ -93,14 +94,14 @@ def test_a_file_system_without_locks_is_used_without(anchor: FileAnchor, monkeyp
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
     assert anchor.write(SECOND) == SECOND
-    with guard.folder_lock(anchor.path.parent):
+    with anchors.folder_lock(anchor.path.parent):
         pass
 
 
 def test_a_lock_that_is_held_makes_nobody_wait_for_ever(anchor: FileAnchor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "WAIT", 0.01)
-    monkeypatch.setattr(guard, "_PATIENCE", 0.01)
-    with guard.folder_lock(anchor.path.parent), pytest.raises(LedgerLocked), guard.folder_lock(anchor.path.parent):
+    monkeypatch.setattr(anchors, "WAIT", 0.01)
+    monkeypatch.setattr(anchors, "_PATIENCE", 0.01)
+    with anchors.folder_lock(anchor.path.parent), pytest.raises(LedgerLocked), anchors.folder_lock(anchor.path.parent):
         pass
     with anchor._held(), pytest.raises(BlockingIOError):
         anchor.write(SECOND)

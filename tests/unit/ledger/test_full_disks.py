@@ -10,10 +10,9 @@ import pytest
 
 from steelyard.cli import main
 from steelyard.errors import LedgerError, LedgerLocked
-from steelyard.ledger import Account, Ledger, link, open_account
-from steelyard.ledger.link import LinkLost
-from steelyard.ledger.sqlite import SqliteLink
-from steelyard.ledger.transaction import Transaction
+from steelyard.ledger import Account, Ledger, connection, open_account
+from steelyard.ledger.connection import ConnectionLost, Transaction
+from steelyard.ledger.sqlite import SqliteConnection
 from steelyard.privacy import Event, Loss, rows
 
 LARGE = Event("laplace", {"sensitivity": "9" * 1_000_000})
@@ -27,7 +26,7 @@ def account(tmp_path: Path) -> Account:
 
 def fill(account: Account) -> None:
     """Leave the ledger no page more than it has."""
-    made = account._store.writer._link
+    made = account._store.writer._connection
     assert made is not None
     (pages,) = made.one("PRAGMA page_count") or (0,)
     made.execute(f"PRAGMA max_page_count = {pages}")
@@ -47,7 +46,7 @@ def test_a_full_disk_after_the_charge_says_what_was_charged_and_how_to_go_on(acc
     with pytest.raises(LedgerError, match=r"full.*epsilon 0.5 was charged before.*'the key'") as refusal:
         charge.store(b"x" * 1_000_000)
     assert refusal.value.__context__ is None or refusal.value.__suppress_context__
-    account._store.writer._link.execute("PRAGMA max_page_count = 1000000")  # type: ignore[union-attr]
+    account._store.writer._connection.execute("PRAGMA max_page_count = 1000000")  # type: ignore[union-attr]
     again = account.charge(HALF, key="the key", request=b"")
     assert (again.store(b"x"), account.spent) == (b"x", HALF)
     assert Ledger(account.location).verify().ok
@@ -55,14 +54,14 @@ def test_a_full_disk_after_the_charge_says_what_was_charged_and_how_to_go_on(acc
 
 def test_a_commit_that_fails_says_that_it_is_not_known(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     account.charge(Loss.pure("0.1"), key="first", request=b"")
-    execute = SqliteLink.execute
+    execute = SqliteConnection.execute
 
-    def failing(self: SqliteLink, statement: str, values: Any = ()) -> int:
+    def failing(self: SqliteConnection, statement: str, values: Any = ()) -> int:
         if statement == "COMMIT":
             raise LedgerError("disk I/O error. Nothing was charged.")
         return execute(self, statement, values)
 
-    monkeypatch.setattr(SqliteLink, "execute", failing)
+    monkeypatch.setattr(SqliteConnection, "execute", failing)
     with pytest.raises(LedgerError, match="not known whether a charge was made") as refusal:
         account.charge(HALF, key="k", request=b"")
     assert "Nothing was charged" not in str(refusal.value)
@@ -71,7 +70,7 @@ def test_a_commit_that_fails_says_that_it_is_not_known(account: Account, monkeyp
     assert account.spent == Loss.pure("0.6")
 
 
-@pytest.mark.parametrize("kind", [LedgerLocked, LinkLost])
+@pytest.mark.parametrize("kind", [LedgerLocked, ConnectionLost])
 def test_whatever_refuses_to_store_tells_of_the_charge(
     account: Account, monkeypatch: pytest.MonkeyPatch, kind: type[LedgerError]
 ) -> None:
@@ -87,10 +86,10 @@ def test_whatever_refuses_to_store_tells_of_the_charge(
 
 def test_a_lost_connection_says_that_it_is_not_known(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     def lose(*_: object) -> Any:
-        raise LinkLost("lost.")
+        raise ConnectionLost("lost.")
 
     monkeypatch.setattr(account._store, "write", lose)
-    with pytest.raises(LinkLost, match="not known whether a charge was made"):
+    with pytest.raises(ConnectionLost, match="not known whether a charge was made"):
         account.charge(HALF, key="k", request=b"")
 
 
@@ -100,7 +99,7 @@ def test_no_thread_and_no_memory_are_told_as_such(account: Account, monkeypatch:
 
     with monkeypatch.context() as patch:
         patch.setattr(Transaction, "append", no_memory)
-        with pytest.raises(LedgerError, match=f"memory.*{link.UNKNOWN[:20]}"):
+        with pytest.raises(LedgerError, match=f"memory.*{connection.UNKNOWN[:20]}"):
             account.charge(HALF, key="k", request=b"")
     account._store.writer.pause()
     account._store.writer.resume()

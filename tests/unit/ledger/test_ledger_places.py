@@ -11,7 +11,7 @@ import pytest
 
 from steelyard.errors import EngineMissing, InvalidTask, LedgerError, LedgerForeign, LedgerTooNew
 from steelyard.ledger import Account, Ledger, open_account
-from steelyard.ledger.place import find
+from steelyard.ledger.address import parse
 from steelyard.privacy import Loss, rows
 
 
@@ -104,7 +104,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("location", ["", "mysql://x/y", "a\0b"])
 def test_a_place_where_no_ledger_can_live_is_refused(location: str) -> None:
     with pytest.raises(InvalidTask):
-        find(location)
+        parse(location)
 
 
 def test_a_password_is_never_shown() -> None:

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from steelyard.errors import BudgetExceeded, LedgerError, LedgerLocked, LedgerTampered, OurBug
-from steelyard.ledger import Account, Ledger, link, open_account, writer
-from steelyard.ledger import account as account_module
-from steelyard.ledger.sqlite import SqliteLink
-from steelyard.ledger.store import reach
-from steelyard.ledger.transaction import Transaction
+from steelyard.ledger import Account, Ledger, connection, open_account, writer
+from steelyard.ledger import ledger as ledger_module
+from steelyard.ledger.connection import Transaction
+from steelyard.ledger.sqlite import SqliteConnection
+from steelyard.ledger.store import open_store
 from steelyard.privacy import Loss, rows
 
 
@@ -79,8 +79,8 @@ def test_a_fork_while_another_thread_first_touches_an_account_does_not_hang_the_
         forked.wait(10)
         return terms_on_ledger(store, name)
 
-    terms_on_ledger = account_module._terms_on_ledger
-    monkeypatch.setattr(account_module, "_terms_on_ledger", slow)
+    terms_on_ledger = ledger_module._terms_on_ledger
+    monkeypatch.setattr(ledger_module, "_terms_on_ledger", slow)
     thread = threading.Thread(target=lambda: shared.terms)
     thread.start()
     assert inside.wait(10)
@@ -98,8 +98,8 @@ def test_only_the_owner_may_read_the_files_of_a_ledger(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         account = open_account(tmp_path / "budget.db", "a", unit=rows(), epsilon="1")
-        with reach(account.location).turns("name") as turns:
-            turns.mark(1)
+        with open_store(account.location).lock("name") as lock:
+            lock.mark(1)
         charge(account, "k")
         modes = {file.name.replace("budget", ""): oct(file.stat().st_mode & 0o777) for file in tmp_path.iterdir()}
     finally:
@@ -110,10 +110,10 @@ def test_only_the_owner_may_read_the_files_of_a_ledger(tmp_path: Path) -> None:
 
 def test_no_connection_and_no_thread_crosses_a_fork(account: Account) -> None:
     charge(account, "k")
-    store = reach(account.location)
+    store = open_store(account.location)
     seen: list[object] = []
     store.writer.pause()
-    seen = [store.writer._link, store.writer._thread]
+    seen = [store.writer._connection, store.writer._thread]
     store.writer.resume()
     assert seen == [None, None]
 
@@ -145,8 +145,8 @@ def test_each_memory_ledger_is_its_own() -> None:
 
 
 def test_a_locked_ledger_says_so_and_charges_nothing(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "WAIT", 0.2)
-    holder = SqliteLink(account.location, "here", create=False)
+    monkeypatch.setattr(connection, "WAIT", 0.2)
+    holder = SqliteConnection(account.location, "here", create=False)
     holder.begin()
     with pytest.raises(LedgerLocked, match=r"locked by another process for 0\.2 seconds; nothing was charged"):
         charge(account, "k")
@@ -157,9 +157,9 @@ def test_a_locked_ledger_says_so_and_charges_nothing(account: Account, monkeypat
 
 
 def test_a_find_waits_for_no_writer_and_takes_no_write_lock(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "WAIT", 0.2)
+    monkeypatch.setattr(connection, "WAIT", 0.2)
     made = charge(account, "k")
-    holder = SqliteLink(account.location, "here", create=False)
+    holder = SqliteConnection(account.location, "here", create=False)
     holder.begin()
     found = account.find(key="k", request=b"")
     assert (found is not None and found.sequence, account.find(key="l", request=b"")) == (made, None)
@@ -172,7 +172,7 @@ def test_a_find_waits_for_no_writer_and_takes_no_write_lock(account: Account, mo
         inside.set()
         gate.wait(60)
 
-    looking = threading.Thread(target=reach(account.location).read, args=(look,))
+    looking = threading.Thread(target=open_store(account.location).read, args=(look,))
     looking.start()
     assert inside.wait(60)
     holder.begin()  # while a find is under way, another process writes
@@ -183,7 +183,7 @@ def test_a_find_waits_for_no_writer_and_takes_no_write_lock(account: Account, mo
 
 
 def test_a_move_that_only_reads_changes_nothing(account: Account) -> None:
-    store = reach(account.location)
+    store = open_store(account.location)
     with pytest.raises(OurBug, match="only reads"):
         store.read(lambda transaction: transaction.append("charge", account="a", name="ghost"))
     with pytest.raises(OurBug, match="only reads"):
@@ -194,7 +194,7 @@ def test_a_move_that_only_reads_changes_nothing(account: Account) -> None:
 
 def test_a_refused_move_leaves_the_others_of_its_group_alone(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hold the writer back until all wait, so that one group has good, refused and broken moves in it."""
-    store, groups = reach(account.location), list[int]()
+    store, groups = open_store(account.location), list[int]()
     run = writer.Writer._run
 
     def noting(self: writer.Writer, group: list[writer._Move]) -> None:
@@ -244,12 +244,12 @@ def test_a_refused_move_leaves_the_others_of_its_group_alone(account: Account, m
 
 def test_the_writer_goes_away_when_idle_and_comes_back(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "IDLE", 0.05)
-    store = reach(account.location)
+    store = open_store(account.location)
     charge(account, "a")
     thread = store.writer._thread
     if thread is not None:
         thread.join(10)
-    assert store.writer._link is None
+    assert store.writer._connection is None
     charge(account, "b")
     assert account.spent == Loss.pure("0.02")
 
@@ -257,8 +257,8 @@ def test_the_writer_goes_away_when_idle_and_comes_back(account: Account, monkeyp
 def test_an_interrupt_while_the_writer_starts_leaves_no_second_one_at_work(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reach(account.location).writer.pause()
-    reach(account.location).writer.resume()
+    open_store(account.location).writer.pause()
+    open_store(account.location).writer.resume()
     ran, start, run = set[int](), threading.Thread.start, writer.Writer._run
 
     def interrupted(thread: threading.Thread) -> None:
@@ -291,7 +291,7 @@ def test_an_interrupt_while_the_writer_ends_leaves_nobody_waiting(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     charge(account, "a")
-    store = reach(account.location)
+    store = open_store(account.location)
 
     def interrupted(thread: threading.Thread, timeout: float | None = None) -> None:
         monkeypatch.undo()

@@ -9,13 +9,13 @@ import pytest
 
 from steelyard.errors import InvalidTask
 from steelyard.ledger import open_account
-from steelyard.ledger.terms import differences, read_terms
+from steelyard.ledger.terms import CapGiven, differences, read_terms
 from steelyard.privacy import Currency, Loss, Terms, holdout, rows
 
 
 def terms(unit: Any = None, **given: Any) -> Terms:
     names = ("epsilon", "delta", "mu", "additive_delta", "nats")
-    return read_terms(rows() if unit is None else unit, *(given.get(name) for name in names))
+    return read_terms(rows() if unit is None else unit, CapGiven(*(given.get(name) for name in names)))
 
 
 def test_epsilon_alone_is_pure() -> None:

@@ -1,4 +1,4 @@
-"""Turns: one holder at a time of a name on a ledger, and a mark that outlives a holder who dies in the middle.
+"""Locks: one holder at a time of a name on a ledger, and a mark that outlives a holder who dies in the middle.
 
 A holder marks that something is pending and clears the mark when it is settled. Whoever comes next and finds a mark
 knows that the last holder failed or died in between. In a file the lock is ``flock`` and the mark a line that is written
@@ -20,16 +20,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from steelyard.errors import LedgerError, LedgerLocked
-from steelyard.ledger import link
-from steelyard.ledger.link import Link
+from steelyard.ledger import connection
+from steelyard.ledger.connection import Connection
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _WIDTH, _FLAG = 64, 40
 _PENDING, _SETTLED = ord("!"), ord("-")
 
 
-class Turns:
-    """The turns of one name, kept in memory: threads of one process wait for each other."""
+class Lock:
+    """The lock of one name, kept in memory: threads of one process wait for each other."""
 
     def __init__(self, shown: str, *, lasting: bool = True) -> None:
         self.lasting = lasting
@@ -38,8 +38,8 @@ class Turns:
         self._shown = shown
         self._thread = threading.Lock()
 
-    def __enter__(self) -> Turns:
-        if not self._thread.acquire(timeout=link.WAIT):
+    def __enter__(self) -> Lock:
+        if not self._thread.acquire(timeout=connection.WAIT):
             raise self._locked()
         try:
             self._take()
@@ -72,11 +72,13 @@ class Turns:
         pass
 
     def _locked(self) -> LedgerError:
-        return LedgerLocked(f"{self._shown} was in use by another holder for {link.WAIT:g} seconds; nothing was asked.")
+        return LedgerLocked(
+            f"{self._shown} was in use by another holder for {connection.WAIT:g} seconds; nothing was asked."
+        )
 
 
-class FileTurns(Turns):
-    """Turns beside an SQLite ledger: across processes and threads of one machine.
+class FileLock(Lock):
+    """A lock beside an SQLite ledger: across processes and threads of one machine.
 
     The line is mapped into memory, so that a mark costs no call of the system: a boot id, one byte that says whether
     something is pending, and a number. The byte is written after the number, the boot id after the byte.
@@ -113,7 +115,7 @@ class FileTurns(Turns):
 
     def _take(self) -> None:
         handle, line = self._open()
-        until = time.monotonic() + link.WAIT
+        until = time.monotonic() + connection.WAIT
         while not _locks(handle):
             if time.monotonic() > until:
                 raise self._locked()
@@ -146,30 +148,30 @@ def _locks(handle: int) -> bool:
     return True
 
 
-class LinkTurns(Turns):
-    """Turns by an advisory lock of a database, on a connection made for the turn and closed after it.
+class DatabaseLock(Lock):
+    """A lock by an advisory lock of a database, on a connection made for one holder and closed after it.
 
     A lost connection lets the lock go unseen, so no count may rest on it.
     """
 
-    def __init__(self, name: str, shown: str, connect: Callable[[], Link]) -> None:
+    def __init__(self, name: str, shown: str, connect: Callable[[], Connection]) -> None:
         super().__init__(shown, lasting=False)
         self._number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
         self._connect = connect
-        self._link: Link | None = None
+        self._connection: Connection | None = None
 
     def _take(self) -> None:
-        self._link = self._connect()
+        self._connection = self._connect()
         try:
-            self._link.one("SELECT pg_advisory_lock(?)", (self._number,))
+            self._connection.one("SELECT pg_advisory_lock(?)", (self._number,))
         except BaseException:
             self._give()
             raise
 
     def _give(self) -> None:
-        if self._link is not None:
-            self._link.close()
-            self._link = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
 
 def _boot_id() -> str | None:

@@ -21,8 +21,8 @@ _SCHEMES = ("postgresql://", "postgres://")
 
 
 @dataclass(frozen=True)
-class Place:
-    """An address: ``text`` is what a handle carries, ``shown`` the same without a password."""
+class Address:
+    """Where a ledger lives: ``text`` is what a handle carries, ``shown`` the same without a password."""
 
     kind: str
     text: str
@@ -31,10 +31,10 @@ class Place:
     anchor: Path | None = None
 
 
-def find(location: str | os.PathLike[str]) -> Place:
+def parse(location: str | os.PathLike[str]) -> Address:
     """Read a location: a path, a postgresql:// URL, or ``:memory:`` (which names a new store each time).
 
-    >>> find("postgresql://ann:secret@db/budgets").shown
+    >>> parse("postgresql://ann:secret@db/budgets").shown
     'postgresql://ann:***@db/budgets'
     """
     text = os.fspath(location)
@@ -43,7 +43,7 @@ def find(location: str | os.PathLike[str]) -> Place:
     if text == MEMORY:
         text = MEMORY + secrets.token_hex(8)
     if text.startswith(MEMORY):
-        return Place("memory", text, "the in-memory ledger")
+        return Address("memory", text, "the in-memory ledger")
     if text.startswith(_SCHEMES):
         return _postgres(text)
     if "://" in text:
@@ -57,20 +57,20 @@ def home() -> Path:
     return Path(os.environ.get("STEELYARD_HOME") or "~/.steelyard").expanduser()
 
 
-def _file(path: Path) -> Place:
+def _file(path: Path) -> Address:
     guard = path
     if os.environ.get("STEELYARD_HOME"):
         guard = home() / _guard_name(path.name, str(path.resolve()))
-    return Place("sqlite", str(path), str(path), Path(f"{guard}.key"), Path(f"{guard}.anchor"))
+    return Address("sqlite", str(path), str(path), Path(f"{guard}.key"), Path(f"{guard}.anchor"))
 
 
-def _postgres(text: str) -> Place:
+def _postgres(text: str) -> Address:
     parts = urlsplit(text)
     asked = parse_qs(parts.query)
     host = parts.hostname or asked.get("host", [""])[0]
     address = f"{host}:{parts.port or asked.get('port', ['5432'])[0]}{parts.path}"
     guard = home() / _guard_name(parts.path.strip("/") or "postgres", address)
-    return Place("postgres", text, _without_password(text), Path(f"{guard}.key"), Path(f"{guard}.anchor"))
+    return Address("postgres", text, _without_password(text), Path(f"{guard}.key"), Path(f"{guard}.anchor"))
 
 
 def _without_password(text: str) -> str:

@@ -1,59 +1,51 @@
-"""What guards a ledger from outside its database: the chain's secret key and the anchor.
+"""What guards a ledger from outside its database: the anchor, and what this process remembers.
 
 The anchor is one short line, (sequence, head), sealed with the key and rewritten after every committed batch. It may
 lag behind the ledger and never leads it, because it is written only after the commit is on disk; so a ledger that is
 behind its anchor has lost entries: somebody restored an older copy. Whoever moves it holds a lock on its file, so under
 running processes it only ever goes forward; one that is missing, unsound or older than it was is evidence and is left alone.
+
+A ``Witness`` holds a ledger, before every group of moves, against what this process has seen of it. It knows without a file that
+the chain only grows and the anchor only goes forward: an older ledger put back together with its older anchor is found as long as
+one process remembers.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import hmac
 import json
 import os
 import secrets
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.errors import LedgerError, LedgerLocked, LedgerTampered
-from steelyard.ledger.link import WAIT
-from steelyard.privacy import canonical
+from steelyard.errors import LedgerLocked, LedgerTampered
+from steelyard.ledger.chain import GENESIS, Position
+from steelyard.ledger.connection import WAIT, Transaction
 
-GENESIS = "0" * 64
 _WIDTH = 320  # one line within one disk sector, so an overwrite is old or new and never half of each
 _READS = 5
 _PATIENCE = 1.0  # seconds: whoever holds the anchor for longer makes it lag, and nobody wait
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A point of a chain: how many entries, the head there, and whose ledger it is."""
-
-    sequence: int
-    head: str
-    ledger: str
-
-    def seal(self, key: bytes) -> str:
-        """The keyed seal of this mark."""
-        return hmac.digest(key, canonical(["anchor", self.sequence, self.head, self.ledger]), "sha256").hex()
+_WHAT_TO_DO = (
+    "Nothing was charged. Bring the newest ledger and its anchor back; if you can explain the difference and accept the "
+    "ledger as it is, Ledger(location).accept() anchors it again, for processes that start after it."
+)
 
 
 class MemoryAnchor:
     """The anchor of an in-memory ledger: nothing outside the process could roll it back."""
 
     def __init__(self) -> None:
-        self._mark = Mark(0, GENESIS, "")
+        self._mark = Position(0, GENESIS, "")
 
-    def read(self) -> Mark | None:
+    def read(self) -> Position | None:
         """The last mark."""
         return self._mark
 
-    def write(self, mark: Mark) -> Mark:
+    def write(self, mark: Position) -> Position:
         """Remember a mark."""
         self._mark = mark
         return mark
@@ -68,9 +60,9 @@ class FileAnchor:
     def __init__(self, path: Path, key: bytes) -> None:
         self.path = path
         self._key = key
-        self._known: tuple[bytes, Mark] | None = None  # a line that bears its seal, and its mark
+        self._known: tuple[bytes, Position] | None = None  # a line that bears its seal, and its mark
 
-    def read(self) -> Mark | None:
+    def read(self) -> Position | None:
         """The mark, or None when there is no anchor; a damaged one is LedgerTampered."""
         for attempt in range(_READS):
             try:
@@ -87,7 +79,7 @@ class FileAnchor:
             findings=[f"anchor {self.path}: its seal does not match"],
         )
 
-    def peek(self) -> Mark | None:
+    def peek(self) -> Position | None:
         """The mark if there is a sound one."""
         try:
             return self._unseal(self.path.read_bytes())
@@ -102,7 +94,7 @@ class FileAnchor:
         finally:
             os.close(handle)
 
-    def write(self, mark: Mark) -> Mark | None:
+    def write(self, mark: Position) -> Position | None:
         """Move the anchor forward to ``mark`` and say where it stands; None where it is not a sound one of this ledger."""
         with self._held() as handle:
             present = self._unseal(os.pread(handle, _WIDTH, 0))
@@ -113,7 +105,7 @@ class FileAnchor:
                 return mark
             return present
 
-    def reset(self, mark: Mark) -> None:
+    def reset(self, mark: Position) -> None:
         """Put the anchor to ``mark``, be it behind the present one or in place of none."""
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_once(self.path, _line(mark, self._key))
@@ -132,16 +124,16 @@ class FileAnchor:
         finally:
             os.close(handle)
 
-    def _put(self, handle: int, mark: Mark) -> None:
+    def _put(self, handle: int, mark: Position) -> None:
         line = _line(mark, self._key)
         os.pwrite(handle, line, 0)
         self._known = (line, mark)
 
     def begin(self) -> None:
         """Make the anchor of a ledger about to be created, durably; one that exists is left alone."""
-        write_once(self.path, _line(Mark(0, GENESIS, ""), self._key))
+        write_once(self.path, _line(Position(0, GENESIS, ""), self._key))
 
-    def _unseal(self, line: bytes) -> Mark | None:
+    def _unseal(self, line: bytes) -> Position | None:
         """The mark on a line, or None; the line that was last found sealed, byte for byte, is not worked out again."""
         known = self._known
         if known is not None and line == known[0]:
@@ -169,53 +161,74 @@ def _lock(handle: int, seconds: float) -> None:
         time.sleep(0.001)
 
 
-def _line(mark: Mark, key: bytes) -> bytes:
+def _line(mark: Position, key: bytes) -> bytes:
     data = {"sequence": mark.sequence, "head": mark.head, "ledger": mark.ledger, "mac": mark.seal(key)}
     return json.dumps(data).encode().ljust(_WIDTH - 1) + b"\n"
 
 
-def _unseal(line: bytes, key: bytes) -> Mark | None:
+def _unseal(line: bytes, key: bytes) -> Position | None:
     try:
         data = json.loads(line)
-        mark = Mark(data["sequence"], data["head"], data["ledger"])
+        mark = Position(data["sequence"], data["head"], data["ledger"])
         return mark if hmac.compare_digest(mark.seal(key), str(data["mac"])) else None
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def find_key(path: Path | None, *, create: bool, shown: str) -> bytes:
-    """The chain's key: STEELYARD_LEDGER_KEY, or the key file (made when ``create``); a memory store gets a new one."""
-    given = os.environ.get("STEELYARD_LEDGER_KEY")
-    if path is None:
-        return secrets.token_bytes(32)
-    if given:
-        return _read_key(given, "STEELYARD_LEDGER_KEY")
-    if create and not path.exists():
-        write_once(path, secrets.token_hex(32).encode() + b"\n")
-    try:
-        return _read_key(path.read_text(), str(path))
-    except FileNotFoundError:
-        raise LedgerError(
-            f"the key of {shown} is not at {path}. If the ledger was moved, move its .key and .anchor files with it; "
-            "a key kept elsewhere can be given in STEELYARD_LEDGER_KEY."
-        ) from None
-    except OSError as error:
-        raise LedgerError(f"the key {path} cannot be read: {error.strerror}.") from None
+class Witness:
+    """The furthest marks of one ledger that this process saw: of its chain, and of its anchor."""
+
+    def __init__(self) -> None:
+        self.chain: Position | None = None
+        self.anchor: Position | None = None
+
+    def forget(self) -> None:
+        """Begin anew, after somebody accepted the ledger as it is."""
+        self.chain = self.anchor = None
+
+    def check(self, transaction: Transaction, anchor: Position | None) -> None:
+        """Refuse to write on a ledger that is not the one that was seen; ``anchor`` was read before the lock was taken."""
+        findings = [*older(self.anchor, anchor), *_not_passed(transaction, self.chain, anchor)]
+        if findings:
+            raise LedgerTampered(f"{findings[0]}. {_WHAT_TO_DO}", findings=findings)
+        self.chain = _further(self.chain, transaction.position)
+        self.anchor = _further(self.anchor, anchor)
+
+    def saw(self, chain: Position, anchor: Position | None) -> None:
+        """Remember what was just committed, and where the anchor stands."""
+        self.chain, self.anchor = chain, _further(self.anchor, anchor)
 
 
-def _read_key(text: str, where: str) -> bytes:
-    try:
-        key = bytes.fromhex(text.strip())
-    except ValueError:
-        key = b""
-    if len(key) < 32:
-        raise LedgerError(f"{where} must hold at least 64 hexadecimal digits.")
-    return key
+def older(known: Position | None, found: Position | None) -> Iterator[str]:
+    """What is wrong with an anchor, if another one was seen before."""
+    if found is None:
+        yield "the anchor is missing, so an older copy put back could not be told from the newest one"
+    elif known is not None and found.sequence < known.sequence:
+        yield f"the anchor stands at entry {found.sequence}, but was seen at {known.sequence}: an older one was put back"
 
 
-def key_name(key: bytes) -> str:
-    """A public name of a key, to tell a wrong key from a tampered ledger; it gives nothing of the key away."""
-    return hmac.digest(key, b"steelyard key name", hashlib.sha256).hex()[:16]
+def _further(known: Position | None, found: Position | None) -> Position | None:
+    return known if known is not None and (found is None or found.sequence < known.sequence) else found
+
+
+def _not_passed(transaction: Transaction, *marks: Position | None) -> Iterator[str]:
+    for mark in {mark for mark in marks if mark is not None and mark.sequence}:
+        if transaction.sequence < mark.sequence:
+            yield (
+                f"the ledger ends at entry {transaction.sequence}, but entry {mark.sequence} was seen: "
+                "an older copy was put back"
+            )
+        elif _head_at(transaction, mark.sequence) != mark.head or (
+            transaction.identity.name and mark.ledger != transaction.identity.name
+        ):
+            yield f"entry {mark.sequence} is not the one that was seen: another history was put in its place"
+
+
+def _head_at(transaction: Transaction, sequence: int) -> str:
+    if sequence == transaction.sequence:
+        return transaction.head
+    row = transaction.one("SELECT mac FROM entries WHERE sequence = ?", (sequence,))
+    return "" if row is None else str(row[0])
 
 
 def write_once(path: Path, content: bytes) -> None:
