@@ -41,6 +41,15 @@ def read_document(path: str | os.PathLike[str], what: str) -> Any:
         raise InvalidTask(f"{os.fspath(path)} is not {what} ({kind}).") from None
 
 
+def load(kind: Any, path: str | os.PathLike[str], what: str, part: str) -> Any:
+    """A saved value of this type, by itself or as the ``part`` of a larger document."""
+    data = read_document(path, what)
+    try:
+        return decode(kind, data[part] if isinstance(data, dict) and part in data else data, what.split()[-1])
+    except InvalidTask as fault:
+        raise InvalidTask(f"{os.fspath(path)} is not {what}: {fault}") from None
+
+
 def parse(text: str | bytes) -> Any:
     """A JSON text; a field that stands twice is refused (readers differ on what it then says), and so is a NaN."""
     try:

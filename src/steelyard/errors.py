@@ -6,7 +6,7 @@
     │   ├── UnitMismatch          the task protects another unit than the account
     │   ├── CurrencyMismatch      the account counts in another currency
     │   ├── NeighbourMismatch     the neighbour relations do not fit
-    │   ├── KeyConflict           the key already names another request
+    │   ├── KeyConflict           .other_request: the key already names another request
     │   └── InsecureNoise         noise without a guarantee was asked to carry one
     ├── LedgerError               the ledger cannot be read or trusted                  (exit 4)
     │   ├── LedgerTampered        .findings
@@ -66,7 +66,14 @@ class NeighbourMismatch(PrivacyError):
 
 
 class KeyConflict(PrivacyError):
-    """The key already names another request."""
+    """The key is taken; ``other_request``: by another request, rather than by this one of another table or at another price."""
+
+    def __init__(self, message: str, *, other_request: bool = False) -> None:
+        super().__init__(message)
+        self.other_request = other_request
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), str(self), {"other_request": self.other_request}))
 
 
 class InsecureNoise(PrivacyError):

@@ -24,7 +24,7 @@ from steelyard.bounding.cap_grid import CapGrid
 from steelyard.bounding.laws import check_law
 from steelyard.bounding.posterior import CapSetting, Curves, posterior
 from steelyard.bounding.theory import Tradeoff, curve
-from steelyard.documents import decode, read_document, request_of
+from steelyard.documents import decode, load, request_of
 from steelyard.errors import InvalidTask
 from steelyard.noise import Noise
 from steelyard.privacy import Currency, Loss, Number, Terms, positive, rows
@@ -224,11 +224,7 @@ class ContributionProfile:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ContributionProfile:
         """Read back what ``save`` wrote."""
-        data = read_document(path, "a saved profile")
-        try:
-            return cls.from_json(data["value"] if isinstance(data, dict) and "value" in data else data)
-        except InvalidTask as fault:
-            raise InvalidTask(f"{path} is not a saved profile: {fault}") from None
+        return cast(ContributionProfile, load(cls, path, "a saved profile", "value"))
 
     def _level(self, epsilon: Number | None, mu: Number | None, delta: Number | None) -> tuple[float, str]:
         if mu is not None or delta is not None:

@@ -11,10 +11,11 @@ import json
 import os
 from collections.abc import Sequence
 
-from steelyard.cli import accounts, fitting, holdouts, labelling, ledgers, plans, releases, trying
-from steelyard.cli.answer import Answer
+from steelyard import __version__
+from steelyard.cli import accounts, fitting, holdouts, labelling, releases, trying
 from steelyard.cli.files import show
 from steelyard.errors import SteelyardError
+from steelyard.requests import Reply
 
 _BUG = "steelyard failed in a way it should not. Set STEELYARD_TRACEBACK=1 to see where, and please report it."
 
@@ -29,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     args = parser().parse_args(argv)
     try:
-        answer: Answer = args.run(args)
+        answer: Reply = args.run(args)
     except SteelyardError as error:
         return _fail(type(error).__name__, str(error), error.exit_code, as_json=args.json)
     except KeyboardInterrupt:
@@ -53,9 +54,9 @@ def parser() -> argparse.ArgumentParser:
         description="Differential privacy at the right operating point: find it, release, and write down the cost.",
         epilog="Start with: steelyard demo",
     )
-    root.add_argument("--version", action="version", version=f"steelyard {_version()}")
+    root.add_argument("--version", action="version", version=f"steelyard {__version__}")
     commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    rooms = (accounts, ledgers, releases, plans, labelling, fitting, holdouts)
+    rooms = (accounts, releases, labelling, fitting, holdouts)
     for add in (trying.add_demo, *(room.add_commands for room in rooms), trying.add_audit):
         add(commands, _shared())
     return root
@@ -68,12 +69,6 @@ def _shared() -> argparse.ArgumentParser:
         "--plan", action="store_true", help="say what would be done and what it would cost; spend nothing"
     )
     return shared
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("steelyard")
 
 
 def _fail(kind: str, message: str, code: int, *, as_json: bool) -> int:

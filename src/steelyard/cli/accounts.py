@@ -1,20 +1,20 @@
-"""``steelyard account open|show|list``: budgets on a ledger."""
+"""``steelyard account open|show|list`` and ``steelyard ledger verify|accept|export``: budgets, and the ledger that keeps them."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from typing import Any
 
-from steelyard.cli.answer import Answer, columns
-from steelyard.errors import InvalidTask
-from steelyard.ledger import Account, Ledger, open_account
-from steelyard.privacy import Unit, decimal_text, holdout, labels, rows, users
+from steelyard.cli.files import waiting
+from steelyard.documents import load
+from steelyard.errors import LedgerTampered
+from steelyard.ledger import Ledger, Receipt, open_account
+from steelyard.requests import Reply, account_reply, columns, unit_typed
 
-Commands = Any  # argparse gives its sub-command table no public name
 
-
-def add_commands(commands: Commands, shared: argparse.ArgumentParser) -> None:
-    """Add ``account`` and its three verbs."""
+def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
+    """Add ``account`` and ``ledger``, each with three verbs."""
     verbs = commands.add_parser("account", help="open, show and list budgets").add_subparsers(
         metavar="VERB", required=True
     )
@@ -38,64 +38,86 @@ def add_commands(commands: Commands, shared: argparse.ArgumentParser) -> None:
     listed = verbs.add_parser("list", parents=[shared], help="all accounts of a ledger")
     listed.add_argument("ledger")
     listed.set_defaults(run=_list)
+    _add_ledger(commands, shared)
 
 
-def read_unit(text: str) -> Unit:
-    """``users:user_id``, ``users:user_id:1000``, ``rows``, ``rows:1000``, ``labels:y`` or ``holdout:name`` as a unit."""
-    kind, _, rest = text.partition(":")
-    column, _, count = rest.rpartition(":")
-    if kind == "users" and column and count.isdigit():
-        return users(column, neighbours="replace", n=int(count))
-    if kind == "rows":
-        if not rest:
-            return rows()
-        if not rest.isdigit():
-            raise InvalidTask(f"--unit rows:N needs the public number of rows; got {rest!r}.")
-        return rows(neighbours="replace", n=int(rest))
-    makers = {"users": users, "labels": labels, "holdout": holdout}
-    if kind not in makers or not rest:
-        raise InvalidTask(f"--unit must be users:COLUMN[:N], rows[:N], labels:COLUMN or holdout:NAME; got {text!r}.")
-    return makers[kind](rest)
+def _add_ledger(commands: Any, shared: argparse.ArgumentParser) -> None:
+    verbs = commands.add_parser("ledger", help="verify and export the ledger").add_subparsers(
+        metavar="VERB", required=True
+    )
+    verify = verbs.add_parser(
+        "verify", parents=[shared], help="find edits, deletions, raised caps, low prices and restored backups"
+    )
+    verify.add_argument("ledger", help="a file such as budget.db, or a postgresql:// URL")
+    verify.add_argument("--anchor", help="an anchor file kept elsewhere (default: the one beside the ledger)")
+    verify.add_argument(
+        "--receipt",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a saved release or receipt that must be in the chain",
+    )
+    verify.set_defaults(run=_verify)
+    accept = verbs.add_parser(
+        "accept", parents=[shared], help="anchor a moved or restored ledger as it is, if its chain is whole"
+    )
+    accept.add_argument("ledger")
+    accept.set_defaults(run=_accept)
+    export = verbs.add_parser("export", parents=[shared], help="every entry, one JSON line each")
+    export.add_argument("ledger")
+    export.set_defaults(run=_export)
 
 
-def _open(args: argparse.Namespace) -> Answer:
+def _open(args: argparse.Namespace) -> Reply:
     terms = {"epsilon": args.epsilon, "delta": args.delta, "additive_delta": args.additive_delta, "nats": args.nats}
     given = {name: value for name, value in terms.items() if value is not None}
-    unit = read_unit(args.unit)
+    unit = unit_typed(args.unit)
     account = open_account(":memory:" if args.plan else args.ledger, args.name, unit=unit, **given)
-    answer = describe(account)
+    answer = account_reply(account)
     if args.plan:
-        return Answer(f"would open on {args.ledger}:\n{answer.text}", {"plan": answer.data})
+        return Reply(f"would open on {args.ledger}:\n{answer.text}", {"plan": answer.data})
     return answer
 
 
-def _show(args: argparse.Namespace) -> Answer:
-    return describe(Ledger(args.ledger).account(args.name))
+def _show(args: argparse.Namespace) -> Reply:
+    return account_reply(Ledger(args.ledger).account(args.name))
 
 
-def _list(args: argparse.Namespace) -> Answer:
+def _list(args: argparse.Namespace) -> Reply:
     found = list(Ledger(args.ledger).accounts())
     if not found:
-        return Answer("no accounts yet; open one with: steelyard account open", {"accounts": []})
+        return Reply("no accounts yet; open one with: steelyard account open", {"accounts": []})
     table: list[tuple[str, ...]] = [("account", "cap", "spent", "left", "hides")]
     table += [(a.name, str(a.terms.cap), str(a.spent), str(a.remaining), str(a.terms.unit)) for a in found]
-    return Answer(columns(table), {"accounts": [describe(account).data for account in found]})
+    return Reply(columns(table), {"accounts": [account_reply(account).data for account in found]})
 
 
-def describe(account: Account) -> Answer:
-    """An account for people and for programs."""
-    terms, spent, left = account.terms, account.spent, account.remaining
-    promise = "" if terms.epsilon is None else f"epsilon {decimal_text(terms.epsilon)}"
-    if terms.delta:
-        promise += f", delta {decimal_text(terms.delta)}"
-    lines = [
-        ("account", account.name),
-        ("promises", promise or str(terms.cap)),
-        ("hides", str(terms.unit)),
-        ("counts in", str(terms.currency)),
-        ("cap", str(terms.cap)),
-        ("spent", str(spent)),
-        ("left", str(left)),
-    ]
-    data = {"account": account.name, "terms": terms.to_json(), "spent": spent.to_json(), "remaining": left.to_json()}
-    return Answer(columns(lines), data)
+def _verify(args: argparse.Namespace) -> Reply:
+    receipts = [load(Receipt, name, "a saved release or receipt", "receipt") for name in args.receipt]
+    with waiting("checking the chain"):
+        report = Ledger(args.ledger).verify(anchor=args.anchor, receipts=receipts)
+    if not report.ok:
+        raise LedgerTampered(
+            f"{len(report.findings)} finding(s) in {report.entries} entries: " + "; ".join(report.findings[:5]),
+            findings=report.findings,
+        )
+    text = f"{report.entries} entries, chain whole, balances, caps and prices agree, anchor agrees.\nhead {report.head}"
+    return Reply(text, {"ok": True, "entries": report.entries, "head": report.head})
+
+
+def _accept(args: argparse.Namespace) -> Reply:
+    ledger = Ledger(args.ledger)
+    report = ledger.verify() if args.plan else ledger.accept()
+    if args.plan:
+        text = "would anchor the ledger as it is; what was spent after this copy was made would be forgotten"
+        return Reply(text, {"ok": report.ok, "findings": list(report.findings)})
+    if not report.ok:
+        raise LedgerTampered(
+            "not accepted, the chain is broken: " + "; ".join(report.findings[:5]), findings=report.findings
+        )
+    return Reply(f"accepted at entry {report.entries}, head {report.head}", {"ok": True, "entries": report.entries})
+
+
+def _export(args: argparse.Namespace) -> Reply:
+    lines = list(Ledger(args.ledger).export())
+    return Reply("\n".join(lines), {"entries": [json.loads(line) for line in lines]})

@@ -14,12 +14,16 @@ import os
 import secrets
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from steelyard.errors import InvalidTask
+from steelyard.requests import types_typed
 
 _LEDGER_SUFFIXES = (".key", ".anchor", ".lock", ".db", "-wal", "-shm", "-journal")  # a ledger may have any name itself
 _LEDGER_START = b"SQLite format 3\0"
@@ -38,17 +42,10 @@ def open_table(args: argparse.Namespace, numbers: Iterable[str] = ()) -> Any:
     """The table a command names; in a CSV file, which states no types, the columns it adds up are numbers."""
     from steelyard.tables import is_csv, read
 
-    stated = _types(args.types)
+    stated = types_typed(args.types)
     if not is_csv(args.data):
         return read(args.data, types=stated) if stated else read(args.data)
     return read(args.data, types={**dict.fromkeys(numbers, "float"), **stated})
-
-
-def _types(text: str | None) -> dict[str, str]:
-    pairs = [part.rpartition(":") for part in text.split(",")] if text else []
-    if not all(name and kind for name, _, kind in pairs):
-        raise InvalidTask("--types is a list such as amount:float,age:integer.")
-    return {name: kind for name, _, kind in pairs}
 
 
 def add_overwrite(command: argparse.ArgumentParser) -> None:
@@ -160,6 +157,22 @@ class Outputs:
         return Output(path, part, self._overwrite)
 
 
+def check_chart(args: argparse.Namespace) -> None:
+    """Refuse a chart that cannot be drawn, before anything is spent on what it shows."""
+    if args.chart:
+        from steelyard.charts import check_target
+
+        check_target(args.chart)
+
+
+def save_chart(args: argparse.Namespace, draw: Callable[[], Any], inputs: Sequence[str | None] = ()) -> None:
+    """Draw what nothing was paid for, where a chart was asked for; a plan only looks whether it could."""
+    if args.chart:
+        with Outputs(args, args.chart, inputs=inputs) as files:
+            if not args.plan:
+                files.write_now(args.chart, draw().save)
+
+
 def key_of(args: argparse.Namespace) -> str:
     """The request's key; one is made up where none was given, so that it can be told if it is needed again."""
     return args.key or secrets.token_hex(16)
@@ -211,3 +224,24 @@ def show(text: str, *, error: bool = False) -> None:
         print(printable(text), file=stream, flush=True)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # or the flush at the end would complain again
+
+
+@contextmanager
+def waiting(stage: str) -> Iterator[None]:
+    """Say on a terminal which stage is running once it takes over two seconds; never anything about rows."""
+    done = threading.Event()
+    if sys.stderr.isatty():
+        threading.Thread(target=_tick, args=(stage, done), daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def _tick(stage: str, done: threading.Event) -> None:
+    start = time.monotonic()
+    if done.wait(2):
+        return
+    while not done.wait(1):
+        print(f"\r… {stage} ({time.monotonic() - start:.0f} s)", end="", file=sys.stderr, flush=True)
+    print("\r" + " " * (len(stage) + 20) + "\r", end="", file=sys.stderr, flush=True)

@@ -1,22 +1,52 @@
-"""``steelyard fit``: a private model of a table (``predicting`` says what it tells about another)."""
+"""``steelyard fit|predict``: a private model of a table, at a price or at an accuracy, and what it says about another."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
-from steelyard.cli import fit_options, predicting, reaching
-from steelyard.cli.answer import Answer, columns, waiting
-from steelyard.cli.files import Outputs, add_overwrite, add_types, key_of, open_table, told
+from steelyard.cli.files import (
+    Outputs,
+    add_overwrite,
+    add_types,
+    check_chart,
+    key_of,
+    open_table,
+    told,
+    waiting,
+)
 from steelyard.errors import InvalidTask
+from steelyard.models.accuracy import CHECKS
 from steelyard.privacy import whole_number
+from steelyard.requests import (
+    Reply,
+    classes_typed,
+    feature_typed,
+    fit_options,
+    fit_plan_reply,
+    fit_terms,
+    model_chart,
+    model_reply,
+    names_accuracy,
+)
+
+if TYPE_CHECKING:
+    from steelyard.ledger import Account
+    from steelyard.tables import Table
 
 _ALONE = "charged to an account of this command alone: nothing adds up several fits; --ledger would"
+_CHECKED = (
+    "with either: how it is checked. auto (default): a model is looked at more and more sharply while it may pass, and not "
+    "where the released statistics rule it out (an excess: two looks at most); screened: another name for auto; every: one "
+    "sharp look at each model (--target-loss); certificate: no looks (linear, --excess-loss); disjoint: train on one half, "
+    "look at the other, n stays secret (--target-loss)"
+)
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
-    """Register the commands of this file."""
+    """Add ``fit`` and ``predict``."""
     fit = commands.add_parser("fit", parents=[shared], help="a private linear or logistic model of one column")
     fit.add_argument("data", help="a Parquet or CSV file, a glob of them, or a database URL")
     fit.add_argument("--label", required=True, help="the column to be predicted")
@@ -48,55 +78,91 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     fit.add_argument("--out", required=True, help="save the model here, as JSON (not where an accuracy was missed)")
     add_types(fit)
     add_overwrite(fit)
-    reaching.add_arguments(fit)
+    _add_accuracy(fit)
     fit.set_defaults(run=_fit)
-    predicting.add_commands(commands, shared)
+    _add_predict(commands, shared)
 
 
-def _fit(args: argparse.Namespace) -> Answer:
-    fit_options.settle(args)
-    if args.chart:
-        from steelyard.charts import check_target
+def _add_accuracy(fit: argparse.ArgumentParser) -> None:
+    """The options that turn a fit at a price into a fit at an accuracy."""
+    fit.add_argument("--target-loss", help="spend as little as reaches this mean loss; --epsilon is then the most")
+    fit.add_argument("--excess-loss", help="the same, for the loss above that of the best model there is")
+    fit.add_argument("--confidence", help="with either: how sure the accuracy is (default 0.9)")
+    fit.add_argument("--penalty", help="with either: lambda of the mean penalized loss (default 0.001)")
+    fit.add_argument("--rows", type=whole_number, help="with either, without a ledger: the public number of rows")
+    fit.add_argument(
+        "--users", type=whole_number, help="with either and --user, without a ledger: the public number of users"
+    )
+    fit.add_argument("--check", choices=CHECKS, help=_CHECKED)
+    fit.add_argument("--ids", metavar="COLUMN", help="with --check disjoint: the column by which rows are divided")
 
-        check_target(args.chart)
+
+def _add_predict(commands: Any, shared: argparse.ArgumentParser) -> None:
+    tell = commands.add_parser(
+        "predict", parents=[shared], help="what a saved model says about a table; spends nothing"
+    )
+    tell.add_argument("model", help="a model saved by steelyard fit")
+    tell.add_argument("data", help="a Parquet or CSV file with the model's columns, or a glob of them (taken by name)")
+    tell.add_argument("--out", required=True, help="write the predictions here, as Parquet, in the order of the rows")
+    add_overwrite(tell)
+    tell.set_defaults(run=_predict)
+
+
+def _fit(args: argparse.Namespace) -> Reply:
+    vars(args).update(fit_options(vars(args)))
+    check_chart(args)
     account, note = _account(args)
-    features = [_feature(text) for text in args.features]
+    features = [feature_typed(text) for text in args.features]
     with waiting("opening the table"):
         table = open_table(args, _numbers(args, features))
     task = _task(args, table, features)
     if args.chart and len(getattr(task, "classes", ())) > 2:
         raise InvalidTask("a chart shows one model, and one of several classes has as many; leave --chart out.")
     with Outputs(args, args.out, args.chart, inputs=(args.data, args.ledger)) as files:
-        if fit_options.asked(args):
-            return reaching.reach(args, table, account, task, note, files)
-        return _released(args, table, account, task, note, files)
+        return (_reached if names_accuracy(vars(args)) else _released)(args, table, account, task, note, files)
 
 
-def _released(args: argparse.Namespace, table: Any, account: Any, task: Any, note: str, files: Outputs) -> Answer:
+def _released(args: argparse.Namespace, table: Table, account: Account, task: Any, note: str, files: Outputs) -> Reply:
     """Pay, then write what was asked for; whatever the files do, the model is told."""
-    from steelyard.models.saved import write
     from steelyard.session import Session
 
     session, key = Session(table, account), key_of(args)
     if args.plan:
-        return _plan(session, task)
+        return fit_plan_reply(session, task)
     with waiting("charging, reading and noising"):
         release = session.release(task, key=key)
-    files.write(args.out, lambda part: write(release.value.to_json(), part))
+    files.write(args.out, release.value.save)
     if args.chart:
-        files.write(args.chart, _draw(release, args.label).save)
-    receipt = release.receipt
+        files.write(args.chart, model_chart(release, args.label).save)
     saved = f"saved to {args.out}; predict with: steelyard predict {args.out} DATA --out FILE"
-    lines = [
-        _coefficients(release.value),
-        *_accuracy(release),
-        str(release.guarantee),
-        *([release.again] if release.again else []),
-        note or f"receipt: entry {receipt.sequence} of account {receipt.account}, head {receipt.head[:16]}…",
-        *(told(files.problems, key) or [saved]),
-    ]
-    data = json.loads(release.to_json()) | {"stored_on": release.stored_on}
-    return Answer("\n".join(lines), data, exit_code=2 if files.problems else 0)
+    return model_reply(release, note, saved, told(files.problems, key))
+
+
+def _reached(args: argparse.Namespace, table: Table, account: Account, task: Any, note: str, files: Outputs) -> Reply:
+    """Walk until the model is accurate enough, telling each step; save it where it is certified."""
+    from steelyard.models.accuracy import Goal, path_chart
+    from steelyard.requests import AccuracyRequest, is_met
+
+    goal = Goal.read(args.target_loss, args.excess_loss, None, args.confidence, args.check)
+    most = None if args.ledger is None else args.epsilon
+    request = AccuracyRequest(task, goal, args.penalty, args.key, args.ids, most)
+    if args.plan:
+        return request.plan(table, account)
+    tell = request.teller(account)
+    with waiting("charging, measuring and checking"):
+        found = request.walk(table, account, None if args.json else lambda stop: _say(tell(stop)))
+    if found.model is not None and is_met(found):
+        files.write(args.out, found.model.save)
+    if args.chart:
+        files.write(args.chart, path_chart(found.path, goal.amount, scale=request.scale).save)
+    problems = [f"warning: {problem}" for problem in files.problems]
+    if problems:
+        problems.append(f"what was paid for: {'' if found.model is None else json.dumps(found.model.to_json())}")
+    return request.reply(account.terms, found, args.out, note, problems)
+
+
+def _say(lines: list[str]) -> None:
+    print("\n".join(lines), file=sys.stderr, flush=True)
 
 
 def _numbers(args: argparse.Namespace, features: list[Any]) -> list[str]:
@@ -107,95 +173,35 @@ def _numbers(args: argparse.Namespace, features: list[Any]) -> list[str]:
     return [*numbers, args.label] if args.model == "linear" else numbers
 
 
-def _task(args: argparse.Namespace, table: Any, features: list[Any]) -> Any:
+def _task(args: argparse.Namespace, table: Table, features: list[Any]) -> Any:
+    from steelyard.models import FitLinear, FitLogistic
+
     common = {"epsilon": args.epsilon, "x_bound": args.x_bound, "public_rows": args.public_rows}
-    if args.model == "logistic":
-        from steelyard.models import FitLogistic
-
-        if args.classes is None:
-            raise InvalidTask("a logistic model needs --classes, the public values of its label.")
-        classes = _classes(args.classes, table.columns.get(args.label))
-        return FitLogistic(features, args.label, classes, cap=args.cap, **common)
-    from steelyard.models import FitLinear
-
-    if args.lower is None or args.upper is None:
-        raise InvalidTask("a linear model needs --lower and --upper, the public bounds of its label.")
-    return FitLinear(features, args.label, args.lower, args.upper, **common)
+    if args.model == "linear":
+        return FitLinear(features, args.label, args.lower, args.upper, **common)
+    classes = classes_typed(args.classes, table.columns.get(args.label))
+    return FitLogistic(features, args.label, classes, cap=args.cap, **common)
 
 
-def _classes(text: str, kind: str | None) -> list[Any]:
-    """The classes as typed, in the kind of the label's column."""
-    words = text.split(",")
-    if kind == "boolean":
-        return _truths(words)
-    if kind not in ("integer", "float", "decimal"):
-        return list(words)
-    try:
-        return [whole_number(word) for word in words]
-    except ValueError:
-        raise InvalidTask(f"the label holds {kind} values; give its classes as whole numbers.") from None
-
-
-def _truths(words: list[str]) -> list[bool]:
-    if not {word.lower() for word in words} <= {"true", "false"}:
-        raise InvalidTask("the label holds boolean values; write --classes false,true.")
-    return [word.lower() == "true" for word in words]
-
-
-def _feature(text: str) -> Any:
-    """A feature as typed: ``name:lower:upper``, ``name=value,value`` or ``name``."""
-    from steelyard.models import Categorical, Numeric, Plain
-
-    name, equals, values = text.partition("=")
-    if equals:
-        return Categorical(name, values.split(","))
-    if text.count(":") >= 2:
-        name, lower, upper = text.rsplit(":", 2)
-        return Numeric(name, lower, upper)
-    return Plain(text)
-
-
-def _account(args: argparse.Namespace) -> tuple[Any, str]:
+def _account(args: argparse.Namespace) -> tuple[Account, str]:
     from steelyard.ledger import Ledger, open_account
-    from steelyard.privacy import rows, users
 
     if args.ledger is not None:
         return Ledger(args.ledger).account(args.account), ""
-    if fit_options.asked(args):
-        return reaching.account_for(args), _ALONE
-    unit = rows() if args.user is None else users(args.user)
-    return open_account(":memory:", "fit", unit=unit, epsilon=args.epsilon, **fit_options.delta_of(args)), _ALONE
+    return open_account(":memory:", "fit", **fit_terms(vars(args))), _ALONE
 
 
-def _plan(session: Any, task: Any) -> Answer:
-    cost, left = session.quote(task), session.account.remaining
-    enough = cost <= left
-    lines = [
-        ("would spend", str(cost)),
-        ("left now", str(left)),
-        ("enough", "yes" if enough else "no: it would be refused"),
-        ("hides", str(session.account.terms.unit)),
-        ("features", str(task.features.width)),
-    ]
-    return Answer(columns(lines), {"cost": cost.to_json(), "enough": enough, "features": task.features.names()})
+def _predict(args: argparse.Namespace) -> Reply:
+    from steelyard.models.saved import read_models
+    from steelyard.requests import write_predictions
 
-
-def _coefficients(model: Any) -> str:
-    if hasattr(model, "models"):
-        return "\n".join(f"{each.positive}\n{_coefficients(each)}" for each in model.models)
-    return columns([(name, f"{value:,.6g}") for name, value in model.coefficients.items()])
-
-
-def _accuracy(release: Any) -> list[str]:
-    excess, warning = release.point.get("expected_excess"), release.point.get("warning")
-    said = [] if excess is None else [f"the noise adds about {excess:.3g} to the mean squared error"]
-    return said if warning is None else [*said, f"warning: {warning}"]
-
-
-def _draw(release: Any, label: str) -> Any:
-    from steelyard.charts import bars
-
-    names, values = zip(*release.value.coefficients.items(), strict=True)
-    return bars(
-        list(names), list(values), [0.0] * len(names), title=f"Coefficients for {label}", caption=str(release.guarantee)
-    )  # fmt: skip
+    models = read_models(args.model)
+    wanted = models[0].features.source
+    with Outputs(args, args.out, inputs=(args.model, args.data)) as files:
+        if args.plan:
+            return Reply(f"would read {', '.join(wanted)}; spends nothing", {"columns": wanted})
+        counts: list[int] = []
+        with waiting("predicting"):
+            files.write_now(args.out, lambda part: counts.append(write_predictions(models, args.data, part)))
+    told = f"{counts[0]:,} predictions of {models[0].label!r} in {args.out}"
+    return Reply(told, {"rows": counts[0], "out": args.out})

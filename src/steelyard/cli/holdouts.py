@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from steelyard.cli.answer import Answer, waiting
-from steelyard.cli.files import Outputs, add_overwrite
-from steelyard.cli.holdout_settings import add_settings, arguments, remembered, typed
+from steelyard.cli.files import add_overwrite, check_chart, save_chart, waiting
 from steelyard.errors import InvalidTask
-from steelyard.privacy import whole_number
+from steelyard.privacy import exact, whole_number
+from steelyard.requests import Reply
+
+if TYPE_CHECKING:
+    from steelyard.holdout import Holdout
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -43,9 +44,34 @@ def _add_holdout(verbs: Any, shared: Any, name: str, run: Any, told: str) -> arg
     verb.add_argument("--ledger", required=True, help="where the budget is kept, such as budget.db")
     verb.add_argument("--name", required=True, help="the holdout's name; one name, one budget")
     verb.add_argument("--account", help="the account that pays (default: one of the holdout's own, with its name)")
-    add_settings(verb)
+    _add_settings(verb)
     verb.set_defaults(run=run)
     return verb
+
+
+def _add_settings(verb: argparse.ArgumentParser) -> None:
+    """Everything that ``Holdout`` takes; defaults are filled in later, so that what was typed can be told."""
+    verb.add_argument("--tolerance", help="how far an answer may be off (default 0.05)")
+    verb.add_argument("--confidence", help="for all answers together (default 0.95)")
+    verb.add_argument(
+        "--mode",
+        choices=["certified", "ladder", "rounds", "private", "classic"],
+        help="certified (default): guesses; ladder: best so far; rounds: winners; private, classic: noisy scores (classic: one command is one row of answers)",
+    )
+    verb.add_argument("--metric", choices=["accuracy", "error", "brier"], help="default accuracy")
+    verb.add_argument("--classes", help="what labels may be, separated by commas; private and classic need it")
+    verb.add_argument(
+        "--questions", type=whole_number, help="the most questions ever asked; how many, where labels are hidden"
+    )
+    verb.add_argument("--between", metavar="LOW,HIGH", help="the scores that must be answered within the tolerance")
+    verb.add_argument("--steps", type=whole_number, help="certified, ladder: the grid of answers")
+    verb.add_argument("--start", help="ladder: the score shown before any record")
+    verb.add_argument("--epsilon", help="private: the most that all answers may cost")
+    verb.add_argument("--delta", help="private: default 1e-6")
+    verb.add_argument("--noise", choices=["gaussian", "bounded"], help="private: default gaussian")
+    verb.add_argument("--budget", type=whole_number, help="classic: how many answers are paid for")
+    verb.add_argument("--threshold", help="classic: how far a guess may be off")
+    verb.add_argument("--sigma", help="classic: the noise of a paid answer")
 
 
 def _add_question(verbs: Any, shared: Any, name: str, run: Any, told: str) -> argparse.ArgumentParser:
@@ -60,63 +86,37 @@ def _add_question(verbs: Any, shared: Any, name: str, run: Any, told: str) -> ar
     return verb
 
 
-def _open(args: argparse.Namespace) -> Answer:
+def _open(args: argparse.Namespace) -> Reply:
     from steelyard.ledger import Ledger
+    from steelyard.requests import open_holdout, settings_typed
 
     where: dict[str, Any] = {"ledger": None if args.plan else args.ledger}
     if args.account is not None and not args.plan:
         where = {"account": Ledger(args.ledger).account(args.account)}
-    opened = _holdout(args, typed(args), {**where, "separate": args.separate})
-    return Answer(f"would open on {args.ledger}:\n{opened}" if args.plan else str(opened), _facts(opened))
+    settings = settings_typed(vars(args))
+    opened = open_holdout(args.labels, args.column, settings, name=args.name, separate=args.separate, **where)
+    return Reply(f"would open on {args.ledger}:\n{opened}" if args.plan else str(opened), _facts(opened))
 
 
-def _again(args: argparse.Namespace) -> Any:
+def _again(args: argparse.Namespace) -> Holdout:
     """The holdout as it was opened; only its labels, and where it is kept, are asked for."""
     from steelyard.ledger import Ledger
+    from steelyard.requests import open_holdout, settings_kept, settings_typed
 
     ledger = Ledger(args.ledger)
-    account, settings = remembered(ledger, args.account, args.name)
-    return _holdout(args, settings | typed(args), {"account": ledger.account(account)})
+    account, kept = settings_kept(ledger, args.account, args.name)
+    settings = kept | settings_typed(vars(args))
+    return open_holdout(args.labels, args.column, settings, name=args.name, account=ledger.account(account))
 
 
-def _holdout(args: argparse.Namespace, settings: dict[str, Any], where: dict[str, Any]) -> Any:
-    from steelyard.holdout import HIDING, Holdout
-
-    labels = read_column(args.labels, args.column, written=True)
-    written = Path(args.labels).suffix.lower() == ".csv"
-    found = arguments(settings, None if written else _numeric(labels))
-    if written and found["mode"] not in HIDING:
-        labels = _of_one_kind(labels, args.labels, found.get("classes"))
-    return Holdout(labels, name=args.name, **where, **found)
-
-
-def _numeric(labels: Any) -> bool:
-    """Whether a file's own type, a public fact, says that labels are numbers."""
-    kind = getattr(labels, "dtype", None)
-    return kind.kind in "biuf" if kind is not None else str(labels.type).startswith(("int", "uint", "fl", "do", "bool"))
-
-
-def _of_one_kind(labels: Any, path: str, classes: list[Any] | None) -> list[Any]:
-    """Labels as written, as numbers if the classes are or if every one of them is one; no single row decides for others."""
-    from steelyard.tables import decoded, finite_of
-
-    rows = labels.to_pylist()
-    read = [finite_of(row) for row in rows]
-    found = {number is None for number in read}
-    numeric = not isinstance(classes[0], str) if classes else found == {False}
-    if (numeric and True in found) or (not classes and len(found) > 1):
-        raise InvalidTask(
-            f"some labels of {path} are numbers and others are not, or are missing; say what they may be."
-        )
-    return read if numeric else [decoded(row) for row in rows]
-
-
-def _show(args: argparse.Namespace) -> Answer:
+def _show(args: argparse.Namespace) -> Reply:
     found = _again(args)
-    return Answer(str(found), _facts(found))
+    return Reply(str(found), _facts(found))
 
 
-def _check(args: argparse.Namespace) -> Answer:
+def _check(args: argparse.Namespace) -> Reply:
+    from steelyard.tables import read_column
+
     batch = [read_column(path, args.predicted) for path in args.predictions]
     found = _again(args)
     if found.mode == "rounds" and not args.finish:
@@ -125,14 +125,14 @@ def _check(args: argparse.Namespace) -> Answer:
     if args.finish and (found.mode != "rounds" or len(batch) != 1):
         raise InvalidTask(f"--finish asks for one score in mode rounds; got {len(batch)} in mode {found.mode}.")
     if args.plan:
-        return Answer(f"would ask {len(batch)} question(s)\n{found}", _facts(found))
+        return Reply(f"would ask {len(batch)} question(s)\n{found}", _facts(found))
     with found:
         pairs = zip(batch, guesses, strict=True)
         answers = [found.finish(batch[0])] if args.finish else [found.check(each, guess) for each, guess in pairs]
     data = [answer.to_json() for answer in answers]
     shown: dict[str, Any] = data[0] if len(data) == 1 else {"answers": data}
     refused = any(answer.kind == "refused" for answer in answers)
-    return Answer("\n".join(map(str, answers)), {**shown, "left": found.forecast()}, exit_code=3 if refused else 0)
+    return Reply("\n".join(map(str, answers)), {**shown, "left": found.forecast()}, exit_code=3 if refused else 0)
 
 
 def _guesses(args: argparse.Namespace, files: int) -> list[str | None]:
@@ -145,19 +145,19 @@ def _guesses(args: argparse.Namespace, files: int) -> list[str | None]:
     return list(guesses) if len(guesses) == files else guesses * files
 
 
-def _round(args: argparse.Namespace, found: Any, batch: list[Any]) -> Answer:
+def _round(args: argparse.Namespace, found: Holdout, batch: list[Any]) -> Reply:
     if args.guess is not None:
         raise InvalidTask("mode rounds tells winners and takes no guess.")
     if len(batch) < 2:
         raise InvalidTask("mode rounds compares several files of predictions; --finish asks for the score of one.")
     if args.plan:
-        return Answer(f"would ask which of {len(batch)} is best\n{found}", _facts(found))
+        return Reply(f"would ask which of {len(batch)} is best\n{found}", _facts(found))
     with found:
         best = found.best_of(batch)
-    return Answer(f"{args.predictions[best]} is the best of {len(batch)}", {"best": best, "left": found.forecast()})
+    return Reply(f"{args.predictions[best]} is the best of {len(batch)}", {"best": best, "left": found.forecast()})
 
 
-def _facts(holdout: Any) -> dict[str, Any]:
+def _facts(holdout: Holdout) -> dict[str, Any]:
     account = holdout.account
     return {
         "holdout": holdout.name,
@@ -171,101 +171,43 @@ def _facts(holdout: Any) -> dict[str, Any]:
     }
 
 
-def _plan(args: argparse.Namespace) -> Answer:
+def _plan(args: argparse.Namespace) -> Reply:
     from dataclasses import asdict
 
     from steelyard.holdout import plan
 
     guess_error = None if args.guess_error is None else _number(args.guess_error, "--guess-error")
-    _check_chart(args)
+    check_chart(args)
     found = plan(
         args.rows, args.questions, _number(args.tolerance, "--tolerance"),
         _number(args.confidence, "--confidence"), guess_error, args.delta,
     )  # fmt: skip
-    _save_chart(args, found)
+    save_chart(args, found.chart)
     best = {"best": found.best.name, "mode": found.best.best_at, "possible": found.possible, "options": found.options}
-    return Answer(str(found), {**best, "half_width": found.half_width, "methods": [asdict(row) for row in found.rows]})
+    return Reply(str(found), {**best, "half_width": found.half_width, "methods": [asdict(row) for row in found.rows]})
 
 
 def _number(text: str, name: str) -> float:
-    from steelyard.privacy import exact
-
     return float(exact(text, name))
 
 
-def _attack(args: argparse.Namespace) -> Answer:
+def _attack(args: argparse.Namespace) -> Reply:
     import numpy as np
 
     from steelyard.audit.attacks import suite
     from steelyard.holdout import Holdout
 
-    _check_chart(args)
+    check_chart(args)
     if args.rows < 2 or args.questions < 1:
         raise InvalidTask(f"an attack needs two rows and one question; got {args.rows} and {args.questions}.")
     labels = np.random.default_rng().integers(0, 2, args.rows)
     Holdout(labels, args.tolerance, args.confidence)
     if args.plan:
-        return Answer(f"would attack {args.rows:,} coin flips with {args.questions:,} questions; spends nothing")
+        return Reply(f"would attack {args.rows:,} coin flips with {args.questions:,} questions; spends nothing")
     with waiting("attacking"):
         report = suite(
             None, labels=labels, questions=args.questions,
             renew=lambda: Holdout(labels, args.tolerance, args.confidence),
         )  # fmt: skip
-    _save_chart(args, report)
-    return Answer(report.table(), {"attacks": report.data})
-
-
-def _check_chart(args: argparse.Namespace) -> None:
-    if args.chart:
-        from steelyard.charts import check_target
-
-        check_target(args.chart)
-
-
-def _save_chart(args: argparse.Namespace, drawn: Any) -> None:
-    if args.chart and not args.plan:
-        with Outputs(args, args.chart) as files:
-            files.write_now(args.chart, drawn.chart().save)
-
-
-def read_column(path: str, column: str | None, *, written: bool = False) -> Any:
-    """One column of a CSV, Parquet or .npy file, as an array; errors name the file and never a row.
-
-    ``written``: as it stands in the file, a column whose type hangs on no row. (A CSV file has no types: all is bytes.)
-    """
-    import numpy as np
-
-    kind = Path(path).suffix.lower()
-    try:
-        if kind == ".npy":
-            return np.load(path, allow_pickle=False)
-        if kind in (".parquet", ".pq"):
-            import pyarrow.parquet as parquet
-
-            table = parquet.read_table(path)
-        elif kind == ".csv":
-            from pyarrow import csv
-
-            parse = csv.ParseOptions(ignore_empty_lines=False)
-            names = csv.open_csv(path, parse_options=parse).schema.names if written else []
-            kinds = csv.ConvertOptions(column_types=dict.fromkeys(names, "binary"))
-            table = csv.read_csv(path, parse_options=parse, convert_options=kinds)
-        else:
-            raise InvalidTask(f"{path} must be a .csv, .parquet or .npy file.")
-    except FileNotFoundError:
-        raise InvalidTask(f"there is no file {path}.") from None
-    except (EOFError, OSError, ValueError) as problem:
-        if isinstance(problem, InvalidTask):
-            raise
-        raise InvalidTask(f"{path} cannot be read as {kind} ({type(problem).__name__}).") from None
-    found = _pick(table, path, column)
-    return found if written else found.to_numpy()
-
-
-def _pick(table: Any, path: str, column: str | None) -> Any:
-    names = table.column_names
-    if column is None and len(names) != 1:
-        raise InvalidTask(f"{path} has {len(names)} columns; say which one: {', '.join(names[:20])}.")
-    if column is not None and column not in names:
-        raise InvalidTask(f"{path} has no column {column!r}; it has {', '.join(names[:20])}.")
-    return table.column(column or names[0])
+    save_chart(args, report.chart)
+    return Reply(report.table(), {"attacks": report.data})

@@ -6,11 +6,11 @@ import argparse
 from fractions import Fraction
 from typing import Any
 
-from steelyard.cli.answer import Answer, columns, waiting
-from steelyard.cli.files import Outputs, add_overwrite
+from steelyard.cli.files import Outputs, add_overwrite, waiting
 from steelyard.documents import read_document
 from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.privacy import whole_number
+from steelyard.requests import Reply, columns
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -85,7 +85,7 @@ def _account(args: argparse.Namespace) -> Any:
     return None if args.ledger is None else Ledger(args.ledger).account(args.account)
 
 
-def _fit(args: argparse.Namespace) -> Answer:
+def _fit(args: argparse.Namespace) -> Reply:
     from steelyard.labels import LabelFile, LabelRandomizer
 
     account, file = _account(args), LabelFile(args.data, args.column, groups=args.groups)
@@ -101,7 +101,7 @@ def _fit(args: argparse.Namespace) -> Answer:
     spends = {name: loss.to_json() for name, loss in planned.items()}
     told = [("prior", str(planned["prior"])), ("labels", f"{planned['labels']}, when they are randomized")]
     if args.plan:
-        return Answer("would spend\n" + columns(told), {"plan": spends})
+        return Reply("would spend\n" + columns(told), {"plan": spends})
     with Outputs(args, args.out, inputs=(args.data, args.ledger, args.prior)) as files:
         with waiting("making the mechanism"):
             nodes, missing_value = made.grid()
@@ -112,7 +112,7 @@ def _fit(args: argparse.Namespace) -> Answer:
     if not files.problems:
         return answer
     again = "what the prior cost stays charged; with --key it can be asked for again for nothing"
-    return Answer("\n".join([answer.text, f"warning: {files.problems[0]}; {again}"]), answer.data, exit_code=2)
+    return Reply("\n".join([answer.text, f"warning: {files.problems[0]}; {again}"]), answer.data, exit_code=2)
 
 
 def _prior(text: str) -> Any:
@@ -121,7 +121,7 @@ def _prior(text: str) -> Any:
     return read_document(text, "none, private or a JSON file of weights")
 
 
-def _described(made: Any, told: list[tuple[str, str]], data: dict[str, Any]) -> Answer:
+def _described(made: Any, told: list[tuple[str, str]], data: dict[str, Any]) -> Reply:
     parts = [made] if made.groups_ is None else list(made.groups_.values())
     tables = [made.mechanism_] if made.groups_ is None else [part.mechanism for part in parts]
     methods = [made.method_] if made.groups_ is None else sorted({part.method for part in parts})
@@ -138,7 +138,7 @@ def _described(made: Any, told: list[tuple[str, str]], data: dict[str, Any]) -> 
     facts = {"method": ", ".join(methods), "bias": float(bias), "worst_error": worst, "prior": source}
     if made.groups_ is not None:
         facts["groups"] = list(made.groups_)
-    return Answer(columns([*lines, *((f"{name} spends", text) for name, text in told)]), {**facts, **data})
+    return Reply(columns([*lines, *((f"{name} spends", text) for name, text in told)]), {**facts, **data})
 
 
 def _out(mechanism: Any) -> str:
@@ -146,7 +146,7 @@ def _out(mechanism: Any) -> str:
     return "endlessly many" if outputs is None else str(len(outputs))
 
 
-def _apply(args: argparse.Namespace) -> Answer:
+def _apply(args: argparse.Namespace) -> Reply:
     from steelyard.labels import LabelRandomizer, randomize_parquet, read
 
     account = _account(args)
@@ -159,14 +159,14 @@ def _apply(args: argparse.Namespace) -> Answer:
     if args.plan:
         enough = cost <= account.remaining
         text = columns([("would spend", str(cost)), ("left now", str(account.remaining)), ("enough", str(enough))])
-        return Answer(text, {"cost": cost.to_json(), "enough": enough})
+        return Reply(text, {"cost": cost.to_json(), "enough": enough})
     with waiting("randomizing"):
         rows = randomize_parquet(made, args.data, args.out, column, ids=args.ids, groups=args.groups, key=args.key)
     data = {"rows": rows, "out": args.out, "guarantee": made.guarantee_.to_json()}
-    return Answer(f"{rows:,} labels randomized into {args.out}\n{made.guarantee_}", data)
+    return Reply(f"{rows:,} labels randomized into {args.out}\n{made.guarantee_}", data)
 
 
-def _verify(args: argparse.Namespace) -> Answer:
+def _verify(args: argparse.Namespace) -> Reply:
     from steelyard.labels import judge, read
 
     data = read(args.randomizer)
@@ -177,7 +177,7 @@ def _verify(args: argparse.Namespace) -> Answer:
     open_ = list(report.unproved)
     facts = {"passed": not findings, "findings": findings, "bias": _text(report.bias), "gap": gap, "unproved": open_}
     if findings:
-        return Answer("\n".join(["does NOT hold:", *findings]), facts, exit_code=2)
+        return Reply("\n".join(["does NOT hold:", *findings]), facts, exit_code=2)
     bias = "bias exactly zero" if not report.bias else f"bias up to {float(report.bias):.4g}, as declared"
     held = "privacy, row sums" if report.rounding is not None else "privacy, the widths of grid and noise"
     if report.rounding is None:
@@ -188,7 +188,7 @@ def _verify(args: argparse.Namespace) -> Answer:
     lines = [f"holds: {held}; {bias}; {told}.", *(f"not proved here: {text}." for text in open_)]
     if args.ledger:
         lines.append(f"the receipt is one of {args.ledger}; that its counts are the prior's was not looked at.")
-    return Answer("\n".join(lines), facts)
+    return Reply("\n".join(lines), facts)
 
 
 def _charge(data: dict[str, Any], ledger: str) -> list[str]:
@@ -204,7 +204,7 @@ def _text(bias: Fraction | None) -> str | None:
     return None if bias is None else str(bias)
 
 
-def _chart(args: argparse.Namespace) -> Answer:
+def _chart(args: argparse.Namespace) -> Reply:
     from steelyard.labels import draw_errors, draw_mechanism, read, restore
 
     named = restore(read(args.randomizer))
@@ -215,4 +215,4 @@ def _chart(args: argparse.Namespace) -> Answer:
     with Outputs(args, args.out, inputs=(args.randomizer,)) as files:
         if not args.plan:
             files.write_now(args.out, drawn.save)
-    return Answer(f"{'would draw' if args.plan else 'drawn'}: {args.out}", {"out": args.out})
+    return Reply(f"{'would draw' if args.plan else 'drawn'}: {args.out}", {"out": args.out})

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steelyard.cli.answer import Answer
 from steelyard.errors import PrivacyError
 from steelyard.privacy import whole_number
+from steelyard.requests import Reply
 
 if TYPE_CHECKING:
     from steelyard.audit import Verdict
@@ -42,24 +42,24 @@ def add_audit(commands: Any, shared: argparse.ArgumentParser) -> None:
     audit.set_defaults(run=_audit)
 
 
-def _demo(args: argparse.Namespace) -> Answer:
+def _demo(args: argparse.Namespace) -> Reply:
     from steelyard.demo import STEPS, run_tour
 
     if args.plan:
         steps = [f"{number}. {step}" for number, step in enumerate(STEPS, 1)]
-        return Answer("\n".join(["would, spending nothing of yours:", *steps]), {"steps": list(STEPS)})
+        return Reply("\n".join(["would, spending nothing of yours:", *steps]), {"steps": list(STEPS)})
     found = run_tour(Path(args.folder), quiet=args.json)
-    return Answer(f"\nAll of it, with pictures: {found['report']}", found)
+    return Reply(f"\nAll of it, with pictures: {found['report']}", found)
 
 
-def _audit(args: argparse.Namespace) -> Answer:
+def _audit(args: argparse.Namespace) -> Reply:
     from steelyard.audit import suite
 
     names = suite.select(args.names)
     if args.list or args.plan:
         about = {name: repr(item.subject) for name, item in suite.registry().items() if name in names}
         text = "\n".join(f"{name:26} {what[:90]}" for name, what in about.items())
-        return Answer(text, {"plan": about})
+        return Reply(text, {"plan": about})
     verdicts = suite.run(args.names, samples=args.samples, quick=args.quick, jobs=args.jobs, finished=_progress)
     return _answer(verdicts)
 
@@ -69,7 +69,7 @@ def _progress(verdict: Verdict) -> None:
         print(f"{'ok' if verdict.ok else 'BROKEN':6}  {verdict.subject}", file=sys.stderr, flush=True)
 
 
-def _answer(verdicts: list[Verdict]) -> Answer:
+def _answer(verdicts: list[Verdict]) -> Reply:
     broken = [verdict for verdict in verdicts if not verdict.ok]
     checks = sum(len(verdict.checks) for verdict in verdicts)
     head = f"{len(verdicts)} audited, {checks} checks, " + (
@@ -77,4 +77,4 @@ def _answer(verdicts: list[Verdict]) -> Answer:
     )
     text = "\n".join([*map(str, verdicts), "", head])
     data = {"ok": not broken, "checks": checks, "verdicts": [verdict.to_json() for verdict in verdicts]}
-    return Answer(text, data, PrivacyError.exit_code if broken else 0)
+    return Reply(text, data, PrivacyError.exit_code if broken else 0)

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
+from steelyard.documents import plain
 from steelyard.errors import InvalidTask, LedgerError, UnitMismatch
 from steelyard.holdout.answer import Answer
 from steelyard.holdout.metrics import Metric, find_metric, settled
@@ -186,7 +187,7 @@ class Holdout:
 
     def _settings(self, options: dict[str, Any]) -> dict[str, int | str | list[int]]:
         """Every public setting, for the ledger: whoever opens this holdout again can look them up."""
-        frame = self.frame
+        frame, classes = self.frame, getattr(self.metric, "classes", None)
         return {
             "holdout": self.name,
             "rows": frame.rows,
@@ -194,7 +195,8 @@ class Holdout:
             "metric": str(self.metric),
             "tolerance": str(frame.tolerance * frame.upper),
             "confidence": str(frame.confidence),
-            **{f"option {key}": str(value) for key, value in options.items() if key != "source"},
+            **({} if classes is None else {"classes": _as_json(classes)}),
+            **{f"option {key}": _as_json(value) for key, value in options.items() if key != "source"},
         }
 
     def _bound(self, options: dict[str, Any], known: bytes | None) -> bytes:
@@ -224,6 +226,11 @@ def _share(guess: Number, upper: Fraction) -> tuple[Fraction, bytes]:
     if not 0 <= share <= 1:
         raise InvalidTask(f"a guess of the score is between 0 and {_text(upper)}; got {guess!r}.")
     return share, str(share).encode()
+
+
+def _as_json(value: Any) -> str:
+    """A setting as text that is read back without running anything."""
+    return canonical(plain(value, typed=True)).decode()
 
 
 def _spelled(option: Any) -> str:

@@ -95,7 +95,7 @@ def find(account: str, key: str, request: str, currency: Currency) -> Callable[[
 
 def _resume(transaction: Transaction, made: Entry, request: str, loss: Loss, detail: str) -> Standing:
     if made.request != request:
-        raise KeyConflict(_conflict(made, request))
+        raise _conflict(made, request)
     standing = _standing(transaction, made, loss.currency)
     if not standing.answers and (made.amount, made.delta, made.detail) != (loss.amount, loss.delta, detail):
         charged = Loss(loss.currency, made.amount, made.delta)
@@ -106,18 +106,19 @@ def _resume(transaction: Transaction, made: Entry, request: str, loss: Loss, det
     return standing
 
 
-def _conflict(made: Entry, request: str) -> str:
+def _conflict(made: Entry, request: str) -> KeyConflict:
     (asked, _, of), (before, _, then) = request.partition(OF), made.request.partition(OF)
     if asked == before:
-        return (
+        return KeyConflict(
             f"the key {made.name!r} on account {made.account!r} belongs to this request of {then or 'no named table'}, and this "
             f"is {of or 'no named table'}. A key is for one request of one table and its retries. Choose a new key, or, if "
             "it is the same table in another place, read it with the same name=."
         )
     other = "another request" if of == then else f"another request, of {then or 'no named table'},"
-    return (
+    return KeyConflict(
         f"the key {made.name!r} already names {other} on account {made.account!r}; a key is for one "
-        "request and its retries. Choose a new key."
+        "request and its retries. Choose a new key.",
+        other_request=True,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 from steelyard.bounding import Count, CountUsers, GradualSum, Histogram, Mean, Profile, Quantile, Sum, Together
 from steelyard.documents import decode, decode_one, parse
 from steelyard.errors import InvalidTask
-from steelyard.holdout.question import Question
+from steelyard.holdout import Question
 from steelyard.models import FitLinear, FitLogistic
 from steelyard.privacy import Terms, Unit, holdout, labels, rows, users
 from steelyard.session import Dialogue, Task

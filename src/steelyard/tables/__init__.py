@@ -18,7 +18,7 @@ from steelyard.tables.entries import (
     text_of,
     texts_of,
 )
-from steelyard.tables.files import is_csv
+from steelyard.tables.files import is_csv, read_column, scan
 from steelyard.tables.keyed import Capped
 from steelyard.tables.quantity import LIMIT, Quantity
 from steelyard.tables.sampling import Limits
@@ -46,6 +46,8 @@ __all__ = [
     "number_of",
     "numbers_of",
     "read",
+    "read_column",
+    "scan",
     "text_of",
     "texts_of",
 ]

@@ -16,10 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from steelyard.errors import ColumnMissing, TableError
+from steelyard.errors import ColumnMissing, InvalidTask, TableError
 from steelyard.tables.engine import SOURCE, Bind
 
 _FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"}
+_SCANNED = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv"}
 _CSV_TYPES = {"integer": "BIGINT", "float": "DOUBLE", "boolean": "BOOLEAN", "string": "VARCHAR"}
 _HEADER = 1 << 20  # no header line is longer
 
@@ -51,6 +52,66 @@ def bind_files(paths: Sequence[str | os.PathLike[str]], options: Mapping[str, An
         cursor.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS {body}")
 
     return bind
+
+
+def scan(source: str) -> Any:
+    """The rows of Parquet or CSV files in their order, as an Arrow dataset: for whoever holds the rows, never for an analyst.
+
+    A glob's files come in the order of their names. The types of a CSV file's columns are guessed.
+    """
+    import pyarrow
+    from pyarrow import dataset
+
+    files = [source] if os.path.isfile(source) else sorted(filter(os.path.isfile, glob.glob(source, recursive=True)))
+    kinds = {_SCANNED.get(Path(file).suffix.lower()) for file in files}
+    if not files or len(kinds) != 1 or None in kinds:
+        raise TableError(f"no Parquet or CSV file can be read at {source!r}; several must be of one kind.")
+    try:
+        return dataset.dataset(files, format=kinds.pop())
+    except (OSError, pyarrow.ArrowInvalid):
+        raise TableError(f"{source!r} cannot be read as a table.") from None
+
+
+def read_column(path: str, column: str | None, *, as_written: bool = False) -> Any:
+    """One column of a CSV, Parquet or .npy file, as an array; errors name the file and never a row.
+
+    ``as_written``: as it stands in the file, a column whose type hangs on no row. (A CSV file has no types: all is bytes.)
+    """
+    import numpy as np
+
+    kind = Path(path).suffix.lower()
+    if kind not in (*_SCANNED, ".npy"):
+        raise InvalidTask(f"{path} must be a .csv, .parquet or .npy file.")
+    try:
+        if kind == ".npy":
+            return np.load(path, allow_pickle=False)
+        table = _whole_csv(path, as_written) if kind == ".csv" else _whole_parquet(path)
+    except FileNotFoundError:
+        raise InvalidTask(f"there is no file {path}.") from None
+    except (EOFError, OSError, ValueError) as problem:
+        raise InvalidTask(f"{path} cannot be read as {kind} ({type(problem).__name__}).") from None
+    names = table.column_names
+    if column is None and len(names) != 1:
+        raise InvalidTask(f"{path} has {len(names)} columns; say which one: {', '.join(names[:20])}.")
+    if column is not None and column not in names:
+        raise InvalidTask(f"{path} has no column {column!r}; it has {', '.join(names[:20])}.")
+    found = table.column(column or names[0])
+    return found if as_written else found.to_numpy()
+
+
+def _whole_parquet(path: str) -> Any:
+    from pyarrow import parquet
+
+    return parquet.read_table(path)
+
+
+def _whole_csv(path: str, as_written: bool) -> Any:
+    from pyarrow import csv as arrow_csv
+
+    parse = arrow_csv.ParseOptions(ignore_empty_lines=False)
+    names = arrow_csv.open_csv(path, parse_options=parse).schema.names if as_written else []
+    kinds = arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, "binary"))
+    return arrow_csv.read_csv(path, parse_options=parse, convert_options=kinds)
 
 
 def _expand(path: str) -> list[str]:

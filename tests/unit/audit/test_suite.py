@@ -16,18 +16,18 @@ from audit.twins import Honest, IgnoresUpper, NarrowLaplace
 from steelyard import bounding, mechanisms
 from steelyard.audit import Check, Verdict, audit, floats, suite, texts
 from steelyard.cli import trying
-from steelyard.cli.answer import Answer
 from steelyard.errors import InvalidTask
 from steelyard.privacy import users
+from steelyard.requests import Reply
 
 
-def command(*words: str) -> Answer:
+def command(*words: str) -> Reply:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--plan", action="store_true")
     root = argparse.ArgumentParser()
     trying.add_audit(root.add_subparsers(), shared)
     args = root.parse_args(["audit", *words])
-    answer: Answer = args.run(args)
+    answer: Reply = args.run(args)
     return answer
 
 

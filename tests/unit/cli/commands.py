@@ -6,13 +6,13 @@ import argparse
 from typing import Any
 
 from steelyard.cli import fitting
-from steelyard.cli.answer import Answer
+from steelyard.requests import Reply
 
 FEATURES = ("--features", "age:0:100", "land=FR,DE", "--label", "spend", "--lower", 0, "--upper", 400)
 """What a fit to the table of spending is told."""
 
 
-def command(*words: Any) -> Answer:
+def command(*words: Any) -> Reply:
     """What a command answers; an error is raised."""
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--plan", action="store_true")
@@ -20,5 +20,5 @@ def command(*words: Any) -> Answer:
     root = argparse.ArgumentParser()
     fitting.add_commands(root.add_subparsers(), shared)
     args = root.parse_args([str(word) for word in words])
-    answer: Answer = args.run(args)
+    answer: Reply = args.run(args)
     return answer

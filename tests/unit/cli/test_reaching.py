@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 from steelyard.cli import main
-from steelyard.cli.door import Checked, Shut
 from steelyard.errors import ColumnMissing, CurrencyMismatch, InvalidTask, KeyConflict
 from steelyard.ledger import Account, Allowance, Ledger, open_account
 from steelyard.privacy import Loss, rows
+from steelyard.requests import DryRun, WouldCharge
 from unit.cli.commands import command
 
 N = 4_000
@@ -231,12 +231,12 @@ def test_plans_charge_nothing_at_any_point_of_a_path(people: Path, out: Path, ac
 
 def test_a_shut_account_lets_nothing_be_added(tmp_path: Path) -> None:
     real = open_account(str(tmp_path / "p.db"), "pure", unit=rows(), epsilon=1)
-    one, shut = Loss.pure("0.1"), Shut(real)
-    with pytest.raises(Checked) as checked:
+    one, shut = Loss.pure("0.1"), DryRun(real)
+    with pytest.raises(WouldCharge) as checked:
         shut.charge(one, key="a", request=b"a")
     assert checked.value.cost == one
     made = real.charge(one, key="a", request=b"a")
-    with pytest.raises(Checked):
+    with pytest.raises(WouldCharge):
         shut.charge(one, key="a", request=b"a")
     made.store(b"answer")
     kept = shut.charge(one, key="a", request=b"a")
@@ -249,7 +249,7 @@ def test_a_shut_account_lets_nothing_be_added(tmp_path: Path) -> None:
         lambda: lent.charge(one, key="b", request=b"b"),
     ]
     for add in adding:
-        with pytest.raises(Checked):
+        with pytest.raises(WouldCharge):
             add()
     assert real.spent == one
 

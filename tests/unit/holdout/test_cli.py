@@ -14,24 +14,24 @@ import pyarrow.parquet as pq
 import pytest
 
 from steelyard.cli import holdouts
-from steelyard.cli.answer import Answer
 from steelyard.errors import BudgetExceeded, InvalidTask, LedgerError, UnitMismatch
 from steelyard.holdout.holdout import Holdout
 from steelyard.holdout.metrics import AbsoluteError
 from steelyard.ledger import Ledger, open_account
 from steelyard.privacy import rows
+from steelyard.requests import Reply
 
 N = 5000
 
 
-def run(*words: Any) -> Answer:
+def run(*words: Any) -> Reply:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--json", action="store_true")
     shared.add_argument("--plan", action="store_true")
     root = argparse.ArgumentParser()
     holdouts.add_commands(root.add_subparsers(), shared)
     args = root.parse_args(["holdout", *map(str, words)])
-    answer: Answer = args.run(args)
+    answer: Reply = args.run(args)
     json.dumps(answer.data)
     return answer
 

@@ -13,21 +13,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from steelyard.cli import labelling
-from steelyard.cli.answer import Answer
 from steelyard.errors import BudgetExceeded, InvalidTask, UnitMismatch
 from steelyard.labels.randomizer import LabelRandomizer
 from steelyard.ledger import Account, open_account
 from steelyard.privacy import labels
+from steelyard.requests import Reply
 
 
-def run(*words: Any) -> Answer:
+def run(*words: Any) -> Reply:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--json", action="store_true")
     shared.add_argument("--plan", action="store_true")
     root = argparse.ArgumentParser()
     labelling.add_commands(root.add_subparsers(), shared)
     args = root.parse_args(["labels", *map(str, words)])
-    answer: Answer = args.run(args)
+    answer: Reply = args.run(args)
     json.dumps(answer.data)
     return answer
 

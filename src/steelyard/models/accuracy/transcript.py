@@ -46,9 +46,9 @@ class Transcript:
         try:
             desk.find(other)
         except KeyConflict as conflict:
-            if "another request" not in str(conflict):  # the same one, of another table, which is named there
+            if not conflict.other_request:  # the same one, of another table, which is named there
                 raise
-        raise KeyConflict(_OTHER)
+        raise KeyConflict(_OTHER, other_request=True)
 
     @property
     def spent(self) -> int:

@@ -13,7 +13,6 @@ import pytest
 from steelyard.account import Account
 from steelyard.bounding import Count, Sum
 from steelyard.cli import main
-from steelyard.cli.door import Checked, Shut
 from steelyard.desk import Desk
 from steelyard.errors import SteelyardError, TableError
 from steelyard.ledger import Ledger, LedgerAccount, open_account
@@ -23,6 +22,7 @@ from steelyard.models.accuracy.rising import Rising
 from steelyard.models.linear import FitLinear
 from steelyard.models.logistic import FitLogistic
 from steelyard.privacy import Event, Unit, rows, users
+from steelyard.requests import DryRun, WouldCharge
 from steelyard.session import Session
 from steelyard.tables import Table, read
 
@@ -95,9 +95,9 @@ def transcript(kind: str, at: LedgerAccount, table: Table, *, more: bool, plan: 
     """All that whoever asks without paying is told, and what the ledger holds afterwards."""
     told: tuple[Any, ...]
     try:
-        found = ask(kind, Shut(at) if plan else at, table, more=more, epsilon=None if plan else "0.000001")
+        found = ask(kind, DryRun(at) if plan else at, table, more=more, epsilon=None if plan else "0.000001")
         told = (str(found.certificate), found.reason, found.path) if isinstance(found, Reached) else (found.to_json(),)
-    except (SteelyardError, Checked) as fault:
+    except (SteelyardError, WouldCharge) as fault:
         told = (type(fault), str(fault))
     return (*told, list(Ledger(at.location).export()), at.spent)
 

@@ -1,4 +1,4 @@
-"""An account that shuts where a run would first pay: a plan goes through all of a run's checks, and charges nothing.
+"""A dry run: an account that ends where a run would first pay; a plan goes through all of a run's checks, and charges nothing.
 
 Law: nothing is charged, raised or stored through this handle, nor through one that is made of it: it wraps an account, asks it
 to read alone, and every charge it finds is kept by somebody who refuses to change it.
@@ -13,7 +13,7 @@ from steelyard.account import Charge, Standing, Wrapper
 from steelyard.privacy import Event, Loss
 
 
-class Checked(Exception):
+class WouldCharge(Exception):
     """A request passed its checks and would now be charged ``cost`` for ``event``; both None where that is not known."""
 
     def __init__(self, cost: Loss | None = None, event: Event | None = None) -> None:
@@ -21,8 +21,8 @@ class Checked(Exception):
         self.cost, self.event = cost, event
 
 
-class Shut(Wrapper):
-    """A handle on an account that ends with ``Checked`` where it would be charged."""
+class DryRun(Wrapper):
+    """A handle on an account that ends with ``WouldCharge`` where it would be charged."""
 
     @property
     def remaining(self) -> Loss:
@@ -33,9 +33,9 @@ class Shut(Wrapper):
         """The charge that was made before, if it has an answer; otherwise the end."""
         made = self.find(key=key, request=request, of=of)
         if made is None:
-            raise Checked(loss, event)
+            raise WouldCharge(loss, event)
         if not made.answers:
-            raise Checked
+            raise WouldCharge
         return made
 
     def find(self, *, key: str, request: bytes, of: str = "") -> Charge | None:
@@ -52,8 +52,8 @@ class _ReadOnly:
 
     def raise_level(self, account: str, standing: Standing, level: Loss, event: Event | None) -> Standing:
         if level.amount > standing.level.amount:
-            raise Checked
+            raise WouldCharge
         return standing
 
     def keep(self, account: str, standing: Standing, step: int, payload: bytes) -> NoReturn:
-        raise Checked
+        raise WouldCharge
