@@ -18,6 +18,7 @@ from typing import Any
 
 from steelyard.errors import ColumnMissing, InvalidTask, TableError
 from steelyard.tables.engine import SOURCE, Bind
+from steelyard.tables.parquet import bind_parquet
 
 _FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"}
 _SCANNED = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv"}
@@ -41,8 +42,7 @@ def bind_files(paths: Sequence[str | os.PathLike[str]], options: Mapping[str, An
     if chosen == "csv":
         body = _csv(found, types, options.get("delimiter") or ("\t" if _plain_name(found[0]).endswith(".tsv") else ","))
     elif chosen == "parquet" and not (types or "delimiter" in options):
-        how = f"union_by_name = {str(len(found) > 1).lower()}, can_have_nan = true, utf8_validation = 'replace'"
-        body = f"SELECT * FROM read_parquet({_list(found)}, {how})"
+        return bind_parquet(_list(found), len(found) > 1)
     elif chosen == "parquet":
         raise TableError("a Parquet file declares its own types; types and delimiter are for CSV.")
     else:

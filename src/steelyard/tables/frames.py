@@ -6,6 +6,7 @@ memory when the first question is asked. A column of objects is text, whatever i
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ from steelyard.errors import TableError
 from steelyard.tables.engine import SOURCE, Bind
 from steelyard.tables.entries import texts_of
 from steelyard.tables.kinds import check_names
+from steelyard.tables.plain import unusable
 
 
 def bind_pandas(frame: Any) -> Bind:
@@ -26,7 +28,7 @@ def bind_pandas(frame: Any) -> Bind:
     if not all(isinstance(name, str) for name in frame.columns):
         raise TableError("the columns of a pandas DataFrame must be named by text.")
     check_names(list(frame.columns))
-    loose = {name: _texts(frame[name]) for name in frame.columns if str(frame.dtypes[name]) == "object"}
+    loose = {name: text for name in frame.columns if (text := _loose(frame[name])) is not None}
     typed = frame.drop(columns=list(loose)) if loose else frame
     table = _typed(lambda: pyarrow.Table.from_pandas(typed, preserve_index=False))
     return _bind_object(_placed(table, loose, list(frame.columns)))
@@ -38,9 +40,29 @@ def bind_dict(arrays: Mapping[str, Any]) -> Bind:
 
     if not all(isinstance(name, str) for name in arrays):
         raise TableError("the columns of a dictionary must be named by text.")
-    loose = {name: _texts(array) for name, array in arrays.items() if str(getattr(array, "dtype", "")) == "object"}
+    loose = {name: text for name, array in arrays.items() if (text := _loose(array)) is not None}
     typed = {name: array for name, array in arrays.items() if name not in loose}
     return _bind_object(_placed(_typed(lambda: pyarrow.table(typed)), loose, list(arrays)))
+
+
+def _loose(column: Any) -> Any:
+    """A column of objects or of text, as text; None where its type says what it holds.
+
+    Categories of objects are objects too. Text that Arrow does not take (half a surrogate pair) is text all the same.
+    """
+    import pyarrow.compute
+
+    dtype: Any = getattr(column, "dtype", None)
+    if str(dtype) == "object":
+        return _texts(column)
+    if str(dtype) == "category" and str(dtype.categories.dtype) == "object":
+        codes = pyarrow.array(getattr(column, "cat", column).codes)
+        return _texts(dtype.categories).take(pyarrow.compute.if_else(pyarrow.compute.less(codes, 0), None, codes))
+    if getattr(dtype, "kind", "") == "U" or getattr(dtype, "storage", "") == "python":
+        with suppress(pyarrow.ArrowException, UnicodeError):
+            return pyarrow.array(column)
+        return _texts(column)
+    return None
 
 
 def _texts(column: Any) -> Any:
@@ -61,11 +83,11 @@ def _placed(table: Any, loose: Mapping[str, Any], names: Sequence[str]) -> Any:
 def bind_polars(frame: Any) -> Bind:
     """A Polars data frame, or a lazy one that is collected for each question, only the columns it needs."""
     if hasattr(frame, "collect_schema") and hasattr(frame, "collect"):
-        empty = frame.clear().collect().to_arrow()
+        empty = _typed(lambda: frame.clear().collect().to_arrow())
         return bind_stream(lambda columns: frame.select(columns).collect(engine="streaming").to_arrow(), empty)
     if not hasattr(frame, "to_arrow") or not hasattr(frame, "columns"):
         raise TableError(f"a Polars {type(frame).__name__} is not a table; give a DataFrame or a LazyFrame.")
-    return _bind_object(frame.to_arrow())
+    return _bind_object(_typed(frame.to_arrow))
 
 
 def bind_arrow(source: Any) -> Bind:
@@ -109,18 +131,25 @@ def bind_stream(stream: Callable[[Sequence[str]], Any], empty: Any) -> Bind:
     check_names(empty.schema.names)
 
     def bind(cursor: Any, columns: Sequence[str], once: bool) -> None:
-        cursor.register(SOURCE, stream(list(columns)) if columns else empty)
+        _show(cursor, stream(list(columns)) if columns else empty)
 
     return bind
 
 
 def _bind_object(source: Any) -> Bind:
-    check_names(source.schema.names)
+    """An Arrow table or dataset, of which only the columns needed are shown: DuckDB reads the first, if it needs none."""
+    return bind_stream(
+        lambda columns: source.select(columns) if hasattr(source, "select") else source.scanner(columns=columns),
+        source.schema.empty_table(),
+    )
 
-    def bind(cursor: Any, columns: Sequence[str], once: bool) -> None:
-        cursor.register(SOURCE, source)
 
-    return bind
+def _show(cursor: Any, source: Any) -> None:
+    """Register a source; seconds and milliseconds in a time zone become microseconds in DuckDB, and some have none."""
+    schema = source.schema if hasattr(source, "schema") else source.projected_schema
+    coarse = [field.name for field in schema if re.fullmatch(r"timestamp\[m?s, tz=.*\]", str(field.type))]
+    cursor.register(f"{SOURCE}_given", source)
+    cursor.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS SELECT *{unusable(coarse)} FROM {SOURCE}_given")
 
 
 def _bind_reader(reader: Any) -> Bind:
@@ -131,7 +160,7 @@ def _bind_reader(reader: Any) -> Bind:
         with lock:
             if not held:
                 held.append(reader.read_all())
-        return held[0]
+        return held[0].select(columns)
 
     return bind_stream(stream, reader.schema.empty_table())
 

@@ -1,7 +1,7 @@
 """Kinds of columns, and DuckDB's types as Ibis types.
 
 A kind is one public word per column. Types Ibis cannot name keep their column in the schema under the kind "other",
-so that it can be seen but not used.
+so that it can be seen but not used. Neither can times of day: one beyond the day, as files can hold it, is an error to DuckDB.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 from steelyard.errors import TableError
 
 NUMERIC = ("integer", "float", "decimal", "boolean")
-GROUPABLE = (*NUMERIC, "string", "date", "timestamp", "time", "uuid", "binary")
+GROUPABLE = (*NUMERIC, "string", "date", "timestamp", "uuid", "binary")
+KINDS = (*GROUPABLE, "time", "other")
 _NAMES = ("boolean", "integer", "floating", "decimal", "string", "date", "timestamp", "time", "uuid", "binary")
 
 

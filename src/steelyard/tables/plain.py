@@ -2,11 +2,13 @@
 
 Chosen from the schema alone, before anything is read. Text is compared by its bytes, whatever collation its column has,
 and bytes that are no text are replaced by a mark; dates that Python cannot hold and integers of more than 38 digits are missing.
+What DuckDB may fail to read at all is made a kind that no question takes.
 Law: a plain form is a total function of the cell alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 AS_IT_IS = "{}"
@@ -20,7 +22,14 @@ REPAIRED = "decode(encode({}), 'replace')"
 
 FIRST_DAY, AFTER_LAST_DAY = "0001-01-01", "10000-01-01"
 FIRST_MOMENT, LAST_MOMENT = "0001-01-03", "9999-12-30"  # in whatever time zone Python then reads them
+_NARROW = 18  # the digits of decimals that DuckDB keeps in 64 bits, all of which it can write
 _MOMENTS = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP WITH TIME ZONE")
+
+
+def unusable(names: Sequence[str]) -> str:
+    """What follows ``SELECT *`` so that columns are seen but cannot be used: DuckDB may fail as soon as it reads them."""
+    quoted = ['"' + name.replace('"', '""') + '"' for name in names]
+    return f" REPLACE ({', '.join(f'struct_pack(v := {name}) AS {name}' for name in quoted)})" if quoted else ""
 
 
 def in_duckdb(name: str, kind: str, text: str) -> str:
@@ -34,7 +43,16 @@ def in_duckdb(name: str, kind: str, text: str) -> str:
         return f"TRY_CAST({column} AS DECIMAL(38, 0))"
     if kind == "DATE":
         return _between(column, kind, FIRST_DAY, AFTER_LAST_DAY)
+    if kind.startswith("DECIMAL(") and int(kind[8:].partition(",")[0]) > _NARROW:
+        return _within_digits(column, kind)
     return _between(column, kind, FIRST_MOMENT, LAST_MOMENT) if kind in _MOMENTS else column
+
+
+def _within_digits(column: str, kind: str) -> str:
+    """A decimal that has more digits than its type, as a file can hold them, is missing: not every one can be written."""
+    digits, places = map(int, kind[8:-1].split(","))
+    most = "9" * (digits - places) + "." + "9" * places
+    return f"CASE WHEN {column} BETWEEN CAST('-{most}' AS {kind}) AND CAST('{most}' AS {kind}) THEN {column} END"
 
 
 def _between(column: str, kind: str, first: str, after: str) -> str:

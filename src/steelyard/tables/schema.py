@@ -13,7 +13,7 @@ from typing import Any
 from steelyard.errors import ColumnMissing, InvalidTask, TableError
 from steelyard.privacy import Unit
 from steelyard.tables.keys import check_keys
-from steelyard.tables.kinds import GROUPABLE, NUMERIC, check_names
+from steelyard.tables.kinds import GROUPABLE, KINDS, NUMERIC, check_names
 
 
 class Schema:
@@ -25,8 +25,8 @@ class Schema:
     def __init__(self, columns: Mapping[str, str]) -> None:
         check_names(list(columns))
         for name, kind in columns.items():
-            if kind not in (*GROUPABLE, "other"):
-                raise InvalidTask(f"column {name!r} is of a kind among {', '.join(GROUPABLE)} or other; got {kind!r}.")
+            if kind not in KINDS:
+                raise InvalidTask(f"column {name!r} is of a kind among {', '.join(KINDS)}; got {kind!r}.")
         self._kinds = dict(columns)
 
     def __repr__(self) -> str:

@@ -1,7 +1,8 @@
 """A trial of an engine before it sees its first private row: does it do what the proofs assume of it?
 
 A few made-up values are turned into integers, and the integers must be the reference's. DuckDB must besides read a file
-of one row whose statistics are those of another row: whoever believes them answers wrongly and is refused. Once per
+of one row whose statistics are those of another row, and one whose statistics cannot be converted: whoever believes the
+first answers wrongly, whoever looks at the second fails, and both are refused. Once per
 process and engine, in milliseconds; what it says is public, since nothing private was read.
 Law: an engine that fails its trial answers nothing.
 """
@@ -26,6 +27,7 @@ UNSOUND = (
 TRIAL = "steelyard_trial"
 _DECOY = (0.1, 1_234_567_890_123, "decoy-key")
 _HIDDEN = (float("nan"), 9_876_543_210_987, "other-key")
+_MOMENT, _NO_MOMENT = 1_234_567_890_321, 2**62  # milliseconds; the second are more than microseconds can count
 _VALUES = ("NaN", "Infinity", "-Infinity", "-0.0", "0.49999999999999994", "5e-324", "2.5", "-7.25", "1e300", "-1e300")
 
 _passed: set[str] = set()
@@ -53,7 +55,10 @@ def duckdb_passes(connection: Any, folder: str) -> bool:
             return False
         _write_lie(cursor, path)
         cursor.execute(f"CREATE OR REPLACE TEMP VIEW {TRIAL} AS SELECT * FROM read_parquet('{_text(path)}')")
-        return all(cursor.execute(sql).fetchall() == expected for sql, expected in _about_lie())
+        if not all(cursor.execute(sql).fetchall() == expected for sql, expected in _about_lie()):
+            return False
+        _write_unreadable(cursor, path)
+        return bool(cursor.execute(f"SELECT sum(x) FROM (FROM read_parquet('{_text(path)}'))").fetchall() == [(7,)])
     except (duckdb.Error, OSError):
         return False
     finally:
@@ -107,6 +112,13 @@ def _write_lie(cursor: Any, path: Path) -> None:
         old, new = _packed(kind, told), _packed(kind, held)
         content = content.replace(old, new, 1)  # the row lies before its statistics
     path.write_bytes(content)
+
+
+def _write_unreadable(cursor: Any, path: Path) -> None:
+    """A file with a column that nobody asks for, and in it a moment that DuckDB cannot convert."""
+    row = f"SELECT 7 AS x, CAST(epoch_ms({_MOMENT}) AS TIMESTAMP_MS) AS t"
+    cursor.execute(f"COPY ({row}) TO '{_text(path)}' (FORMAT parquet, COMPRESSION uncompressed)")
+    path.write_bytes(path.read_bytes().replace(_packed("<q", _MOMENT), _packed("<q", _NO_MOMENT)))
 
 
 def _about_lie() -> list[tuple[str, list[tuple[Any, ...]]]]:

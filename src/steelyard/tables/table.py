@@ -20,7 +20,7 @@ from steelyard.tables.engine import Engine
 from steelyard.tables.identity import in_words
 from steelyard.tables.keyed import MOST_KEYS, SATURATION, Capped, capped_by_key, whole
 from steelyard.tables.keys import is_wanted, key_column
-from steelyard.tables.kinds import kind_of
+from steelyard.tables.kinds import GROUPABLE, kind_of
 from steelyard.tables.quantity import Quantity
 from steelyard.tables.sampling import Limits
 from steelyard.tables.schema import Schema
@@ -303,9 +303,15 @@ class Table:
 
         return str(ibis.to_sql(question, dialect=self._engine.name))
 
+    @property
+    def _counted(self) -> str:
+        """The column that is read where only rows are counted: one that can be read without fail, if there is one."""
+        kinds = {name: kind_of(dtype) for name, dtype in self._base.schema().items()}
+        return next((name for name, kind in kinds.items() if kind in GROUPABLE), str(self._base.columns[0]))
+
     def _needed(self, question: Any) -> list[str]:
         """The columns of the source that a question reads, or a few more: any that it names anywhere."""
         import ibis.expr.operations as ops
 
         used = {field.name for field in question.op().find(ops.Field)}
-        return [name for name in self._base.columns if name in used] or [self._base.columns[0]]
+        return [name for name in self._base.columns if name in used] or [self._counted]
