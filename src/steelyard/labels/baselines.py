@@ -1,11 +1,13 @@
 """Label mechanisms to compare with: noise that is the same for every label, and randomized response over all labels.
 
-Laplace, discrete Laplace and staircase noise is drawn exactly, on a public integer grid: the whole range is the sensitivity, so
-one label's change moves one integer by that at most. discrete_laplace uses the nodes themselves as its grid (integer labels stay
-integers), the other two the 2**24 steps between neighbouring nodes. Randomized response is an exact table with two weights
-per column, low and high = 2**62 - (m - 1) low, low rounded up so that high <= e^epsilon low in integers. Staircase: Geng and
-Viswanath (2014). RRWithPrior: Ghazi et al., "Deep learning with label differential privacy" (2021).
-The law: the noise object that draws is the one whose event is charged and saved, and rounding goes towards more privacy.
+Laplace, discrete Laplace and staircase noise is drawn exactly, on a public integer grid: the whole range is the
+sensitivity, so one label's change moves one integer by that at most. discrete_laplace uses the nodes themselves as its
+grid (integer labels stay integers), the other two the 2**24 steps between neighbouring nodes. Randomized response is an
+exact table with two weights per column, low and high = 2**62 - (m - 1) low, low rounded up so that high <= e^epsilon
+low in integers. Staircase: Geng and Viswanath (2014). RRWithPrior: Ghazi et al., "Deep learning with label differential
+privacy" (2021).
+The law: the noise object that draws is the one whose event is charged and saved, and rounding goes towards more
+privacy.
 """
 
 from __future__ import annotations
@@ -23,8 +25,15 @@ from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
 from steelyard.labels.check import GRID_BITS, NOISE_FORMAT, WIDEST_NOISE, CheckReport, blurred, check
-from steelyard.labels.exact import BITS, growth_below, read_epsilon, read_inputs, read_prior
-from steelyard.labels.mechanism import Column, FiniteMechanism
+from steelyard.labels.mechanism import (
+    BITS,
+    Column,
+    FiniteMechanism,
+    growth_below,
+    read_epsilon,
+    read_inputs,
+    read_prior,
+)
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Laplace, Staircase
 from steelyard.noise import Noise

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
 from steelyard.labels.baselines import peak, response_weights
-from steelyard.labels.exact import read_epsilon, read_inputs, read_prior
-from steelyard.labels.mechanism import FiniteMechanism
+from steelyard.labels.mechanism import FiniteMechanism, read_epsilon, read_inputs, read_prior
 
 Floats = NDArray[np.float64]
 

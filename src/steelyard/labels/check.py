@@ -1,10 +1,11 @@
 """The small judge of a label mechanism: it reads the saved document, trusts nothing, and tolerates nothing.
 
-Only integers and fractions, only the standard library and the bounded reader of numbers (``privacy.written``). Privacy, row sums and bias are
-equalities between integers; the lower bound holds for every epsilon-private unbiased mechanism over all real outputs,
-whatever the certificate says, because it is computed here from the certificate's numbers (docs/proofs/labels_solver.md).
-Added noise is symmetric whatever its numbers are, so what can be wrong is the grid, the width of the range in its steps (too narrow
-breaks privacy, too wide moves every label) and the noise's own width (docs/proofs/label_noise.md).
+Only integers and fractions, only the standard library and the bounded reader of numbers (``privacy.written``). Privacy,
+row sums and bias are equalities between integers; the lower bound holds for every epsilon-private unbiased mechanism
+over all real outputs, whatever the certificate says, because it is computed here from the certificate's numbers
+(docs/proofs/labels_solver.md). Added noise is symmetric whatever its numbers are, so what can be wrong is the grid, the
+width of the range in its steps (too narrow breaks privacy, too wide moves every label) and the noise's own width
+(docs/proofs/label_noise.md).
 The law: a document passes only if every claim in it is true.
 """
 
@@ -88,7 +89,7 @@ def exponential(x: Fraction) -> tuple[Fraction, Fraction]:
 def check(document: Mapping[str, Any]) -> CheckReport:
     """Re-prove every claim of a saved mechanism, a table of weights or noise on a grid.
 
-    Privacy, row sums, bias and, with a certificate, the optimality gap; of noise its grid, its sensitivity and its price.
+    Privacy, row sums, bias and, with a certificate, the optimality gap; of noise its grid, sensitivity and price.
     """
     try:
         return _check_noise(document) if document["format"] == NOISE_FORMAT else _check_table(document)

@@ -1,10 +1,11 @@
 """A fitted randomizer as one JSON document, and the judge of such documents.
 
-The document holds the column, the whole epsilon, what missing labels count as and, for each group (one without a name where there are
-none), the method, the prior with where it came from, and the mechanism; whatever follows from these is not written down. Weights
-are texts, because a browser's numbers end at 2**53, and long lists are packed (packing.py). The judge trusts none of it: mechanisms go to
-the independent checker, and priors are re-derived: made-up weights from the nodes and epsilon, bought ones from the released counts, with
-a receipt of a charge of exactly that price. The law: a claim that is not true is a finding, and what no document can show is said.
+The document holds the column, the whole epsilon, what missing labels count as and, for each group (one without a name
+where there are none), the method, the prior with where it came from, and the mechanism; whatever follows from these is
+not written down. Weights are texts, because a browser's numbers end at 2**53, and long lists are packed (packing.py).
+The judge trusts none of it: mechanisms go to the independent checker, and priors are re-derived: made-up weights from
+the nodes and epsilon, bought ones from the released counts, with a receipt of a charge of exactly that price. The law:
+a claim that is not true is a finding, and what no document can show is said.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _BOUGHT = "that a ledger holds the charge of the prior, and that the counts are 
 
 
 @dataclass(frozen=True)
-class Fitted:
+class GroupFit:
     """What one group is given: the method used in the end, the mechanism put to use, and the prior it was made for."""
 
     method: str
@@ -66,7 +67,7 @@ class Fitted:
         return self.sampler.mechanism
 
 
-def document(groups: Mapping[str, Fitted], column: str, epsilon: Fraction) -> dict[str, Any]:
+def document(groups: Mapping[str, GroupFit], column: str, epsilon: Fraction) -> dict[str, Any]:
     """Everything needed to apply and to judge a randomizer; ``epsilon`` is the whole of it, prior included."""
     parts = {
         name: {"method": each.method, "prior": each.prior.to_json(), "mechanism": each.mechanism.to_json()}
@@ -101,7 +102,7 @@ def plain(data: Mapping[str, Any]) -> dict[str, Any]:
     return {**data, "groups": {name: unpack(part) for name, part in data["groups"].items()}}
 
 
-def restore(data: Mapping[str, Any]) -> dict[str, Fitted]:
+def restore(data: Mapping[str, Any]) -> dict[str, GroupFit]:
     """Every group's randomizer (the only one under no name), of a document that the judge passed; others are refused."""
     if data.get("format") != FORMAT:
         raise InvalidTask(f"this is not a saved label randomizer: its format is {str(data.get('format'))[:60]!r}.")
@@ -111,11 +112,11 @@ def restore(data: Mapping[str, Any]) -> dict[str, Fitted]:
     return {name: _restored(part, data["missing"]) for name, part in plain(data)["groups"].items()}
 
 
-def _restored(part: Mapping[str, Any], missing: float | None) -> Fitted:
+def _restored(part: Mapping[str, Any], missing: float | None) -> GroupFit:
     saved = part["mechanism"]
     noisy = saved["format"] == NOISE_FORMAT
     mechanism = AddedNoise.from_json(saved) if noisy else FiniteMechanism.from_json(saved)
-    return Fitted(part["method"], sampler_of(mechanism, missing), Prior.from_json(part["prior"]))
+    return GroupFit(part["method"], sampler_of(mechanism, missing), Prior.from_json(part["prior"]))
 
 
 def judge(data: Mapping[str, Any]) -> CheckReport:

@@ -62,41 +62,31 @@ class LabelFile:
         """Arrow record batches in the file's order."""
         return iter(self._file.iter_batches(BATCH))
 
-    def labels(self, batch: Any) -> NDArray[np.float64]:
-        """The labels of a batch as floats; nulls are NaN."""
-        return numbers_of(batch.column(self.column))
-
     def known_groups(self) -> tuple[str, ...]:
         """The public groups that occur, in order; reads the group column and nothing else."""
         if self.group_column is None:
             return ALL
-        import pyarrow
-
-        found: set[str] = set()
-        try:
-            for batch in self._file.iter_batches(BATCH, columns=[self.group_column]):
-                found.update(read_groups(batch.column(0).unique()))
-        except (OSError, pyarrow.ArrowException):
-            raise TableError(
-                f"the column of groups {self.group_column!r} cannot be read; nothing was charged."
-            ) from None
-        return tuple(sorted(found))
+        return tuple(sorted({name for part in self._public(self.group_column) for name in read_groups(part.unique())}))
 
     def check_ids(self) -> None:
         """Refuse record ids that are none, or that come twice; reads the public column of ids and nothing else."""
-        if self.ids is None:
-            return
+        if self.ids is not None:
+            found = [digests(part) for part in self._public(self.ids)]
+            check_once(np.concatenate(found) if found else None)
+
+    def _public(self, column: str) -> Iterator[Any]:
+        """The parts of a public column, read before anything is charged."""
         import pyarrow
 
         try:
-            found = [digests(batch.column(0)) for batch in self._file.iter_batches(BATCH, columns=[self.ids])]
+            for batch in self._file.iter_batches(BATCH, columns=[column]):
+                yield batch.column(0)
         except (OSError, pyarrow.ArrowException):
-            raise TableError(f"the column of ids {self.ids!r} cannot be read; nothing was charged.") from None
-        check_once(np.concatenate(found) if found else None)
+            raise TableError(f"the column {column!r} cannot be read; nothing was charged.") from None
 
     def columns(self, batch: Any, known: tuple[str, ...]) -> NDArray[np.float64]:
-        """The labels of a batch; with groups, beside the numbers of theirs."""
-        values = self.labels(batch)
+        """The labels of a batch as floats, nulls as NaN; with groups, beside the numbers of theirs."""
+        values = numbers_of(batch.column(self.column))
         if self.group_column is None:
             return values
         return beside(values, read_groups(batch.column(self.group_column)) if len(values) else [], known)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
-from steelyard.labels.exact import read_inputs
+from steelyard.labels.mechanism import read_inputs
 from steelyard.lazy import lazy
 from steelyard.privacy import exact
 

@@ -1,9 +1,10 @@
 """The long lists of a saved randomizer in a third of the space, for files that travel to devices.
 
-Whole numbers become base64 texts of little-endian groups of seven bits (the eighth says that more follow; signed ones are
-doubled, odd when negative). A column's weights are one number times a few shared ones, its output a whole number over that
-number and one shared unit, plus a shift; prices are a mantissa and a power of two; a certificate's prior is left out where it is
-the declared one. The law: unpacking gives back every claim, to the bit, and only what was unpacked is judged.
+Whole numbers become base64 texts of little-endian groups of seven bits (the eighth says that more follow; signed ones
+are doubled, odd when negative). A column's weights are one number times a few shared ones, its output a whole number
+over that number and one shared unit, plus a shift; prices are a mantissa and a power of two; a certificate's prior is
+left out where it is the declared one. The law: unpacking gives back every claim, to the bit, and only what was unpacked
+is judged.
 """
 
 from __future__ import annotations

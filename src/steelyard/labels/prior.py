@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from steelyard.desk import Desk
 from steelyard.errors import InvalidTask
-from steelyard.labels.exact import read_prior
+from steelyard.labels.mechanism import read_prior
 from steelyard.labels.nodes import Floats, Nodes
 from steelyard.mechanisms.histogram import Histogram
 from steelyard.noise import Noise

@@ -1,10 +1,11 @@
 """Mechanisms without bias that need no prior: two outputs, a window of likely outputs, and the hybrid of the two.
 
-All are exact tables. Piecewise has its outputs on an even public grid beyond the range of labels: a label gives the outputs of its
-window the weight high, all others low, and the window moves in proportion to the label; all windows are equally long, so all rows
-sum to the same integer and the mean is linear in the label, exactly. Two-point is of Duchi, Jordan and Wainwright (2013); piecewise
-and hybrid (piecewise or two-point, at random) of Wang et al., "Collecting and analyzing multidimensional data with local differential
-privacy" (2019). The law: ratios are rounded towards more privacy, and steps are the fractions that make the bias zero.
+All are exact tables. Piecewise has its outputs on an even public grid beyond the range of labels: a label gives the
+outputs of its window the weight high, all others low, and the window moves in proportion to the label; all windows are
+equally long, so all rows sum to the same integer and the mean is linear in the label, exactly. Two-point is of Duchi,
+Jordan and Wainwright (2013); piecewise and hybrid (piecewise or two-point, at random) of Wang et al., "Collecting and
+analyzing multidimensional data with local differential privacy" (2019). The law: ratios are rounded towards more
+privacy, and steps are the fractions that make the bias zero.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ from typing import Any
 
 from steelyard.errors import InvalidTask
 from steelyard.labels.baselines import check_range, peak
-from steelyard.labels.exact import BITS, growth_below, places, read_epsilon, read_inputs
-from steelyard.labels.mechanism import Column, FiniteMechanism
+from steelyard.labels.mechanism import BITS, Column, FiniteMechanism, growth_below, places, read_epsilon, read_inputs
 
 FINE = 256  # at least so many outputs between the window of the least label and that of the largest
 MOST = 4096  # steps of the labels' lattice

@@ -26,9 +26,8 @@ from steelyard.labels.baselines import KINDS, AddedNoise
 from steelyard.labels.charts import draw_mechanism
 from steelyard.labels.check import CheckReport, check
 from steelyard.labels.choice import WITHOUT_PRIOR, balanced, build, check_bias, check_method, split
-from steelyard.labels.document import Fitted, document, judge, read, restore, write
-from steelyard.labels.exact import read_epsilon
-from steelyard.labels.mechanism import FiniteMechanism
+from steelyard.labels.document import GroupFit, document, judge, read, restore, write
+from steelyard.labels.mechanism import FiniteMechanism, read_epsilon
 from steelyard.labels.nodes import Floats, Nodes
 from steelyard.labels.prior import ALL, Prior, buy, count, public_priors
 from steelyard.labels.prior_free import two_point
@@ -162,7 +161,7 @@ class LabelRandomizer:
             found = bought.split(len(groups))
         weighed = None if self.unbiased else records // len(groups)
         built = [(*build(self.method, nodes, prior, rest, self.loss, weighed), prior) for prior in found]
-        made = [Fitted(method, sampler_of(mechanism, missing), prior) for method, mechanism, prior in built]
+        made = [GroupFit(method, sampler_of(mechanism, missing), prior) for method, mechanism, prior in built]
         self._adopt(dict(zip(groups, made, strict=True)), Fraction(micro, MICRO))
         return self
 
@@ -224,7 +223,7 @@ class LabelRandomizer:
         return paid
 
     def _desk(self, kind: str, key: str | None, request: dict[str, Any], of: str = "") -> Desk:
-        """Where a pass, a collection or a prior is paid for and kept; without a key, under a name nobody can ask for again."""
+        """Where a pass, a collection or a prior is paid for and kept; without a key, under a name nobody knows."""
         name = f"labels/{kind}/{secrets.token_hex(16) if key is None else key}"
         return Desk(NoTable(of), self._noise, self.account_, name, {"labels": kind, **request})
 
@@ -313,7 +312,7 @@ class LabelRandomizer:
         self._events: list[Event] = []
         self._collections: dict[str | None, Collection] = {}
 
-    def _adopt(self, groups: dict[str, Fitted], epsilon: Fraction) -> None:
+    def _adopt(self, groups: dict[str, GroupFit], epsilon: Fraction) -> None:
         for each in groups.values():
             proof = _proof(each.mechanism)
             if not proof.passed:

@@ -1,8 +1,9 @@
-"""Records and what comes with them (ids, groups, the container of their labels), and passes over them that are paid for.
+"""Records and what comes with them (ids, groups, containers of labels), and passes over them that are paid for.
 
-A pass draws each record once for one charge. With ids a collection of records is one charge for all its batches: the draws of new
-ids are stored under it before anybody sees them, in numbered steps of which the ledger keeps the first ever written, and given again
-whenever an id comes back. Two processes that race on a step both continue from the one that was kept. All of it happens at a desk.
+A pass draws each record once for one charge. With ids a collection of records is one charge for all its batches: the
+draws of new ids are stored under it before anybody sees them, in numbered steps of which the ledger keeps the first
+ever written, and given again whenever an id comes back. Two processes that race on a step both continue from the one
+that was kept. All of it happens at a desk.
 The law: deliver only what the store gave back (docs/proofs/label_randomizer.md).
 """
 
@@ -108,7 +109,7 @@ def _wrapped(y: Any, values: Floats) -> Any:
 
 
 class Pass:
-    """A paid pass over records: of one charge, however many batches it comes in; ``keep`` where a key lets it be asked for again.
+    """A paid pass over records: one charge for all its batches; ``keep`` where a key lets it be asked for again.
 
     Only for code that brings each record once: without ids nothing here could tell a record that comes again.
     """

@@ -1,10 +1,12 @@
 """Mechanisms put to use: label, coin and word in, noisy label out; one mechanism for each public group of records.
 
-From a table one label takes one 32-bit coin (which node) and one 64-bit word (which output), looked up in an alias table that
-holds the mechanism's integer weights exactly: the same bits in Python and in a browser. With added noise a label becomes a
-whole number of grid steps above ``lower``, and the noise is added to that integer. A record's group is public and owes nothing
-to its label, so it meets the mechanism of its own group and no other: a pass costs what the dearest group costs, not the sum.
-The law: what is drawn is what was checked and what is charged, and the number of words a table reads depends on n alone.
+From a table one label takes one 32-bit coin (which node) and one 64-bit word (which output), looked up in an alias
+table that holds the mechanism's integer weights exactly: the same bits in Python and in a browser. With added noise a
+label becomes a whole number of grid steps above ``lower``, and the noise is added to that integer. A record's group is
+public and owes nothing to its label, so it meets the mechanism of its own group and no other: a pass costs what the
+dearest group costs, not the sum.
+The law: what is drawn is what was checked and what is charged, and the number of words a table reads depends on n
+alone.
 """
 
 from __future__ import annotations
@@ -19,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.labels.baselines import AddedNoise
-from steelyard.labels.exact import growth_below
-from steelyard.labels.mechanism import FiniteMechanism
+from steelyard.labels.mechanism import FiniteMechanism, growth_below
 from steelyard.labels.nodes import COIN, Floats, Nodes
 from steelyard.lazy import lazy
 from steelyard.mechanisms.observe import show
@@ -33,35 +34,11 @@ _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True)
-class Sampler(ABC):
+class _Sampler(ABC):
     """A mechanism that draws for the labels of one group; ``missing`` is what labels that are no number count as."""
 
     mechanism: FiniteMechanism | AddedNoise
     missing: float | None = None
-
-    @property
-    @abstractmethod
-    def event(self) -> Event:
-        """What one pass over the records is charged for."""
-
-    @property
-    @abstractmethod
-    def ratio(self) -> Fraction:
-        """At most e^epsilon: the largest ratio of two chances of one output."""
-
-    @property
-    @abstractmethod
-    def values(self) -> Floats:
-        """Each output as the nearest float; empty where outputs are without end."""
-
-    @property
-    @abstractmethod
-    def code(self) -> str:
-        """How a drawn integer is stored."""
-
-    @abstractmethod
-    def prepare(self) -> None:
-        """Make what drawing needs, so that nothing is left to fail once the draw is paid for."""
 
     @abstractmethod
     def at(self, drawn: Ints) -> Floats:
@@ -109,19 +86,21 @@ def _coins(size: int, noise: Noise) -> NDArray[np.uint32]:
 
 
 @dataclass(frozen=True)
-class TableSampler(Sampler):
+class TableSampler(_Sampler):
     """Rounding to the nodes, then the finite mechanism over them."""
 
     mechanism: FiniteMechanism
 
+    code = "<u4"  # how an output's number is stored
+
     @lazy
     def ratio(self) -> Fraction:
-        """The largest ratio of two weights of one output."""
+        """The largest ratio of two weights of one output: what a pass costs."""
         return max(Fraction(max(column.weights), min(column.weights)) for column in self.mechanism.columns)
 
     @lazy
     def event(self) -> Event:
-        """The exact largest ratio of two weights of one output."""
+        """What one pass over the records is charged for: the exact ratio."""
         parts: dict[str, int | str | list[int]] = {
             "ratio_numerator": self.ratio.numerator,
             "ratio_denominator": self.ratio.denominator,
@@ -132,11 +111,6 @@ class TableSampler(Sampler):
     def values(self) -> Floats:
         """Each output as the nearest float."""
         return np.array([float(z) for z in self.mechanism.outputs])
-
-    @property
-    def code(self) -> str:
-        """An output's number."""
-        return "<u4"
 
     @lazy
     def table(self) -> FiniteTable:
@@ -149,7 +123,7 @@ class TableSampler(Sampler):
         return FiniteTable(zip(*columns, strict=True), width=64)
 
     def prepare(self) -> None:
-        """Make the alias tables and the outputs."""
+        """Make what drawing needs, so that nothing is left to fail once the draw is paid for."""
         _ = self.table, self.values
 
     def at(self, drawn: Ints) -> Floats:
@@ -169,10 +143,11 @@ class TableSampler(Sampler):
 
 
 @dataclass(frozen=True)
-class NoiseSampler(Sampler):
+class NoiseSampler(_Sampler):
     """Noise added to the labels' places on the grid: grid points out."""
 
     mechanism: AddedNoise
+    code = "<i8"  # how a grid point is stored, counted in steps from ``lower``
 
     @property
     def event(self) -> Event:
@@ -189,13 +164,8 @@ class NoiseSampler(Sampler):
         """None: the noise has no end."""
         return np.empty(0)
 
-    @property
-    def code(self) -> str:
-        """A grid point, counted in steps from ``lower``."""
-        return "<i8"
-
     def prepare(self) -> None:
-        """Make the step of the grid and the nodes."""
+        """Make what drawing needs, as above."""
         _ = self.mechanism.step, self.nodes.floats
 
     def at(self, drawn: Ints) -> Floats:
@@ -214,6 +184,9 @@ class NoiseSampler(Sampler):
             return self.nodes.round(y, _coins(len(y), noise), self.missing)
         below, steps = self.nodes.places(y, self.missing)
         return (below << COIN) + steps
+
+
+Sampler = TableSampler | NoiseSampler
 
 
 def sampler_of(mechanism: FiniteMechanism | AddedNoise, missing: float | None) -> Sampler:

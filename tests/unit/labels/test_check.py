@@ -17,8 +17,7 @@ import pytest
 
 from steelyard.errors import InvalidTask
 from steelyard.labels.check import check, exponential, lower_bound
-from steelyard.labels.exact import growth_below, ratio_below
-from steelyard.labels.mechanism import FiniteMechanism
+from steelyard.labels.mechanism import FiniteMechanism, growth_below, ratio_below
 from steelyard.labels.solve.unbiased import solve_unbiased
 
 Document = dict[str, Any]

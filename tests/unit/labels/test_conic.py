@@ -91,7 +91,7 @@ def test_clarabel_over_all_intervals_finds_the_same_optimum(
     name: str, epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = solve_unbiased(range(32), priors(32)[name], epsilon)
-    monkeypatch.setattr(unbiased, "attempts", by_clarabel)
+    monkeypatch.setattr(unbiased, "_attempts", by_clarabel)
     other = solve_unbiased(range(32), priors(32)[name], epsilon)
     assert other.converged
     assert other.mechanism.verify().passed
@@ -111,7 +111,7 @@ def idle(problem: Scaled, goal: float) -> Iterator[Iterate]:
 
 
 def test_where_the_interior_point_stops_short_the_true_gap_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unbiased, "attempts", idle)
+    monkeypatch.setattr(unbiased, "_attempts", idle)
     alone = solve_unbiased(range(16), [1] * 16, 2)
     assert not alone.converged
     assert alone.gap > 1e-6

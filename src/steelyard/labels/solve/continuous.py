@@ -1,10 +1,11 @@
-"""Priors over very many labels: a mechanism over few nodes, with a proof of how far it is from the best over all labels.
+"""Priors over very many labels: a mechanism over few nodes, with a proof of how far it is from the best for all labels.
 
 A label is rounded at random to its two neighbouring nodes, then randomized: that is a mechanism for all labels, and its
-exact cost is an upper bound. The prices of the nodes, shared out like the prior, are prices for all labels: they prove a
-lower bound, in which every node counts at the mean of the labels it stands for. What lies between the two is known gap
-by gap, so nodes are added where it is largest. docs/proofs/labels_solver.md, section 5. The law: nodes are labels and
-include the least and the largest; both bounds take off the second moment of the labels themselves, not of the nodes.
+exact cost is an upper bound. The prices of the nodes, shared out like the prior, are prices for all labels: they prove
+a lower bound, in which every node counts at the mean of the labels it stands for. What lies between the two is known
+gap by gap, so nodes are added where it is largest. docs/proofs/labels_solver.md, section 5. The law: nodes are labels
+and include the least and the largest; both bounds take off the second moment of the labels themselves, not of the
+nodes.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ from typing import Any
 
 from steelyard.errors import InvalidTask
 from steelyard.labels.check import lower_bound, squared_error
-from steelyard.labels.exact import places, read_epsilon, read_inputs, read_prior
-from steelyard.labels.mechanism import FiniteMechanism
+from steelyard.labels.mechanism import FiniteMechanism, places, read_epsilon, read_inputs, read_prior
 from steelyard.labels.nodes import MOST, Nodes
 from steelyard.labels.solve.unbiased import Solution, solve_unbiased
 from steelyard.privacy import positive
@@ -30,7 +30,7 @@ _BITS, _FINE = 60, 1 << 200
 
 
 @dataclass(frozen=True)
-class Sandwich:
+class Sandwich(Solution):
     """A mechanism over ``nodes`` for a prior over many labels, and where the best possible variance lies.
 
     ``value`` is the variance of rounding to the nodes and randomizing, ``lower_bound`` what no epsilon-private unbiased
@@ -39,11 +39,6 @@ class Sandwich:
 
     nodes: Nodes
     weights: tuple[int, ...]
-    mechanism: FiniteMechanism
-    value: float
-    lower_bound: float
-    gap: float
-    converged: bool
 
 
 def solve_continuous(
@@ -140,7 +135,7 @@ class _Lumped:
         value, lower = self._upper(solution.mechanism) * square, self._lower(solution, epsilon) * square
         gap = math.nextafter(float(1 - max(lower, Fraction(0)) / value), math.inf)
         weights = read_prior(self.weights, len(self.y))
-        return Sandwich(nodes, weights, solution.mechanism, float(value), float(lower), gap, gap <= goal)
+        return Sandwich(solution.mechanism, float(value), float(lower), gap, gap <= goal, nodes, weights)
 
     def _upper(self, mechanism: FiniteMechanism) -> Fraction:
         """The cost of rounding and of randomizing nodes of the lumped prior, in steps squared, mass not divided out."""

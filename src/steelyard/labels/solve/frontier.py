@@ -17,30 +17,21 @@ import numpy as np
 
 from steelyard.errors import InvalidTask, OurBug
 from steelyard.labels.check import lower_bound
-from steelyard.labels.exact import BITS, read_epsilon, read_inputs, read_prior
-from steelyard.labels.mechanism import Column, FiniteMechanism
+from steelyard.labels.mechanism import BITS, Column, FiniteMechanism, read_epsilon, read_inputs, read_prior
 from steelyard.labels.solve.interior import Iterate, minimise, start
 from steelyard.labels.solve.program import Columns, Floats, Scaled, every_interval, row_duals
 from steelyard.labels.solve.round import put_back, rounded
+from steelyard.labels.solve.unbiased import Solution
 from steelyard.privacy import exact, positive
 
 
 @dataclass(frozen=True)
-class Compromise:
-    """A mechanism with its exact variance and squared bias under the prior, and how near the best it is proved to be."""
+class Compromise(Solution):
+    """A mechanism of least ``value`` = variance + weight * squared bias, exact under the prior."""
 
-    mechanism: FiniteMechanism
     weight: float
     variance: float
     squared_bias: float
-    lower_bound: float
-    gap: float
-    converged: bool
-
-    @property
-    def value(self) -> float:
-        """Variance + weight * bias^2, what was minimized."""
-        return self.variance + self.weight * self.squared_bias
 
 
 def solve_compromise(
@@ -69,7 +60,8 @@ def solve_compromise(
     gap = float(1 - lower / (variance + price * bias))
     table = tuple(_stretch(column, used, len(labels)) for column in columns)
     mechanism = FiniteMechanism(labels, level, table, unbiased=False)
-    return Compromise(mechanism, float(price), float(variance), float(bias), float(lower), gap, gap <= goal)
+    parts = float(price), float(variance), float(bias)
+    return Compromise(mechanism, parts[1] + parts[0] * parts[2], float(lower), gap, gap <= goal, *parts)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from steelyard.labels.exact import BITS, ratio_below
-from steelyard.labels.mechanism import Column
+from steelyard.labels.mechanism import BITS, Column, ratio_below
 from steelyard.labels.solve.interior import Iterate, minimise
 from steelyard.labels.solve.program import Columns, Floats, Ints, Scaled, laplacian, targets
 
