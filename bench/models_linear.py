@@ -24,10 +24,9 @@ import pyarrow as pa
 
 from steelyard.accounting.gaussian import mu_request
 from steelyard.bounding.amounts import Spend
-from steelyard.models.columns import SIZE, Features, Numeric
-from steelyard.models.rows import Target
-from steelyard.models.solving import Floats, Noisy
-from steelyard.models.statistics import Products, Statistics
+from steelyard.models.columns import SIZE, Features, Floats, Numeric
+from steelyard.models.rows import Products, Target
+from steelyard.models.statistics import NoisyStatistics, Statistics
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO
 
@@ -112,7 +111,7 @@ CASES: dict[str, Callable[[str], Case]] = {
 }
 
 
-def floor_alone(noisy: Noisy) -> Floats:
+def floor_alone(noisy: NoisyStatistics) -> Floats:
     """Eigenvalues lifted to the floor and nothing else."""
     values, axes = np.linalg.eigh(noisy.matrix)
     return np.asarray(axes @ ((axes.T @ noisy.vector) / np.maximum(values, noisy.floor)))

@@ -27,13 +27,13 @@ from numpy.typing import NDArray
 
 from steelyard.accounting.gaussian import mu_request
 from steelyard.models.columns import SIZE
+from steelyard.models.losses import LOGISTIC, SQUARED
 from steelyard.models.rows import Rows
-from steelyard.models.user_descents import Descent, root_weights
-from steelyard.models.user_linear import UserSquares, UserStatistics
-from steelyard.models.user_logistic import Signed, UserDescent
+from steelyard.models.user_descent import Descent, UserDescent, UserRows, root_weights
 from steelyard.models.user_sums import UserSum
 from steelyard.noise import TestNoise
 from steelyard.noise.grid import fit
+from user_statistics import UserStatistics
 
 Floats = NDArray[np.float64]
 Arm = Callable[[int], float]
@@ -132,7 +132,7 @@ class Rivals:
     """Caps and clips for one data set and one mu."""
 
     def __init__(self, data: Data, mu: float) -> None:
-        self.data, self.mu, self.signed = data, mu, Signed.of(data.rows)
+        self.data, self.mu, self.signed = data, mu, UserRows.of(data.rows, LOGISTIC)
         shuffled = np.random.default_rng(1).permutation(data.y.size)
         order = shuffled[np.argsort(data.users[shuffled], kind="stable")]
         ordered = data.users[order]
@@ -186,7 +186,7 @@ def linear(seeds: list[int]) -> None:
         micro, found = mu_request(Fraction(epsilon), DELTA), []
         for alpha, seed in ((alpha, seed) for alpha in (0.2, 0.5, 1.0) for seed in seeds):
             data, rows = linear_data(alpha, h, seed)
-            methods = UserStatistics(micro), UserSquares(micro, data.y.size), UserSquares(micro)
+            methods = UserStatistics(micro), UserDescent(micro, data.y.size, SQUARED), UserDescent(micro, None, SQUARED)
             thetas = [np.linalg.lstsq(data.x, data.y, rcond=None)[0]]
             thetas += [method.fit(rows, TestNoise(seed)).coefficients for method in methods]
             error = [((data.test_y - data.test_x @ theta) ** 2).mean() / data.test_y.var() for theta in thetas]

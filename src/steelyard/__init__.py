@@ -87,15 +87,15 @@ if TYPE_CHECKING:
     from steelyard.ledger import Account as Account
     from steelyard.ledger import Ledger as Ledger
     from steelyard.ledger import open_account as open_account
+    from steelyard.models import Categorical as Categorical
+    from steelyard.models import Features as Features
+    from steelyard.models import FitLinear as FitLinear
+    from steelyard.models import FitLogistic as FitLogistic
+    from steelyard.models import LinearRegression as LinearRegression
+    from steelyard.models import LogisticRegression as LogisticRegression
+    from steelyard.models import Numeric as Numeric
+    from steelyard.models import PrivateScaler as PrivateScaler
     from steelyard.models.accuracy.estimator import AccuracyFirst as AccuracyFirst
-    from steelyard.models.columns import Categorical as Categorical
-    from steelyard.models.columns import Features as Features
-    from steelyard.models.columns import Numeric as Numeric
-    from steelyard.models.linear import FitLinear as FitLinear
-    from steelyard.models.linear_regression import LinearRegression as LinearRegression
-    from steelyard.models.logistic import FitLogistic as FitLogistic
-    from steelyard.models.logistic_regression import LogisticRegression as LogisticRegression
-    from steelyard.models.scaler import PrivateScaler as PrivateScaler
     from steelyard.privacy import Currency as Currency
     from steelyard.privacy import Guarantee as Guarantee
     from steelyard.privacy import Loss as Loss

@@ -10,7 +10,7 @@ import pytest
 
 from steelyard.ledger import open_account
 from steelyard.models.columns import Categorical, Features, Numeric
-from steelyard.models.logistic import FitLogistic
+from steelyard.models.fits import FitLogistic
 from steelyard.models.objective import ObjectiveFit
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows

@@ -17,8 +17,7 @@ from steelyard.errors import InvalidTask, SteelyardError
 from steelyard.holdout.question import Question
 from steelyard.ledger import Account, open_account
 from steelyard.models.columns import Categorical, Numeric
-from steelyard.models.linear import FitLinear
-from steelyard.models.logistic import FitLogistic
+from steelyard.models.fits import FitLinear, FitLogistic
 from steelyard.models.scaler import _Grid, share_of
 from steelyard.noise import TestNoise
 from steelyard.privacy import Unit, rows, users

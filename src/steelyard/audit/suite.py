@@ -50,16 +50,13 @@ from steelyard.mechanisms import (
     Staircase,
     UserObjective,
 )
+from steelyard.models import Categorical, Column, Features, FitLinear, FitLogistic, Numeric, Target
 from steelyard.models.accuracy.disjoint import DisjointSearch
 from steelyard.models.accuracy.one_shot import LogisticTask
 from steelyard.models.accuracy.pure_logistic import PureLogistic
 from steelyard.models.accuracy.pure_questions import LowLoss, NearBest
 from steelyard.models.accuracy.pure_ridge import PureRidge
 from steelyard.models.accuracy.ridge_search import RidgeSearch
-from steelyard.models.columns import Categorical, Column, Features, Numeric
-from steelyard.models.linear import FitLinear
-from steelyard.models.logistic import FitLogistic
-from steelyard.models.rows import Target
 from steelyard.privacy import ATTO, Loss, Neighbours, Terms, Unit, rows, users
 
 SAMPLES = 400_000

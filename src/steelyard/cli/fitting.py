@@ -192,7 +192,7 @@ def _account(args: argparse.Namespace) -> tuple[Account, str]:
 
 
 def _predict(args: argparse.Namespace) -> Reply:
-    from steelyard.models.saved import read_models
+    from steelyard.models import read_models
     from steelyard.requests import write_predictions
 
     models = read_models(args.model)

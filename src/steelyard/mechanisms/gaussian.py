@@ -19,6 +19,9 @@ from steelyard.mechanisms.observe import show
 from steelyard.privacy import MICRO, Event, Neighbours
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from steelyard.noise import Noise
 
 
@@ -78,6 +81,17 @@ class Gaussian:
         """
         show(self.event, values, noise)
         return noisy(values, noise.normal(self.sigma, len(values)))
+
+    def ahead(self, times: int, width: int, noise: Noise) -> Sequence[NDArray[np.int64] | None]:
+        """The noise of ``times`` releases of ``width`` integers each, drawn at once; adding one of them is a release.
+
+        Insecure noise is not drawn ahead: there a mechanism shows its integers before it draws, and the rows are None.
+        *Privacy:* noise does not depend on the data, so it may be drawn before what it hides is known; each row of it must
+        be added once. Sigma must be below 2^48.
+        """
+        if noise.secure is False:
+            return [None] * times
+        return list(noise.normal_array(self.sigma, times * width).reshape(times, width))
 
 
 def sigma_for(squared_sensitivity: int, cost: int) -> Fraction:

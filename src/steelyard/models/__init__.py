@@ -6,26 +6,47 @@ Names load when first used, so importing this package costs nothing.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from steelyard.models.accuracy.estimator import AccuracyFirst as AccuracyFirst
+    from steelyard.models.capped import CappedFit as CappedFit
+    from steelyard.models.columns import Categorical as Categorical
+    from steelyard.models.columns import Column as Column
+    from steelyard.models.columns import Features as Features
+    from steelyard.models.columns import Numeric as Numeric
+    from steelyard.models.columns import Plain as Plain
+    from steelyard.models.estimator import LinearRegression as LinearRegression
+    from steelyard.models.estimator import LogisticRegression as LogisticRegression
+    from steelyard.models.fits import FitLinear as FitLinear
+    from steelyard.models.fits import FitLogistic as FitLogistic
+    from steelyard.models.model import Model as Model
+    from steelyard.models.model import read_models as read_models
+    from steelyard.models.model import write as write
+    from steelyard.models.rows import Target as Target
+    from steelyard.models.scaler import PrivateScaler as PrivateScaler
+    from steelyard.models.user_descent import UserDescent as UserDescent
 
 _HOMES: dict[str, str] = {
     "AccuracyFirst": "accuracy.estimator",
-    "Capped": "capped",
+    "CappedFit": "capped",
     "Categorical": "columns",
+    "Column": "columns",
     "Features": "columns",
-    "FitLinear": "linear",
-    "FitLogistic": "logistic",
-    "LinearRegression": "linear_regression",
-    "LogisticRegression": "logistic_regression",
-    "Model": "saved",
+    "FitLinear": "fits",
+    "FitLogistic": "fits",
+    "LinearRegression": "estimator",
+    "LogisticRegression": "estimator",
+    "Model": "model",
     "Numeric": "columns",
     "Plain": "columns",
     "PrivateScaler": "scaler",
-    "UserDescent": "user_logistic",
-    "UserSquares": "user_linear",
-    "UserStatistics": "user_linear",
-    "theorem_terms": "theorem",
+    "Target": "rows",
+    "UserDescent": "user_descent",
+    "read_models": "model",
+    "write": "model",
 }
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -18,19 +18,17 @@ import numpy as np
 
 from steelyard.accounting.prices import grouped
 from steelyard.errors import InvalidTask
-from steelyard.models.rows import Rows
-from steelyard.models.user_sums import ByUser
+from steelyard.models.rows import Floats, Rows
+from steelyard.models.user_sums import ByUser, Ints
 
 if TYPE_CHECKING:
-    from steelyard.models.method import Fitted, Method
-    from steelyard.models.passes import Reading
-    from steelyard.models.user_sums import Floats, Ints
+    from steelyard.models.passes import Fitted, Method, Training
     from steelyard.noise import Noise
     from steelyard.privacy import Event
 
 
 @dataclass(frozen=True)
-class Capped:
+class CappedFit:
     """Fit with ``method`` on at most ``cap`` rows of each user.
 
     *Privacy:* ``cap`` times what the method costs for one row, by group privacy. *Accuracy:* the more alike users are,
@@ -48,13 +46,9 @@ class Capped:
         """The method's, for a group of ``cap`` rows."""
         return grouped(self.method.event, self.cap)
 
-    def fit(self, rows: Rows, noise: Noise) -> Fitted:
+    def fit(self, data: Training, noise: Noise) -> Fitted:
         """Keep some rows, then fit them as if each were a unit."""
-        return self.method.fit(kept(rows, self.cap, noise.bits(4).tobytes()), noise)
-
-    def learn(self, data: Reading, target: int, noise: Noise) -> Fitted:
-        """Fit one class in memory."""
-        return self.fit(data.rows(target), noise)
+        return self.method.fit(kept(data.rows(), self.cap, noise.bits(4).tobytes()), noise)
 
 
 def check_cap(cap: int) -> int:
@@ -86,15 +80,3 @@ def _smallest(x: Floats, y: Floats, cap: int, secret: bytes) -> Any:
         seen[content] += 1
         digests.append(hashlib.blake2b(content + number, key=secret[:64], digest_size=16).digest())
     return sorted(range(len(digests)), key=digests.__getitem__)[:cap]
-
-
-def row_weights(sizes: Ints, cap: int) -> Floats:
-    """The weight of each row of users with these many rows: all of it up to ``cap`` rows, then ``cap`` shared evenly.
-
-    A user's weights add up to at most ``cap``, so a sum over rows of vectors of length one moves by at most ``cap``, as it
-    does when rows are dropped, and no row is lost.
-
-    >>> row_weights(np.array([1, 4, 16]), 4).tolist()
-    [1.0, 1.0, 0.25]
-    """
-    return np.asarray(np.minimum(1.0, cap / np.maximum(sizes, 1)), dtype=float)

@@ -12,16 +12,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
-from steelyard.models.values import matched, numbers
 from steelyard.privacy import Number, exact, positive
-from steelyard.tables import Schema
+
+if TYPE_CHECKING:
+    from steelyard.tables import Schema
 
 BITS = 18
 SIZE = 1 << BITS
@@ -38,9 +40,17 @@ def _named(column: object) -> None:
         raise InvalidTask(f"a feature needs the name of a column; got {column!r}.")
 
 
+def declared(lower: Number, upper: Number, what: str) -> tuple[Fraction, Fraction]:
+    """Public bounds of a column or label, exact, of a size that doubles hold."""
+    low, high = exact(lower, "lower"), exact(upper, "upper")
+    if not low < high or max(abs(low), abs(high)) > _WIDEST or high - low < 1 / _WIDEST:
+        raise InvalidTask(f"{what} needs lower < upper, both public and below 1e200 in size.")
+    return low, high
+
+
 @dataclass(frozen=True)
-class Plain:
-    """A numeric column as it is; its size is bounded by the row's ``x_bound``. What is no finite number counts as 0."""
+class _OneNumber:
+    """What columns that make one feature share."""
 
     column: str
 
@@ -59,6 +69,11 @@ class Plain:
     def check(self, schema: Schema) -> None:
         """Refuse a column that is no number."""
         schema.require_numeric(self.column)
+
+
+@dataclass(frozen=True)
+class Plain(_OneNumber):
+    """A numeric column as it is; its size is bounded by the row's ``x_bound``. What is no finite number counts as 0."""
 
     def fill(self, out: Floats, array: Any, shrink: float) -> None:
         """Write the feature, times ``shrink``, into the rows of ``out``."""
@@ -71,38 +86,22 @@ class Plain:
 
 
 @dataclass(frozen=True)
-class Numeric:
+class Numeric(_OneNumber):
     """A numeric column between declared bounds, clamped and mapped to [-1, 1].
 
     Null, NaN, the infinities and what is no number become 0, the middle.
     """
 
-    column: str
     lower: Number
     upper: Number
 
     def __post_init__(self) -> None:
-        _named(self.column)
-        lower, upper = exact(self.lower, "lower"), exact(self.upper, "upper")
-        if not lower < upper or max(abs(lower), abs(upper)) > _WIDEST or upper - lower < 1 / _WIDEST:
-            raise InvalidTask(f"column {self.column!r} needs lower < upper, both public and below 1e200 in size.")
+        super().__post_init__()
+        lower, upper = declared(self.lower, self.upper, f"column {self.column!r}")
         if (upper - lower) * _WIDEST < max(abs(lower), abs(upper)):
             raise InvalidTask(f"the bounds of column {self.column!r} lie too close together for their size.")
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
-
-    @property
-    def width(self) -> int:
-        """One feature."""
-        return 1
-
-    def names(self) -> list[str]:
-        """What the coefficient is called."""
-        return [self.column]
-
-    def check(self, schema: Schema) -> None:
-        """Refuse a column that is no number."""
-        schema.require_numeric(self.column)
 
     def fill(self, out: Floats, array: Any, shrink: float) -> None:
         """Write the feature, times ``shrink``, into the rows of ``out``."""
@@ -309,3 +308,55 @@ def _sum_of_squares(u: Floats) -> Floats:
     for line in u:
         total += line * line
     return total
+
+
+def numbers(array: Any) -> NDArray[Any]:
+    """A numeric column as floats; null and what is no number is NaN. Floats and whole numbers keep their width."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    kind = array.type
+    if pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
+        array = array.cast(pa.float64(), safe=False)
+    elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+        return np.full(len(array), np.nan)
+    found: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return found
+
+
+def matched(array: Any, values: Sequence[Any]) -> NDArray[np.int64]:
+    """The place of each entry among the values, -1 where it is none of them.
+
+    *Privacy:* compared in the column's own type: as doubles, a whole number beside a null would match its neighbours.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_float16(array.type):
+        array = array.cast(pa.float32())
+    found = np.full(len(array), -1, dtype=np.int64)
+    for place, value in enumerate(values):
+        scalar = _held(value, array.type)
+        if scalar is not None:
+            found[pc.equal(array, scalar).fill_null(False).to_numpy(zero_copy_only=False)] = place
+    return found
+
+
+def _held(value: str | int, kind: Any) -> Any:
+    """The value in a column's type; None where the type holds no such value."""
+    import pyarrow as pa
+
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    if isinstance(value, str):
+        return pa.scalar(value, kind) if text else None
+    if pa.types.is_boolean(kind):
+        return pa.scalar(bool(value)) if value in (0, 1) else None
+    try:
+        scalar = pa.scalar(Decimal(int(value)) if pa.types.is_decimal(kind) else int(value), kind) if number else None
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return None
+    return scalar if scalar is not None and scalar.as_py() == value else None

@@ -1,4 +1,4 @@
-"""The minimizer of a perturbed logistic sum, certified: the true gradient is as short as asked, whatever the rows.
+"""The minimizer of a perturbed sum of losses, certified: the true gradient is as short as asked, whatever the rows.
 
 Damped Newton steps on doubles; every gradient comes with a bound on its own rounding, and the loop ends only when length
 plus rounding is below the tolerance. Where doubles cannot certify it, point and sums are kept in decimals of many digits
@@ -10,16 +10,18 @@ Law: the returned point satisfies |grad| <= tolerance in real arithmetic; there 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from itertools import repeat
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.models.columns import SIZE
+from steelyard.models.losses import LOGISTIC, LossFunction
 
 Floats = NDArray[np.float64]
 Point = Floats | list[Decimal]
@@ -40,13 +42,14 @@ class Sums:
     count: int
     parts: int
 
-    def error(self, length: float) -> float:
+    def error(self, length: float, loss: LossFunction = LOGISTIC) -> float:
         """How far ``pull`` may be from the true sum, for a parameter of this length."""
-        return _summed(len(self.pull), self.count, self.parts, length)
+        return _summed(loss, len(self.pull), self.count, self.parts, length)
 
 
-def _summed(width: int, count: int, parts: int, length: float) -> float:
-    each = 0.3 * (width + 2) * length + 4 * _BLOCK
+def _summed(loss: LossFunction, width: int, count: int, parts: int, length: float) -> float:
+    """A score errs by (width + 2) of its last digits, a slope by that times the curvature and by its own rounding."""
+    each = 1.2 * loss.smoothness * (width + 2) * length + 4 * _BLOCK * loss.steepness
     return count * UNIT * each + parts * math.sqrt(width) / SCALE
 
 
@@ -56,81 +59,84 @@ def rounding(width: int, count: int, length: float, ridge: float, linear: float)
     The sums' own error, that of adding the ridge and a linear term of length ``linear``, and the parameter's last digit.
     """
     own = 8 * UNIT * (count + ridge * length + linear)
-    return _summed(width, count, count // _CHUNK + 1, length) + own + UNIT * (count / 4 + ridge) * length
+    digit = UNIT * (count * LOGISTIC.smoothness + ridge) * length
+    return _summed(LOGISTIC, width, count, count // _CHUNK + 1, length) + own + digit
 
 
 class Passes(Protocol):
-    """Rows that can be passed over: each row times its label's sign, of length at most one."""
+    """Rows that can be passed over, each of length at most one and as its loss reads it."""
+
+    @property
+    def loss(self) -> LossFunction:
+        """The loss that is summed."""
 
     def sums(self, theta: Floats) -> Sums:
         """The sums at a parameter, on doubles."""
 
     def pull(self, theta: Point, digits: int) -> tuple[list[Decimal], int]:
-        """The exact sum of p v, to so many digits, and the number of rows."""
-
-
-def batch_sums(signed: Floats, theta: Floats, weights: Floats | None = None) -> list[NDArray[Any]]:
-    """The sums over a batch of signed rows in steps of 1/S: [pull, Hessian, rows, parts].
-
-    Weights, where given, lie between 0 and 1 and rows are counted by them: what a row adds errs by its weight's share, and
-    ``Sums.error`` has room for one more rounding of p.
-    """
-    width = signed.shape[1]
-    pull, hessian = np.zeros(width, dtype=object), np.zeros((width, width))
-    parts = 0
-    for start in range(0, len(signed), _CHUNK):
-        v = signed[start : start + _CHUNK] / SIZE
-        p = 0.5 * (1 - np.tanh(0.5 * (v @ theta)))
-        pulls, curves = p, p * (1 - p)
-        if weights is not None:
-            pulls, curves = (part * weights[start : start + _CHUNK] for part in (pulls, curves))
-        blocks = [pulls[i : i + _BLOCK] @ v[i : i + _BLOCK] for i in range(0, len(v), _BLOCK)]
-        pull = pull + np.array([int(x) for x in np.rint(np.sum(blocks, axis=0) * SCALE)], dtype=object)
-        hessian += (v * curves[:, None]).T @ v
-        parts += 1
-    return [pull, hessian, np.array([counted(signed, weights)], dtype=object), np.array([parts], dtype=object)]
-
-
-def counted(signed: Floats, weights: Floats | None) -> int:
-    """How many rows there are, or what they weigh together, rounded up."""
-    return len(signed) if weights is None else math.ceil(weights.sum() * (1 + 1e-9))
-
-
-def exact_pull(signed: Floats, theta: Point, digits: int, weights: Floats | None = None) -> list[Decimal]:
-    """The (weighted) sum of p v over signed rows in decimals; slow, and needed only where doubles cannot certify."""
-    with localcontext() as context:
-        context.prec = digits
-        parameter = [_decimal(x) for x in theta]
-        total = [Decimal(0)] * signed.shape[1]
-        shares = [1.0] * len(signed) if weights is None else weights.tolist()
-        for row, share in zip(signed.tolist(), shares, strict=True):
-            v = [Decimal(int(x)) / SIZE for x in row]
-            margin = sum((a * b for a, b in zip(v, parameter, strict=True)), Decimal(0))
-            p = Decimal(share) / (1 + margin.exp()) if margin < 10**5 else Decimal(0)
-            total = [t + p * a for t, a in zip(total, v, strict=True)]
-        return total
+        """Minus the exact gradient, to so many digits, and the number of rows."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Signed rows in memory; ``weights`` between 0 and 1 say how much of its loss each counts."""
+    """Rows in memory in steps of 1/S, as the loss reads them: for the logistic one each times its label's sign.
 
-    signed: Floats
+    ``weights`` between 0 and 1 say how much of its loss each counts, and rows are then counted by them: what a row adds errs
+    by its weight's share, and ``Sums.error`` has room for one more rounding of the slope.
+    """
+
+    rows: Floats
     weights: Floats | None = None
+    loss: LossFunction = LOGISTIC
+    labels: Floats | None = None
 
     def sums(self, theta: Floats) -> Sums:
         """The sums at a parameter."""
-        pull, hessian, count, parts = batch_sums(self.signed, theta, self.weights)
-        return Sums(pull, hessian, int(count[0]), int(parts[0]))
+        width = self.rows.shape[1]
+        pull, hessian = np.zeros(width, dtype=object), np.zeros((width, width))
+        starts = range(0, len(self.rows), _CHUNK)
+        for v, labels, weights in (self._part(start) for start in starts):
+            slopes, curves = self.loss.derivatives(v @ theta, labels)
+            if weights is not None:
+                slopes, curves = slopes * weights, curves * weights
+            blocks = [slopes[i : i + _BLOCK] @ v[i : i + _BLOCK] for i in range(0, len(v), _BLOCK)]
+            pull = pull - np.array([int(x) for x in np.rint(np.sum(blocks, axis=0) * SCALE)], dtype=object)
+            hessian += (v * curves[:, None]).T @ v
+        return Sums(pull, hessian, self.count, len(starts))
+
+    def _part(self, start: int) -> tuple[Floats, Floats | None, Floats | None]:
+        """Some rows of length at most one, their labels and weights."""
+        here = slice(start, start + _CHUNK)
+        own = [None if values is None else values[here] for values in (self.labels, self.weights)]
+        return self.rows[here] / SIZE, own[0], own[1]
 
     def pull(self, theta: Point, digits: int) -> tuple[list[Decimal], int]:
-        """The same in decimals."""
-        return exact_pull(self.signed, theta, digits, self.weights), counted(self.signed, self.weights)
+        """The same in decimals; slow, and needed only where doubles cannot certify."""
+        with localcontext() as context:
+            context.prec = digits
+            parameter = [_decimal(x) for x in theta]
+            total = [Decimal(0)] * self.rows.shape[1]
+            for row, label, share in zip(self.rows.tolist(), _each(self.labels), _each(self.weights), strict=False):
+                v = [Decimal(int(x)) / SIZE for x in row]
+                score = sum((a * b for a, b in zip(v, parameter, strict=True)), Decimal(0))
+                slope = self.loss.exact_slope(score, label) * (1 if share is None else share)
+                total = [t - slope * a for t, a in zip(total, v, strict=True)]
+            return total, self.count
+
+    @property
+    def count(self) -> int:
+        """How many rows there are, or what they weigh together, rounded up."""
+        return len(self.rows) if self.weights is None else math.ceil(self.weights.sum() * (1 + 1e-9))
+
+
+def _each(values: Floats | None) -> Iterable[Decimal | None]:
+    """Exact decimals, or None for ever."""
+    return repeat(None) if values is None else map(Decimal, values.tolist())
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Minimize sum log(1 + exp(-v.t)) + ridge/2 |t|^2 + linear.t until the true gradient is at most ``tolerance``."""
+    """Minimize the sum of losses + ridge/2 |t|^2 + linear.t until the true gradient is at most ``tolerance``."""
 
     passes: Passes
     ridge: Fraction
@@ -163,7 +169,7 @@ class Problem:
         gradient = np.array([float(x) for x in sums.pull]) / -SCALE + ridge * theta + linear
         length = float(np.linalg.norm(theta))
         own = 8 * UNIT * (sums.count + ridge * length + float(np.linalg.norm(linear)) + float(np.linalg.norm(gradient)))
-        return sums, gradient, sums.error(length) + own
+        return sums, gradient, sums.error(length, self.passes.loss) + own
 
     def _newton(self, hessian: Floats, gradient: Floats) -> Floats:
         curved = hessian + float(self.ridge) * np.eye(len(gradient))
@@ -181,7 +187,8 @@ class Problem:
             moved = _moved(theta, self._newton(self.passes.sums(near).hessian, gradient))
             trial = self._exact(moved)
             if not trial[0] < length:
-                moved = _moved(theta, -gradient / (count / 4 + float(self.ridge)))
+                steepest = count * self.passes.loss.smoothness + float(self.ridge)
+                moved = _moved(theta, -gradient / steepest)
                 trial = self._exact(moved)
             theta, (length, gradient, count) = moved, trial
         return theta

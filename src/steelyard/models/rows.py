@@ -1,25 +1,35 @@
-"""Rows in memory, for methods that pass over them many times: integers on the public grid, and whose they are.
+"""Rows and labels as whole numbers on the public grid, and what is added up of them exactly.
 
 The features are whole numbers of norm at most S (``columns.SIZE``), the label a whole number made by its own total
-function; doubles hold both exactly. Rows of nobody are left out.
+function; doubles hold both exactly. Bounds and classes of a label are public (law 6). Products add up exactly as doubles as
+long as a partial sum stays below 2^53: 2^17 rows at a time, then Python integers. Rows of nobody are left out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
-from steelyard.models.columns import SIZE, Features
-from steelyard.models.values import numbers
-from steelyard.privacy import Number, Unit, exact
-from steelyard.tables import Table
+from steelyard.models.columns import SIZE, Features, declared, matched, numbers
+from steelyard.models.newton import Memory
+
+if TYPE_CHECKING:
+    from steelyard.models.losses import LossFunction
+    from steelyard.privacy import Number, Unit
+    from steelyard.tables import Schema, Table
 
 Floats = NDArray[np.float64]
+EXACT_ROWS = 2**53 // SIZE**2
+"""How many rows' products may be added as doubles without any rounding."""
+
+BLOCK = 16_384
+_NUMBERS = ("integer", "float", "decimal")
 
 
 class Label(Protocol):
@@ -29,8 +39,18 @@ class Label(Protocol):
     def column(self) -> str:
         """The label's column."""
 
+    @property
+    def targets(self) -> list[int]:
+        """One number for each model that is fitted to this label."""
+
+    def check(self, schema: Schema) -> None:
+        """Refuse, from the schema alone, a column that is not there or of the wrong kind."""
+
     def whole(self, array: Any) -> Floats:
         """The whole number of each entry of an Arrow array."""
+
+    def of(self, y: Floats, target: int) -> Floats:
+        """Those whole numbers as one model's labels."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +65,15 @@ class Target:
     upper: Number
 
     def __post_init__(self) -> None:
-        if not isinstance(self.column, str) or not self.column:
-            raise InvalidTask(f"the label needs the name of a column; got {self.column!r}.")
-        lower, upper = exact(self.lower, "lower"), exact(self.upper, "upper")
-        widest = Fraction(10) ** 200
-        if not lower < upper or max(abs(lower), abs(upper)) > widest or upper - lower < 1 / widest:
-            raise InvalidTask(f"the label {self.column!r} needs lower < upper, both public and below 1e200 in size.")
+        _named(self.column)
+        lower, upper = declared(self.lower, self.upper, f"the label {self.column!r}")
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
+
+    @property
+    def targets(self) -> list[int]:
+        """One model."""
+        return [0]
 
     @property
     def middle(self) -> float:
@@ -64,6 +85,10 @@ class Target:
         """What a whole number of S means, beyond the middle."""
         return float((Fraction(self.upper) - Fraction(self.lower)) / 2)
 
+    def check(self, schema: Schema) -> None:
+        """Refuse a column that is no number."""
+        schema.require_numeric(self.column)
+
     def whole(self, array: Any) -> Floats:
         """The whole number of each entry."""
         with np.errstate(all="ignore"):
@@ -72,15 +97,96 @@ class Target:
             y[~(np.abs(y) < np.inf)] = 0.0
         return np.rint(np.clip(y, -SIZE, SIZE))
 
+    def of(self, y: Floats, target: int) -> Floats:
+        """The one model's labels."""
+        return y
+
+
+@dataclass(frozen=True)
+class Classes:
+    """A label's column and its declared classes: the place of each entry's class counted from 1, 0 for none.
+
+    A label that is none of them, or missing, makes its row count for nothing.
+    """
+
+    column: str
+    values: Sequence[Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(self.values))
+        _named(self.column)
+        if len(self.values) < 2 or len(set(self.values)) != len(self.values):
+            raise InvalidTask("classes are the label's public values, at least two, each once.")
+        if not all(isinstance(value, str | int) for value in self.values):
+            raise InvalidTask("classes are texts, whole numbers or booleans.")
+
+    @property
+    def targets(self) -> list[int]:
+        """The classes that get a model: the second of two, or each of more."""
+        return [2] if len(self.values) == 2 else list(range(1, len(self.values) + 1))
+
+    def check(self, schema: Schema) -> None:
+        """Refuse, from the schema alone, a column that is not there, and classes that cannot occur in one of its kind."""
+        schema.require(self.column)
+        kind = schema.columns[self.column]
+        for value in self.values:
+            text, truth = isinstance(value, str), kind == "boolean" and value in (0, 1)
+            if kind != "string" if text else not (truth or kind in _NUMBERS):
+                raise InvalidTask(
+                    f"column {self.column!r} holds {kind} values, and the class {value!r} is none: no row could ever be of that "
+                    "class. Declare the classes as the column holds them; nothing was charged."
+                )
+
+    def whole(self, array: Any) -> Floats:
+        """The place of each entry's class; what is no declared class is 0."""
+        return np.asarray(matched(array, self.values) + 1, dtype=np.float64)
+
+    def of(self, y: Floats, target: int) -> Floats:
+        """The signs of one class's model."""
+        return signs(y, target)
+
+
+def signs(y: Floats, target: int) -> Floats:
+    """One where the class is the target, minus one where it is another, zero where it is none."""
+    return np.where(y == 0, 0.0, np.where(y == target, 1.0, -1.0))
+
+
+def _named(column: object) -> None:
+    if not isinstance(column, str) or not column:
+        raise InvalidTask(f"the label needs the name of a column; got {column!r}.")
+
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a fit: ``x`` (n, d) and ``y`` whole numbers, ``users`` codes from 0 (equal ones lie together)."""
+    """Rows in memory: ``x`` (n, d) and ``y`` whole numbers, ``users`` codes from 0 (equal ones lie together)."""
 
     x: Floats
     y: Floats
     users: NDArray[np.int64] | None
     step: Fraction = Fraction(1, SIZE)
+
+    def rows(self) -> Rows:
+        """The same."""
+        return self
+
+    def passes(self, loss: LossFunction) -> Memory:
+        """The rows as a certified solver passes over them."""
+        x, labels = loss.oriented(self.x, self.y)
+        return Memory(x, None, loss, labels)
+
+    def fold(self, loss: LossFunction, step: Any, start: list[Any]) -> list[Any]:
+        """What ``step`` makes of all rows, as their loss reads them."""
+        found: list[Any] = step(*loss.oriented(self.x, self.y))
+        return [first + more for first, more in zip(start, found, strict=True)]
+
+    def products(self) -> tuple[Any, Any]:
+        """X'X and X'y as Python integers."""
+        width = self.x.shape[1]
+        gram, moment = np.zeros((width, width), dtype=object), np.zeros(width, dtype=object)
+        for start in range(0, len(self.y), EXACT_ROWS):
+            x, y = self.x[start : start + EXACT_ROWS], self.y[start : start + EXACT_ROWS]
+            gram, moment = gram + (x.T @ x).astype(np.int64), moment + (x.T @ y).astype(np.int64)
+        return gram, moment
 
 
 def gather(table: Table, features: Features, label: Label, unit: Unit) -> Rows:
@@ -104,3 +210,32 @@ def _codes(owners: list[Any]) -> NDArray[np.int64]:
         return np.empty(0, dtype=np.int64)
     encoded = pa.chunked_array(owners).dictionary_encode()
     return np.concatenate([chunk.indices.to_numpy(zero_copy_only=False).astype(np.int64) for chunk in encoded.chunks])
+
+
+@dataclass(frozen=True)
+class Products:
+    """The step of a fold: X'X and X'y of a batch, exact."""
+
+    features: Features
+    label: Label
+
+    @property
+    def start(self) -> list[Any]:
+        """Zeros of the right shapes."""
+        width = self.features.width
+        return [np.zeros((width, width), dtype=np.int64), np.zeros(width, dtype=np.int64)]
+
+    def __call__(self, batch: Any) -> list[Any]:
+        """The sums over the batch's rows of xx' and x*y as Python integers."""
+        gram, moment = (array.astype(object) for array in self.start)
+        for start in range(0, batch.num_rows, EXACT_ROWS):
+            part = batch.slice(start, EXACT_ROWS)
+            blocks = [self._block(part.slice(i, BLOCK)) for i in range(0, part.num_rows, BLOCK)]
+            gram = gram + sum(g for g, _ in blocks).astype(np.int64).astype(object)
+            moment = moment + sum(m for _, m in blocks).astype(np.int64).astype(object)
+        return [gram, moment]
+
+    def _block(self, batch: Any) -> tuple[Any, Any]:
+        x = self.features.whole(batch)
+        y = self.label.whole(batch.column(len(self.features.columns)))
+        return x @ x.T, x @ y

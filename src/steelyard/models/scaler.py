@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from steelyard.account import Account
 from steelyard.bounding import Quantile, Spend, bound
 from steelyard.errors import EngineMissing, InvalidTask
-from steelyard.models.estimator import Payment, features_of
+from steelyard.models.estimator import Payment, PrivateEstimator, features_of
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Loss, Number, Terms, positive
 from steelyard.release import Release
@@ -38,7 +38,8 @@ STEPS = 4000
 Floats = NDArray[np.float64]
 
 
-class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class PrivateScaler(PrivateEstimator, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Maps every column to [-1, 1] by a private range of its values; what lies outside is moved to the nearest end.
 
     ``bounds`` are the public outer bounds that no value worth telling apart exceeds: one pair for all columns, or one
@@ -55,20 +56,15 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
     True
     """
 
-    def __init__(
-        self,
-        epsilon: Number = 1.0,
-        quantiles: Sequence[Number] = (0.01, 0.99),
-        account: Account | None = None,
-        *,
-        bounds: Any = (-1_000_000, 1_000_000),
-        resolution: Number | None = None,
-        cap: int | None = None,
-        delta: Number | None = None,
-        noise: Noise | None = None,
-    ) -> None:
-        self.epsilon, self.quantiles, self.account, self.bounds = epsilon, quantiles, account, bounds
-        self.resolution, self.cap, self.delta, self.noise = resolution, cap, delta, noise
+    epsilon: Number = 1.0
+    quantiles: Sequence[Number] = (0.01, 0.99)
+    account: Account | None = None
+    _: KW_ONLY
+    bounds: Any = (-1_000_000, 1_000_000)
+    resolution: Number | None = None
+    cap: int | None = None
+    delta: Number | None = None
+    noise: Noise | None = None
 
     def fit(self, X: Any, y: Any = None, users: Any = None) -> PrivateScaler:
         """Buy the range of every column; ``y`` is not looked at."""
@@ -101,12 +97,6 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         middle, half = self.low_ / 2 + self.high_ / 2, self.high_ / 2 - self.low_ / 2
         with np.errstate(all="ignore"):
             return np.asarray(np.clip((values - middle) / half, -1.0, 1.0))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 class _Grid:

@@ -11,8 +11,8 @@ import pytest
 from steelyard.errors import BudgetExceeded, ColumnMissing, InvalidTask, TableError, UnitMismatch
 from steelyard.ledger import open_account
 from steelyard.models.columns import Categorical, Column, Features, Numeric
-from steelyard.models.linear import FitLinear
-from steelyard.models.saved import Model
+from steelyard.models.fits import FitLinear
+from steelyard.models.model import Model
 from steelyard.noise import TestNoise
 from steelyard.privacy import labels, rows, users
 from steelyard.release import Release

@@ -12,7 +12,7 @@ from steelyard.audit import Verdict, audit, floats
 from steelyard.audit.suite import gaussian, pure
 from steelyard.mechanisms import Gaussian, Laplace, sigma_for
 from steelyard.models.columns import SIZE, Features, Numeric, Plain
-from steelyard.models.linear import FitLinear
+from steelyard.models.fits import FitLinear
 from steelyard.models.statistics import Statistics
 from steelyard.noise import Noise
 from steelyard.privacy import Terms, rows

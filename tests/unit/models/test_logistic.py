@@ -10,12 +10,13 @@ import pytest
 from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.ledger import open_account
 from steelyard.models import passes
-from steelyard.models.classes import Classes, signs
 from steelyard.models.columns import Numeric
-from steelyard.models.logistic import FitLogistic, OneVsRest
+from steelyard.models.fits import FitLogistic
+from steelyard.models.losses import LOGISTIC
+from steelyard.models.model import Model, OneVsRest
 from steelyard.models.newton import Memory
-from steelyard.models.passes import Folded, kept
-from steelyard.models.saved import Model
+from steelyard.models.passes import Folded, Reading, kept
+from steelyard.models.rows import Classes, signs
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows, users
 from steelyard.session import Session
@@ -119,7 +120,10 @@ def test_passing_over_batches_where_they_lie_gives_the_same_sums() -> None:
     there = kept(table, task.features, task.target)
     assert there is not None
     theta = np.array([0.7, -0.3])
-    folded, memory = Folded(table, task.features, task.target, 2), Memory(there.x * signs(there.y, 2)[:, None])
+    folded, memory = (
+        Folded(Reading(table, task.features, task.target, rows()).of(2), LOGISTIC),
+        Memory(there.x * signs(there.y, 2)[:, None]),
+    )
     a, b = folded.sums(theta), memory.sums(theta)
     assert np.allclose(a.pull.astype(float), b.pull.astype(float), rtol=1e-12)
     assert np.allclose(a.hessian, b.hessian)

@@ -10,14 +10,12 @@ import pytest
 from steelyard.accounting.prices import price
 from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.ledger import open_account
-from steelyard.models.capped import Capped
+from steelyard.models.capped import CappedFit
 from steelyard.models.columns import Numeric
-from steelyard.models.linear import FitLinear
-from steelyard.models.linear_regression import LinearRegression
-from steelyard.models.logistic import FitLogistic
-from steelyard.models.logistic_regression import LogisticRegression
-from steelyard.models.user_linear import UserSquares
-from steelyard.models.user_logistic import UserDescent
+from steelyard.models.estimator import LinearRegression, LogisticRegression
+from steelyard.models.fits import FitLinear, FitLogistic
+from steelyard.models.losses import SQUARED
+from steelyard.models.user_descent import UserDescent
 from steelyard.noise import TestNoise
 from steelyard.privacy import Terms, rows, users
 from steelyard.session import Session
@@ -66,8 +64,8 @@ def test_a_cap_keeps_rows_of_each_user_and_spends_at_most_what_was_asked(budget:
 def test_a_cap_buys_each_row_its_share_and_a_twin_that_forgot_would_cost_four_times(budget: dict[str, Any]) -> None:
     hidden = terms(users("who"), **budget)
     fit = logistic(cap=4).fit(hidden)
-    assert isinstance(fit, Capped)
-    twin = Capped(logistic().fit(terms(rows(), **budget)), 4)
+    assert isinstance(fit, CappedFit)
+    twin = CappedFit(logistic().fit(terms(rows(), **budget)), 4)
     honest, forgot = price(fit.event, hidden), price(twin.event, hidden)
     assert honest <= hidden.cap
     assert forgot.value > 3.9 * honest.value
@@ -76,9 +74,9 @@ def test_a_cap_buys_each_row_its_share_and_a_twin_that_forgot_would_cost_four_ti
 def test_a_declared_row_count_is_handed_on() -> None:
     at = terms(users("who"), **GAUSSIAN)
     assert logistic(public_rows=N).fit(at) == UserDescent(logistic().fit(at).micro, N)  # type: ignore[attr-defined]
-    method = linear(public_rows=N)._by_user(at)
-    assert isinstance(method, UserSquares)
-    assert method.public_rows == N
+    method = linear(public_rows=N).fit(at)
+    assert isinstance(method, UserDescent)
+    assert (method.loss, method.public_rows) == (SQUARED, N)
     release = session(users("who"), **GAUSSIAN).release(linear(public_rows=N))
     assert 1 - np.mean((release.value.predict({"x": X}) - SPEND) ** 2) / np.var(SPEND) > 0.8
 

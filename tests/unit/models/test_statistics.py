@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from steelyard.bounding.amounts import Spend
 from steelyard.models.columns import SIZE, Features, Plain
-from steelyard.models.rows import Target, gather
-from steelyard.models.statistics import BLOCK, EXACT_ROWS, GAUSSIAN, LAPLACE, Products, Statistics, Weights, products
+from steelyard.models.rows import BLOCK, EXACT_ROWS, Products, Target, gather
+from steelyard.models.statistics import GAUSSIAN, LAPLACE, EntryWeights, Statistics
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours, rows
 from steelyard.tables import read
@@ -32,7 +32,7 @@ def batch(rows: list[Any]) -> Any:
     return pa.RecordBatch.from_arrays(columns, ["a", "b", "c", "y"])
 
 
-def weighted(row: Any, weights: Weights) -> list[int]:
+def weighted(row: Any, weights: EntryWeights) -> list[int]:
     gram, moment = STEP(batch([row]))
     d = len(moment)
     upper = [gram[i][j] * (weights.diagonal if i == j else weights.above) for i in range(d) for j in range(i, d)]
@@ -75,7 +75,7 @@ def distance(x: list[int], y: int, u: list[int], v: int) -> int:
 
 def test_weights_that_favour_the_entries_above_the_diagonal_more_would_break_the_bound() -> None:
     """The broken twin: above^2 > 2 diagonal^2, one step of rounding up instead of down."""
-    twin = Weights(29, 42, 29)
+    twin = EntryWeights(29, 42, 29)
     x = [math.isqrt(SIZE**2 // 40)] * 40
     pairs = [(i, j) for i in range(40) for j in range(i, 40)]
     found = sum(((twin.diagonal if i == j else twin.above) * x[i] * x[j]) ** 2 for i, j in pairs)
@@ -135,7 +135,7 @@ def test_many_rows_stream_to_the_same_integers_as_in_memory() -> None:
     n = EXACT_ROWS + 1000
     table = read({"a": random.normal(size=n), "b": random.normal(size=n), "c": np.ones(n), "y": random.normal(size=n)})
     gram, moment = table.fold(["a", "b", "c", "y"], STEP, STEP.start)
-    held = products(gather(table, FEATURES, LABEL, rows()))
+    held = gather(table, FEATURES, LABEL, rows()).products()
     assert gram.tolist() == held[0].tolist()
     assert moment.tolist() == held[1].tolist()
 

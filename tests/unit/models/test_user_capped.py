@@ -16,10 +16,9 @@ from steelyard.audit.suite import gaussian, pure
 from steelyard.errors import InvalidTask, OurBug, UnitMismatch
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Gaussian, Laplace
-from steelyard.models.capped import Capped, kept, row_weights
-from steelyard.models.linear import FitLinear
-from steelyard.models.logistic import FitLogistic
-from steelyard.models.method import Fitted
+from steelyard.models.capped import CappedFit, kept
+from steelyard.models.fits import FitLinear, FitLogistic
+from steelyard.models.passes import Fitted, Training
 from steelyard.models.rows import Rows
 from steelyard.noise import Noise
 from steelyard.privacy import Event, users
@@ -91,16 +90,16 @@ class RowSum:
     def event(self) -> Event:
         return Gaussian(2**18, self.sigma).event
 
-    def fit(self, rows: Rows, noise: Noise) -> Fitted:
-        return Fitted(np.array(self.mechanism.release([int(v) for v in rows.x.sum(axis=0)], noise), dtype=float))
+    def fit(self, data: Training, noise: Noise) -> Fitted:
+        return Fitted(np.array(self.mechanism.release([int(v) for v in data.rows().x.sum(axis=0)], noise), dtype=float))
 
 
 def test_a_user_moves_a_capped_sum_by_at_most_the_group() -> None:
     sigma = Fraction(2**20)
-    worst = furthest(Capped(RowSum(sigma, 5), 5), made_up(), newcomers())
+    worst = furthest(CappedFit(RowSum(sigma, 5), 5), made_up(), newcomers())
     assert 0.9 < worst <= 1
-    assert furthest(Capped(RowSum(sigma, 4), 5), made_up(), newcomers()) > 1
-    method = Capped(RowSum(sigma), 5)
+    assert furthest(CappedFit(RowSum(sigma, 4), 5), made_up(), newcomers()) > 1
+    method = CappedFit(RowSum(sigma), 5)
     assert price(method.event, gaussian(WHO)) == price(Gaussian(5 * 2**18, sigma).event, gaussian(WHO))
 
 
@@ -123,14 +122,9 @@ def test_groups_and_steps_that_mean_nothing_are_refused() -> None:
         steps(Laplace(1, Fraction(1)).event, 3)
     for cap in (0, -1, True, 2.5):
         with pytest.raises(InvalidTask):
-            Capped(RowSum(Fraction(1)), cap)  # type: ignore[arg-type]
+            CappedFit(RowSum(Fraction(1)), cap)  # type: ignore[arg-type]
     with pytest.raises(InvalidTask):
         kept(Rows(np.zeros((1, 1)), np.zeros(1), None), 1, SECRET)
-
-
-def test_weights_of_a_user_never_add_up_to_more_than_the_cap() -> None:
-    sizes = np.array([1, 7, 8, 9, 10**6])
-    assert (row_weights(sizes, 8) * sizes).max() <= 8 * (1 + 1e-12)
 
 
 @pytest.mark.parametrize(

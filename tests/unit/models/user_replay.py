@@ -13,7 +13,7 @@ from steelyard.audit.distances import declared_scale, distance
 from steelyard.audit.steering import SteeredNoise
 from steelyard.mechanisms import Seen, observing
 from steelyard.models.columns import SIZE
-from steelyard.models.method import Fitted, Method
+from steelyard.models.passes import Fitted, Method
 from steelyard.models.rows import Rows
 from steelyard.noise.grid import fit
 from steelyard.privacy import Neighbours
@@ -42,6 +42,14 @@ def made_up(users: int = 40, width: int = 3, seed: int = 5) -> Rows:
     owners = np.repeat(np.arange(users), source.integers(1, 10, users))
     x = source.normal(size=(owners.size, width))
     return rows_of(x, np.where(x[:, 0] + source.normal(size=owners.size) > 0, 1.0, -1.0), owners)
+
+
+def alike_users() -> Rows:
+    """Thirty thousand rows of one linear model, users of very different weight."""
+    source = np.random.default_rng(6)
+    owners = source.zipf(1.6, 30_000).clip(max=4000) + 10 * source.integers(0, 4000, 30_000)
+    x = source.normal(size=(30_000, 3)) / 3
+    return rows_of(x, x @ [0.5, -0.25, 0.0] + 0.1 * source.normal(size=30_000), owners)
 
 
 def joined(rows: Rows, more: Rows) -> Rows:

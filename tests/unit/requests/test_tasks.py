@@ -31,13 +31,11 @@ INSIDE = ("steelyard.audit", "steelyard.models.accuracy", "steelyard.session")
 
 
 def is_task(kind: Any) -> bool:
-    if not inspect.isclass(kind) or kind.__module__.startswith(INSIDE):
+    if not inspect.isclass(kind) or inspect.isabstract(kind) or kind.__module__.startswith(INSIDE):
         return False
     for name, parameters in (("plan", ["self", "schema", "terms"]), ("start", ["self", "desk"])):
-        if (
-            inspect.isfunction(vars(kind).get(name))
-            and list(inspect.signature(vars(kind)[name]).parameters) == parameters
-        ):
+        method = getattr(kind, name, None)
+        if inspect.isfunction(method) and list(inspect.signature(method).parameters) == parameters:
             return True
     return False
 

@@ -39,9 +39,8 @@ from steelyard.models.accuracy.logistic_search import (
 from steelyard.models.accuracy.losses import GRID, MARGIN, LogLoss, margin_cap
 from steelyard.models.accuracy.measured import Integers
 from steelyard.models.columns import Features
-from steelyard.models.logistic import Classes
 from steelyard.models.objective import ObjectiveFit
-from steelyard.models.rows import Label
+from steelyard.models.rows import Classes, Label
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Neighbours, Terms
 from steelyard.tables import Schema

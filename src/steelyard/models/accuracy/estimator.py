@@ -33,8 +33,7 @@ from steelyard.models.accuracy.scikit import LEARNT, arrays, bases, forget, like
 from steelyard.models.accuracy.totals import TotalSearch
 from steelyard.models.accuracy.wanted import Certificate, Wanted, loss_unit
 from steelyard.models.arrays import check_kinds, codes, in_order
-from steelyard.models.linear import FitLinear
-from steelyard.models.logistic import FitLogistic
+from steelyard.models.fits import FitLinear, FitLogistic
 from steelyard.models.rows import Target
 from steelyard.noise import Noise, TestNoise
 from steelyard.privacy import Currency, Number, rows
@@ -59,7 +58,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
     "null_model_ok", "cap_reached" or "target_impossible" (every level was tried), and nothing is promised under the last
     two. *Cost:* ``epsilon_``, ex post, for everything stored under the key.
 
-    >>> from steelyard.models.linear_regression import LinearRegression
+    >>> from steelyard.models.estimator import LinearRegression
     >>> X = np.linspace(-1, 1, 20_000)[:, None]
     >>> first = AccuracyFirst(LinearRegression(x_bound=1), target_loss=0.05, epsilon=5).fit(X, X[:, 0])
     >>> first.stopped_reason_, first.epsilon_ < 0.5
@@ -238,8 +237,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         return wanted
 
     def _arrays(self, X: Any, y: Any, users: Any, *, reset: bool) -> tuple[NDArray[np.float64], Any]:
-        from steelyard.models.linear_regression import LinearRegression
-        from steelyard.models.logistic_regression import LogisticRegression
+        from steelyard.models.estimator import LinearRegression, LogisticRegression
 
         if not isinstance(self.estimator, LinearRegression | LogisticRegression):
             raise self._no_path()
@@ -267,8 +265,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         account: Account,
         progress: Progress | None,
     ) -> Reached:
-        from steelyard.models.estimator import Payment, numbers_of
-        from steelyard.models.logistic_regression import LogisticRegression
+        from steelyard.models.estimator import LogisticRegression, Payment, numbers_of
 
         unit = account.terms.unit
         if (unit.kind == "users") != (users is not None):

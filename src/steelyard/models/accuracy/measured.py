@@ -25,8 +25,7 @@ from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.mechanisms.gradual import release_array
 from steelyard.models.accuracy.certificate import Array, Noisy, Ridge
 from steelyard.models.columns import SIZE, Features
-from steelyard.models.rows import Label, Rows
-from steelyard.models.statistics import EXACT_ROWS, Products, products
+from steelyard.models.rows import EXACT_ROWS, Label, Products, Rows
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Neighbours
 from steelyard.tables import Table
@@ -72,7 +71,7 @@ class Exact:
     @classmethod
     def of_rows(cls, x: Array, y: Array) -> Exact:
         """Add up whole-number rows in memory."""
-        gram, moment = products(Rows(x, y, None))
+        gram, moment = Rows(x, y, None).products()
         square = sum(int(y[i : i + EXACT_ROWS] @ y[i : i + EXACT_ROWS]) for i in range(0, len(y), EXACT_ROWS))
         return cls(len(y), SIZE, gram, moment, square)
 

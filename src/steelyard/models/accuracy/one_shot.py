@@ -34,11 +34,10 @@ from steelyard.models.accuracy.population import public_n
 from steelyard.models.accuracy.quantiles import chi_square
 from steelyard.models.accuracy.shrinkage import LAPLACE, LEANS, LONGEST, NORMAL, pull, shifted_quantile
 from steelyard.models.columns import Features
-from steelyard.models.logistic import Classes, signs
+from steelyard.models.model import Model
 from steelyard.models.newton import Memory, rounding
 from steelyard.models.objective import ObjectiveFit
-from steelyard.models.rows import gather
-from steelyard.models.saved import Model
+from steelyard.models.rows import Classes, gather, signs
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Event, Loss, Terms
 from steelyard.release import Outcome

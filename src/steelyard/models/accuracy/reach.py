@@ -29,8 +29,8 @@ from steelyard.models.accuracy.ridge_search import RidgeSearch
 from steelyard.models.accuracy.transcript import Transcript
 from steelyard.models.accuracy.wanted import Certificate, Wanted, loss_unit
 from steelyard.models.columns import Features
+from steelyard.models.model import Model
 from steelyard.models.rows import Target
-from steelyard.models.saved import Model
 from steelyard.privacy import MICRO, Currency, Event, Number, Terms, positive
 from steelyard.release import Release
 from steelyard.session import Session, named

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
-from steelyard.models.logistic import FitLogistic
+from steelyard.models.fits import FitLogistic
 
 LEARNT = ("model_", "coef_", "intercept_")
 

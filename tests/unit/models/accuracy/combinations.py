@@ -10,8 +10,7 @@ import numpy as np
 from steelyard.bounding import Count, Sum
 from steelyard.ledger import Account, open_account
 from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.linear import FitLinear
-from steelyard.models.logistic import FitLogistic
+from steelyard.models.fits import FitLinear, FitLogistic
 from steelyard.noise import TestNoise
 from steelyard.privacy import Unit, rows, users
 from steelyard.session import Session

@@ -13,8 +13,7 @@ from steelyard.ledger import open_account
 from steelyard.models.accuracy.charts import path_chart, relative
 from steelyard.models.accuracy.estimator import AccuracyFirst
 from steelyard.models.accuracy.outcome import Stop
-from steelyard.models.linear_regression import LinearRegression
-from steelyard.models.logistic_regression import LogisticRegression
+from steelyard.models.estimator import LinearRegression, LogisticRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import users
 from steelyard.release import Release

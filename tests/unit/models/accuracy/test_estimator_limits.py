@@ -10,8 +10,7 @@ import pytest
 from steelyard.bounding import Count
 from steelyard.ledger import Account, open_account
 from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.linear_regression import LinearRegression
-from steelyard.models.logistic_regression import LogisticRegression
+from steelyard.models.estimator import LinearRegression, LogisticRegression
 from steelyard.privacy import rows
 from steelyard.session import Session
 from steelyard.tables import read

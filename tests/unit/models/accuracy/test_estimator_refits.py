@@ -12,8 +12,7 @@ from steelyard.bounding import Sum
 from steelyard.errors import InvalidTask
 from steelyard.ledger import open_account
 from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.linear_regression import LinearRegression
-from steelyard.models.logistic_regression import LogisticRegression
+from steelyard.models.estimator import LinearRegression, LogisticRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import Loss, users
 from steelyard.session import Session

@@ -14,9 +14,7 @@ from sklearn.utils import get_tags
 from steelyard.bounding import Sum
 from steelyard.errors import InvalidTask
 from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.estimator import labels_of
-from steelyard.models.linear_regression import LinearRegression
-from steelyard.models.logistic_regression import LogisticRegression
+from steelyard.models.estimator import LinearRegression, LogisticRegression, labels_of
 from steelyard.noise import TestNoise
 
 DRAWS = np.random.default_rng(6)

@@ -11,7 +11,7 @@ import pytest
 from steelyard.errors import InvalidTask
 from steelyard.ledger import open_account
 from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.linear import FitLinear
+from steelyard.models.fits import FitLinear
 from steelyard.privacy import rows
 from steelyard.session import Session
 from steelyard.tables import read

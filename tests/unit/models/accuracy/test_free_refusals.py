@@ -19,8 +19,7 @@ from steelyard.ledger import Ledger, LedgerAccount, open_account
 from steelyard.models.accuracy.estimator import AccuracyFirst
 from steelyard.models.accuracy.reach import Reached
 from steelyard.models.accuracy.rising import Rising
-from steelyard.models.linear import FitLinear
-from steelyard.models.logistic import FitLogistic
+from steelyard.models.fits import FitLinear, FitLogistic
 from steelyard.privacy import Event, Unit, rows, users
 from steelyard.requests import DryRun, WouldCharge
 from steelyard.session import Session

@@ -29,7 +29,7 @@ from steelyard.models.accuracy.one_shot import (
 )
 from steelyard.models.accuracy.shrinkage import LAPLACE, LONGEST, NORMAL, shifted_quantile
 from steelyard.models.columns import SIZE
-from steelyard.models.logistic_regression import LogisticRegression
+from steelyard.models.estimator import LogisticRegression
 from steelyard.models.newton import Memory, Problem
 from steelyard.models.objective import ObjectiveFit
 from steelyard.noise import TestNoise

@@ -22,6 +22,7 @@ from steelyard.bounding import finite
 from steelyard.documents import decode, plain, read_document
 from steelyard.errors import ColumnMissing, InvalidTask
 from steelyard.models.columns import SIZE, Features
+from steelyard.models.losses import LOSSES
 from steelyard.models.rows import Target
 from steelyard.privacy import Number
 
@@ -33,9 +34,9 @@ Floats = NDArray[np.float64]
 class Model:
     """A private model: what it was fitted on, by name and bounds, and its coefficients on features of length one.
 
-    ``kind`` is "linear" (``lower`` and ``upper`` bound the label, and every prediction; ``reach`` is the part of that
-    range, around its middle, that predictions keep to) or "logistic" (``positive`` is the class whose probability is
-    predicted; ``margin`` is what the log-odds keep to, either way).
+    ``kind`` names the loss it was fitted to: "linear" (``lower`` and ``upper`` bound the label, and every prediction;
+    ``reach`` is the part of that range, around its middle, that predictions keep to) or "logistic" (``positive`` is the
+    class whose probability is predicted; ``margin`` is what the log-odds keep to, either way).
     """
 
     kind: str
@@ -50,7 +51,7 @@ class Model:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "theta", tuple(float(value) for value in self.theta))
-        if self.kind not in ("linear", "logistic") or len(self.theta) != self.features.width:
+        if self.kind not in LOSSES or len(self.theta) != self.features.width:
             raise InvalidTask(f"a {self.kind!r} model of {len(self.theta)} coefficients does not fit its features.")
         if not all(math.isfinite(value) for value in self.theta):
             raise InvalidTask("a model's coefficients are finite numbers.")
@@ -60,14 +61,14 @@ class Model:
             )
         if self.margin is not None and not 0 < self.margin < math.inf:
             raise InvalidTask(f"log-odds keep to a finite margin above 0; got {self.margin!r}.")
-        if self.kind == "linear":
+        if not LOSSES[self.kind].classifies:
             _ = self.target
 
     @property
     def target(self) -> Target:
         """The label's bounds."""
         if self.lower is None or self.upper is None:
-            raise InvalidTask("a linear model needs the bounds of its label.")
+            raise InvalidTask(f"a {self.kind} model needs the bounds of its label.")
         return Target(self.label, self.lower, self.upper)
 
     @property
@@ -101,10 +102,11 @@ class Model:
 
     def respond(self, score: Floats) -> Floats:
         """What a score means: a label between its bounds, or a probability."""
-        if self.kind == "logistic":
-            held = score if self.margin is None else np.clip(score, -self.margin, self.margin)
-            return np.asarray(0.5 * (1 + np.tanh(held / 2)))
-        return np.asarray(self.target.middle + self.target.half * np.clip(score, -self.reach, self.reach))
+        loss = LOSSES[self.kind]
+        mean = loss.mean(score if self.margin is None else np.clip(score, -self.margin, self.margin))
+        if loss.classifies:
+            return mean
+        return np.asarray(self.target.middle + self.target.half * np.clip(mean, -self.reach, self.reach))
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``Model.from_json`` reads it back."""
@@ -129,6 +131,50 @@ class Model:
     def load(cls, path: str | os.PathLike[str]) -> Model:
         """Read a model that ``save`` wrote."""
         return cls.from_json(_document(path))
+
+
+@dataclass(frozen=True)
+class OneVsRest:
+    """A model for each of more than two classes; the most probable one is predicted."""
+
+    models: tuple[Model, ...]
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The declared classes, in order."""
+        return tuple(model.positive for model in self.models)
+
+    def probabilities(self, data: Any) -> Floats:
+        """One column for each class, each row adding up to one."""
+        return shared(np.column_stack([model.predict(data) for model in self.models]))
+
+    def predict(self, data: Any) -> list[Any]:
+        """The most probable class of each row."""
+        return [self.classes[i] for i in self.probabilities(data).argmax(axis=1)]
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary; ``OneVsRest.from_json`` reads it back."""
+        return {"models": [model.to_json() for model in self.models]}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the models as one JSON file."""
+        write(self.to_json(), path)
+
+    @classmethod
+    def from_json(cls, data: Any) -> OneVsRest:
+        """Read back what ``to_json`` wrote."""
+        return cls(tuple(Model.from_json(each) for each in data["models"]))
+
+
+def shared(each: Floats) -> Floats:
+    """The probabilities of several classes, each found alone, brought to a sum of one."""
+    held = np.maximum(each, 1e-300)
+    return np.asarray(held / held.sum(axis=1, keepdims=True))
+
+
+def present(value: Any) -> Model | OneVsRest:
+    """A model that predicts, and can be saved; with more than two classes, one for each."""
+    return OneVsRest.from_json(value) if "models" in value else Model.from_json(value)
 
 
 def write(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:

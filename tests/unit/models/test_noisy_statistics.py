@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.bounding.amounts import Spend
+from steelyard.models.columns import Floats
 from steelyard.models.rows import Rows
-from steelyard.models.solving import Floats, Noisy
-from steelyard.models.statistics import Statistics
+from steelyard.models.statistics import NoisyStatistics, Statistics
 from steelyard.noise import TestNoise
 
 ROOT = np.sqrt(0.5)
@@ -25,20 +25,20 @@ def rows(n: int, columns: int, *, wide: float, centre: float = 0.0) -> tuple[Flo
     return np.column_stack([x, np.ones(n)]) * ROOT, np.clip(label, -1, 1)
 
 
-def draw(z: Floats, y: Floats, deviation: float, seed: int) -> Noisy:
+def draw(z: Floats, y: Floats, deviation: float, seed: int) -> NoisyStatistics:
     random = np.random.default_rng(seed)
     width = z.shape[1]
     noise = np.triu(random.normal(size=(width, width)), 1) / np.sqrt(2)
     noise = (noise + noise.T + np.diag(random.normal(size=width))) * deviation
     vector = z.T @ y + random.normal(size=width) * deviation
-    return Noisy(z.T @ z + noise, vector, deviation, deviation / np.sqrt(2), deviation)
+    return NoisyStatistics(z.T @ z + noise, vector, deviation, deviation / np.sqrt(2), deviation)
 
 
 def quality(theta: Floats, z: Floats, y: Floats) -> float:
     return float(1 - np.mean((y - np.clip(z @ theta, -1, 1)) ** 2) / np.var(y))
 
 
-def floor_alone(noisy: Noisy) -> Floats:
+def floor_alone(noisy: NoisyStatistics) -> Floats:
     """What is left of the rule when signals are not shrunk and the middle is the anchor: its broken twin."""
     values, axes = np.linalg.eigh(noisy.matrix)
     return np.asarray(axes @ ((axes.T @ noisy.vector) / np.maximum(values, noisy.floor)))
@@ -51,7 +51,7 @@ def test_any_release_gives_finite_coefficients_and_no_divisor_below_the_floor(
 ) -> None:
     random = np.random.default_rng(seed)
     matrix = random.normal(size=(width, width)) * size
-    noisy = Noisy(matrix + matrix.T, random.normal(size=width) * size, 2.0, 1.4, 2.0)
+    noisy = NoisyStatistics(matrix + matrix.T, random.normal(size=width) * size, 2.0, 1.4, 2.0)
     theta, held = noisy.solve(intercept)
     assert np.isfinite(theta).all()
     assert (held >= noisy.floor * (1 - 1e-12)).all()
@@ -84,8 +84,8 @@ def test_a_model_that_heard_nothing_predicts_the_mean_and_not_the_middle() -> No
 
 def test_an_empty_table_gives_a_model_and_its_release_has_no_other_input() -> None:
     empty = Rows(np.empty((0, 4)), np.empty(0), None)
-    noisy = Statistics(4, Spend(True, 10_000)).fit(empty, TestNoise(2))
+    noisy = Statistics(4, Spend(True, 10_000)).release(*empty.products(), TestNoise(2))
     theta, held = noisy.solve()
-    again = Noisy(noisy.matrix, noisy.vector, noisy.on_diagonal, noisy.above, noisy.on_label)
+    again = NoisyStatistics(noisy.matrix, noisy.vector, noisy.on_diagonal, noisy.above, noisy.on_label)
     assert again.solve()[0].tolist() == theta.tolist()
     assert noisy.excess(theta, held) > 0

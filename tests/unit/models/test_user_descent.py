@@ -1,4 +1,4 @@
-"""The descents per user: what one user can move, on any table, and twins that let it move more."""
+"""The descents per user, for every loss: what one user can move, on any table, and twins that let it move more."""
 
 from __future__ import annotations
 
@@ -14,16 +14,22 @@ import pytest
 from steelyard.accounting.prices import price
 from steelyard.audit.suite import gaussian
 from steelyard.errors import InvalidTask
-from steelyard.models import user_descents, user_sums
+from steelyard.models import user_descent, user_sums
 from steelyard.models.columns import Features, Numeric
+from steelyard.models.losses import LOGISTIC, SQUARED
 from steelyard.models.rows import Rows
-from steelyard.models.user_logistic import Signed, UserDescent
+from steelyard.models.user_descent import UserDescent, UserRows
 from steelyard.models.user_sums import SENSITIVITY, ByUser, UserSum, whole
 from steelyard.noise import TestNoise
 from steelyard.privacy import users
-from unit.models.user_replay import furthest, joined, made_up, newcomers, reordered, rows_of, trace
+from unit.models.user_replay import alike_users, furthest, joined, made_up, newcomers, reordered, rows_of, trace
 
-MODES = {"private rows": UserDescent(2_000_000), "public rows": UserDescent(2_000_000, 5_000)}
+MODES = {
+    "private rows": UserDescent(2_000_000),
+    "public rows": UserDescent(2_000_000, 5_000),
+    "linear": UserDescent(2_000_000, None, SQUARED),
+    "linear, public rows": UserDescent(2_000_000, 900, SQUARED),
+}
 
 
 @pytest.mark.parametrize("method", MODES.values(), ids=MODES)
@@ -45,7 +51,9 @@ def weights_of_another_user(sizes: Any) -> Any:
     return np.roll(1 / np.sqrt(sizes.astype(float)), 1)
 
 
-def clip_after_summing(self: UserSum, vectors: Any, clip: float, noise: Any, weights: Any = None) -> Any:
+def clip_after_summing(
+    self: UserSum, vectors: Any, clip: float, noise: Any, weights: Any = None, drawn: Any = None
+) -> Any:
     weighted = vectors if weights is None else vectors * weights[:, None]
     total = whole(weighted.sum(axis=0, keepdims=True) * 50, 50 * clip)[0] * 50
     return np.array(self.mechanism.release(total.tolist(), noise)) * (clip / SENSITIVITY)
@@ -57,8 +65,8 @@ def clip_by_row_count(vectors: Any, clip: float, weights: Any = None) -> Any:
 
 
 TWINS = {
-    "weights from the table's n": (user_descents, "root_weights", weights_from_the_table),
-    "weights from another user's rows": (user_descents, "root_weights", weights_of_another_user),
+    "weights from the table's n": (user_descent, "root_weights", weights_from_the_table),
+    "weights from another user's rows": (user_descent, "root_weights", weights_of_another_user),
     "clip after summing": (UserSum, "release", clip_after_summing),
     "clip by row count only": (user_sums, "whole", clip_by_row_count),
 }
@@ -118,9 +126,9 @@ def test_values_that_are_no_numbers_change_nothing_about_the_bound() -> None:
 
 def test_a_user_with_a_million_rows_is_summed_exactly_and_clipped() -> None:
     heavy = rows_of(np.full((10**6, 2), 0.7), np.ones(10**6), np.full(10**6, -5))
-    data = Signed.of(joined(heavy, made_up(users=3, width=2)))
+    data = UserRows.of(joined(heavy, made_up(users=3, width=2)), LOGISTIC)
     gradient = data.gradients(np.array([0.25, -0.125]))[0]
-    once = Signed.of(rows_of([[0.7, 0.7]], [1.0], [0])).gradients(np.array([0.25, -0.125]))[0]
+    once = UserRows.of(rows_of([[0.7, 0.7]], [1.0], [0]), LOGISTIC).gradients(np.array([0.25, -0.125]))[0]
     assert gradient.tolist() == (10**6 * once).tolist()
     assert int((whole(gradient[None, :], 5.0).astype(object) ** 2).sum()) <= SENSITIVITY**2
 
@@ -131,14 +139,77 @@ def test_gradients_are_those_of_the_logistic_loss() -> None:
     assert rows.users is not None
     slopes = -(y / (1 + np.exp(y * (x @ theta))))[:, None] * x
     wanted = np.stack([slopes[rows.users == user].sum(axis=0) for user in np.unique(rows.users)])
-    assert np.abs(Signed.of(rows).gradients(theta) - wanted).max() < 2e-3
+    assert np.abs(UserRows.of(rows, LOGISTIC).gradients(theta) - wanted).max() < 2e-3
+
+
+def test_gradients_are_those_of_half_the_squared_error() -> None:
+    rows, theta = made_up(9), np.array([0.5, -1.0, 0.3])
+    x, y = rows.x / 2.0**18, rows.y / 2.0**18
+    assert rows.users is not None
+    slopes = (x @ theta - y)[:, None] * x
+    wanted = np.stack([slopes[rows.users == user].sum(axis=0) for user in np.unique(rows.users)])
+    assert np.abs(UserRows.of(rows, SQUARED).gradients(theta) - wanted).max() < 1e-3
+
+
+def first_users_gradient_for_all(self: UserRows, theta: Any) -> Any:
+    found = HONEST(self, theta)
+    return found + found[:1] / 50
+
+
+HONEST = UserRows.gradients
+
+
+def test_gradients_that_borrow_from_another_user_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(UserRows, "gradients", first_users_gradient_for_all)
+    assert furthest(MODES["linear"], made_up(300), newcomers()) > 1
+
+
+class AlikeButSecure(TestNoise):
+    """Seeded noise that passes for secure, and keeps what it drew."""
+
+    secure = True
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.drawn: list[list[int]] = []
+
+    def normal(self, sigma: Fraction, size: int) -> list[int]:
+        self.drawn.append(super().normal(sigma, size))
+        return self.drawn[-1]
+
+    def normal_array(self, sigma: Fraction, size: int) -> Any:
+        found = super().normal_array(sigma, size)
+        self.drawn += found.reshape(40, -1).tolist()
+        return found
+
+
+class Told(TestNoise):
+    """Hands out noise that was drawn before, a release at a time."""
+
+    def __init__(self, drawn: list[list[int]]) -> None:
+        super().__init__(0)
+        self.left = list(drawn)
+
+    def normal(self, sigma: Fraction, size: int) -> list[int]:
+        return self.left.pop(0)
+
+
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=["logistic", "linear"])
+def test_noise_drawn_ahead_is_added_as_noise_drawn_step_by_step_is(loss: Any) -> None:
+    method, rows, ahead = UserDescent(2_000_000, None, loss), made_up(), AlikeButSecure(3)
+    found = method.fit(rows, ahead)
+    stepwise = Told(ahead.drawn)
+    again = method.fit(rows, stepwise)
+    assert found.coefficients.tolist() == again.coefficients.tolist()
+    assert found.details == again.details
+    assert not stepwise.left
 
 
 def test_no_sum_of_users_depends_on_the_floats_beside_it() -> None:
     rows = made_up(200)
     theta = np.array([3.1, -0.7, 11.9])
-    alone = Signed.of(Rows(rows.x[:1], rows.y[:1], np.zeros(1, dtype=np.int64))).gradients(theta)
-    apart = Signed.of(Rows(rows.x, rows.y, np.arange(rows.y.size))).gradients(theta)
+    alone = UserRows.of(Rows(rows.x[:1], rows.y[:1], np.zeros(1, dtype=np.int64)), LOGISTIC).gradients(theta)
+    apart = UserRows.of(Rows(rows.x, rows.y, np.arange(rows.y.size)), LOGISTIC).gradients(theta)
     assert apart[0].tolist() == alone[0].tolist()
     assert ByUser(np.array([4, 2, 4])).sizes.tolist() == [1, 2]
 
@@ -160,6 +231,13 @@ def test_the_model_is_far_better_than_none_on_users_who_are_alike() -> None:
         losses.append(np.logaddexp(0, -y * (x @ theta)).mean())
     assert max(losses) < 0.62
     assert np.mean(losses) < 0.58  # no model: 0.693
+
+
+@pytest.mark.parametrize("declared", [None, 30_000])
+def test_many_alike_users_give_their_linear_model(declared: int | None) -> None:
+    rows = alike_users()
+    found = UserDescent(500_000, declared, SQUARED).fit(rows, TestNoise(1)).coefficients
+    assert np.abs(found - [0.5, -0.25, 0.0]).max() < 0.12
 
 
 def test_a_fit_of_many_rows_takes_little_time() -> None:

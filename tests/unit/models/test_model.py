@@ -14,7 +14,7 @@ import pytest
 
 from steelyard.errors import ColumnMissing, InvalidTask
 from steelyard.models.columns import Categorical, Features, Numeric, Plain
-from steelyard.models.saved import Model
+from steelyard.models.model import Model
 
 FEATURES = Features([Numeric("a", 0, 10), Categorical("c", ["x", "y"]), Plain("p")], x_bound=3)
 MODEL = Model("linear", FEATURES, "y", [0.1, 0.2, -0.3, 0.4, 0.5], 0, 100)

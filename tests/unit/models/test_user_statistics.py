@@ -1,4 +1,4 @@
-"""Statistics per user: what one user can move, and whether the solution is least squares."""
+"""The statistics per user that descents are compared with: what one user can move, and whether it is least squares."""
 
 from __future__ import annotations
 
@@ -7,47 +7,29 @@ from typing import Any
 import numpy as np
 import pytest
 
+import user_statistics
 from steelyard.accounting.prices import price
 from steelyard.audit.suite import gaussian
 from steelyard.errors import InvalidTask
-from steelyard.models import user_linear, user_sums
+from steelyard.models import user_sums
 from steelyard.models.rows import Rows
-from steelyard.models.user_linear import Centred, UserSquares, UserStatistics, solved, statistics
 from steelyard.models.user_sums import SENSITIVITY
 from steelyard.noise import TestNoise
 from steelyard.privacy import users
-from unit.models.user_replay import furthest, joined, made_up, newcomers, reordered, rows_of, trace
+from unit.models.user_replay import alike_users, furthest, joined, made_up, newcomers, reordered, rows_of, trace
+from user_statistics import UserStatistics, solved, statistics
 
 METHOD = UserStatistics(500_000)
-METHODS: dict[str, Any] = {
-    "statistics": METHOD,
-    "descents": UserSquares(2_000_000),
-    "declared": UserSquares(2_000_000, 900),
-}
 
 
-@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-def test_one_user_moves_no_release_by_more_than_its_sensitivity(method: Any) -> None:
-    worst = furthest(method, made_up(), newcomers())
+def test_one_user_moves_no_release_by_more_than_its_sensitivity() -> None:
+    worst = furthest(METHOD, made_up(), newcomers())
     assert 0.9 < worst <= 1
 
 
 def test_a_table_of_nobody_is_a_neighbour_too() -> None:
     nobody = Rows(np.empty((0, 3)), np.empty(0), np.empty(0, dtype=np.int64))
     assert furthest(METHOD, nobody, newcomers()) <= 1
-
-
-def first_users_gradient_for_all(self: Centred, theta: Any) -> Any:
-    found = HONEST(self, theta)
-    return found + found[:1] / 50
-
-
-HONEST = Centred.gradients
-
-
-def test_gradients_that_borrow_from_another_user_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Centred, "gradients", first_users_gradient_for_all)
-    assert furthest(METHODS["descents"], made_up(300), newcomers()) > 1
 
 
 def unclipped(vectors: Any, clip: float, weights: Any = None) -> Any:
@@ -61,7 +43,7 @@ def weighted_by_the_table(rows: Rows) -> Any:
 
 TWINS = {
     "no clip": (user_sums, "whole", unclipped),
-    "weights of the table": (user_linear, "statistics", weighted_by_the_table),
+    "weights of the table": (user_statistics, "statistics", weighted_by_the_table),
 }
 
 
@@ -98,15 +80,6 @@ def test_each_users_statistics_are_sums_of_products() -> None:
     assert weights[2] == 1 / np.sqrt(mine.sum())
 
 
-def test_gradients_are_those_of_half_the_squared_error() -> None:
-    rows, theta = made_up(9), np.array([0.5, -1.0, 0.3])
-    x, y = rows.x / 2.0**18, rows.y / 2.0**18
-    assert rows.users is not None
-    slopes = (x @ theta - y)[:, None] * x
-    wanted = np.stack([slopes[rows.users == user].sum(axis=0) for user in np.unique(rows.users)])
-    assert np.abs(Centred.of(rows).gradients(theta) - wanted).max() < 1e-3
-
-
 def test_without_noise_to_speak_of_the_solution_is_least_squares() -> None:
     source = np.random.default_rng(4)
     x = source.normal(size=(500, 3))
@@ -122,11 +95,5 @@ def test_noise_alone_does_not_make_a_wild_model() -> None:
 
 
 def test_many_alike_users_give_their_model() -> None:
-    source = np.random.default_rng(6)
-    owners = source.zipf(1.6, 30_000).clip(max=4000) + 10 * source.integers(0, 4000, 30_000)
-    x = source.normal(size=(30_000, 3)) / 3
-    y = x @ [0.5, -0.25, 0.0] + 0.1 * source.normal(size=30_000)
-    rows = rows_of(x, y, owners)
-    for method in (UserStatistics(500_000), UserSquares(500_000), UserSquares(500_000, 30_000)):
-        found = method.fit(rows, TestNoise(1)).coefficients
-        assert np.abs(found - [0.5, -0.25, 0.0]).max() < 0.12
+    found = UserStatistics(500_000).fit(alike_users(), TestNoise(1)).coefficients
+    assert np.abs(found - [0.5, -0.25, 0.0]).max() < 0.12

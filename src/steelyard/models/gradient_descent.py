@@ -1,9 +1,10 @@
-"""Logistic regression by full-batch noisy descent, one row at a time clipped: exactly mu, in a fixed number of steps.
+"""Fits by full-batch noisy gradient descent, for comparison: each row clipped, exactly mu, in a fixed number of steps.
 
 A row's gradient is its residual times its features: two integers multiplied, so the sum is exact and one row moves it by
 at most clip times one. No subsampling, so no accountant: the price of T Gaussian steps is their sum of mu squared.
-Offered for comparison and for very small budgets; the number of steps and the rate are settings that nobody can tune
-for free. Law: the residual comes from a table of integers, so that a row's integers depend on that row alone.
+Also for very small budgets; the number of steps and the rate are settings that nobody can tune for free.
+Papers: Song, Chaudhuri and Sarwate 2013; Bassily, Smith and Thakurta 2014. Proof: docs/proofs/descent.md.
+Law: the residual is a whole number made by the loss, so that a row's integers depend on that row alone.
 """
 
 from __future__ import annotations
@@ -20,31 +21,29 @@ from steelyard.accounting.prices import steps as repeated
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models.columns import SIZE
-from steelyard.models.method import Fitted
-from steelyard.models.user_logistic import residuals
+from steelyard.models.losses import LOGISTIC, RESIDUAL_BITS, LossFunction, exact_scores
+from steelyard.models.passes import Fitted, Training
 from steelyard.privacy import positive
 
 if TYPE_CHECKING:
-    from steelyard.models.newton import Floats
-    from steelyard.models.passes import Reading
-    from steelyard.models.rows import Rows
+    from steelyard.models.columns import Floats
     from steelyard.noise import Noise
     from steelyard.privacy import Event, Number
 
-_BITS, _MARGIN, _THETA = 14, 10, 16
 _RADIUS = 512.0
 _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True)
 class DescentFit:
-    """One binary model by ``steps`` noisy steps of length ``rate`` over the noisy number of rows (``Method``)."""
+    """One model by ``steps`` noisy steps of length ``rate`` over the noisy number of rows (``Method``)."""
 
     width: int
     micro: int
     steps: int = 30
     clip: Number = 1
     rate: float = 4.0
+    loss: LossFunction = LOGISTIC
 
     def __post_init__(self) -> None:
         if not 1 <= self.steps <= 10_000 or self.micro**2 < 4 * (self.steps + 1):
@@ -57,7 +56,7 @@ class DescentFit:
     @property
     def bound(self) -> int:
         """The largest residual that counts, in steps of 2^-14."""
-        return math.floor(positive(self.clip, "clip") * (1 << _BITS))
+        return math.floor(positive(self.clip, "clip") * (1 << RESIDUAL_BITS))
 
     @property
     def mechanism(self) -> Gaussian:
@@ -76,31 +75,25 @@ class DescentFit:
         """The steps and the count."""
         return composed(repeated(self.mechanism.event, self.steps), self.counting.event)
 
-    def fit(self, rows: Rows, noise: Noise) -> Fitted:
-        """Fit rows whose label is above zero (positive), below (negative) or zero (left out)."""
-        signed = rows.x * np.sign(rows.y)[:, None]
-        count = max(self.counting.release([int(np.count_nonzero(rows.y))], noise)[0], 1)
+    def fit(self, data: Training, noise: Noise) -> Fitted:
+        """Count the rows, then descend; both with noise."""
+        rows = data.rows()
+        x, labels = self.loss.oriented(rows.x, rows.y)
+        held = np.count_nonzero(rows.y) if self.loss.classifies else len(rows.y)
+        count = max(self.counting.release([int(held)], noise)[0], 1)
         theta, mechanism = np.zeros(self.width), self.mechanism
         for _ in range(self.steps):
-            pull = np.array(mechanism.release(self.pull(signed, theta), noise), dtype=float)
-            theta = theta + self.rate * pull / (count * float(SIZE << _BITS))
+            pull = np.array(mechanism.release(self.pull(x, theta, labels), noise), dtype=float)
+            theta = theta + self.rate * pull / (count * float(SIZE << RESIDUAL_BITS))
             length = float(np.linalg.norm(theta))
             theta = theta * min(1.0, _RADIUS / length) if length else theta
         return Fitted(theta, {"steps": self.steps, "clip": float(positive(self.clip, "clip")), "rows": count})
 
-    def learn(self, data: Reading, target: int, noise: Noise) -> Fitted:
-        """Fit one class in memory."""
-        return self.fit(data.rows(target), noise)
-
-    def pull(self, signed: Floats, theta: Floats) -> list[int]:
-        """The sum over rows of residual times features, as integers."""
-        table, middle = residuals(), (len(residuals()) - 1) // 2
-        whole = np.rint(theta * 2.0**_THETA)
+    def pull(self, x: Floats, theta: Floats, labels: Floats | None = None) -> list[int]:
+        """Minus the gradient: the sum over rows of clipped residual times features, as integers."""
         total = np.zeros(self.width, dtype=object)
-        for start in range(0, len(signed), _CHUNK):
-            v = signed[start : start + _CHUNK]
-            margins = np.rint((v @ whole) * (2.0 ** (_MARGIN - _THETA) / SIZE))
-            places = np.asarray(np.clip(margins, -middle, middle), dtype=np.int64) + middle
-            weights = np.minimum(table[places], self.bound)
-            total = total + (weights @ v.astype(np.int64)).astype(object)
+        for start in range(0, len(x), _CHUNK):
+            v, own = x[start : start + _CHUNK], None if labels is None else labels[start : start + _CHUNK]
+            weights = np.clip(self.loss.residuals(exact_scores(v, theta), own), -self.bound, self.bound)
+            total = total - (weights @ v.astype(np.int64)).astype(object)
         return [int(x) for x in total]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from papers.models_figures import theorem_terms
 from steelyard.errors import InvalidTask
-from steelyard.models.theorem import from_octaves, theorem_terms
 
 COUNTS = st.lists(st.integers(1, 5000), min_size=1, max_size=40)
 
@@ -47,8 +47,7 @@ def test_noise_falls_with_epsilon_squared_and_the_constants_are_the_callers() ->
 
 
 def test_a_released_histogram_may_hold_negative_counts() -> None:
-    counts, people = from_octaves([100.0, 20.4, -7.0, 3.0])
-    terms = theorem_terms(counts, 1, 3, users=people)
+    terms = theorem_terms([1.0, 3.0, 6.0, 12.0], 1, 3, users=[100.0, 20.4, -7.0, 3.0])
     assert terms.caps[0] == 1
     assert max(terms.capped_users) == 23
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from steelyard.accounting.prices import price
 from steelyard.audit.suite import gaussian
 from steelyard.errors import InvalidTask
-from steelyard.models.columns import SIZE
-from steelyard.models.descent import DescentFit
+from steelyard.models.columns import SIZE, Floats
+from steelyard.models.gradient_descent import DescentFit
 from steelyard.models.rows import Rows
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
@@ -39,8 +39,8 @@ def test_one_row_moves_the_sum_by_no_more_than_the_clip(theta: list[float], angl
 class Unclipped(DescentFit):
     """The twin: declares the clip, forgets to apply it."""
 
-    def pull(self, signed: np.ndarray, theta: np.ndarray) -> list[int]:
-        return DescentFit(self.width, self.micro).pull(signed, theta)
+    def pull(self, x: Floats, theta: Floats, labels: Floats | None = None) -> list[int]:
+        return DescentFit(self.width, self.micro).pull(x, theta, labels)
 
 
 def test_a_descent_that_forgets_to_clip_is_caught() -> None:
@@ -62,4 +62,4 @@ def test_a_descent_learns() -> None:
 def test_settings_without_meaning_are_refused() -> None:
     for bad in ({"steps": 0}, {"clip": 2}, {"clip": 0}, {"micro": 3}):
         with pytest.raises(InvalidTask):
-            DescentFit(**{"width": 2, "micro": 10**5, **bad})
+            DescentFit(**{"width": 2, "micro": 10**5, **bad})  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
-"""Logistic regression by output perturbation: the exact minimizer, rounded, with noise on it.
+"""Fits by output perturbation, for comparison: the exact minimizer, rounded, with noise on it.
 
 The minimizer of a ridge-penalized sum of losses moves by at most 1/ridge when one row of length one comes or goes, so
 noise of that size hides it. Simple and valid for any convex loss of slope at most one, but noisier than perturbing the
-objective: offered for comparison. Paper: Chaudhuri, Monteleoni and Sarwate 2011; docs/proofs/output_perturbation.md.
+objective. Paper: Chaudhuri, Monteleoni and Sarwate 2011; docs/proofs/output_perturbation.md.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ import numpy as np
 
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
-from steelyard.models.method import Fitted
-from steelyard.models.newton import Floats, Memory, Passes, Problem
+from steelyard.models.losses import LOGISTIC, LossFunction
+from steelyard.models.newton import Problem
+from steelyard.models.passes import Fitted, Training
 from steelyard.privacy import MICRO, Event
 
 if TYPE_CHECKING:
-    from steelyard.models.passes import Reading
-    from steelyard.models.rows import Rows
     from steelyard.noise import Noise
 
 _FINE, _GRADIENT = 2**24, Fraction(1, 2**12)
@@ -30,16 +29,27 @@ _FINE, _GRADIENT = 2**24, Fraction(1, 2**12)
 
 @dataclass(frozen=True)
 class OutputFit:
-    """One binary model by output perturbation for ``micro`` of mu, or of pure epsilon (``Method``)."""
+    """One model by output perturbation for ``micro`` of mu, or of pure epsilon (``Method``)."""
 
     width: int
     micro: int
     gaussian: bool
     ridge: Fraction
+    loss: LossFunction = LOGISTIC
 
     def __post_init__(self) -> None:
         if self.micro < 1 or self.ridge <= 0:
             raise InvalidTask("output perturbation needs a price of at least one micro and a positive ridge.")
+        if self.loss.steepness > 1:
+            raise InvalidTask(
+                f"output perturbation needs a loss of slope at most one; a {self.loss.name} one is steeper."
+            )
+
+    @classmethod
+    def public(cls, width: int, micro: int, gaussian: bool, ridge: Fraction | None = None) -> OutputFit:
+        """With a ridge from public facts unless one is given: five times what perturbing the objective would take."""
+        root = Fraction(math.isqrt(width * 10**6) + 1, 4000)
+        return cls(width, micro, gaussian, ridge or Fraction(MICRO, micro) * max(Fraction(2), root))
 
     @property
     def step(self) -> Fraction:
@@ -64,20 +74,10 @@ class OutputFit:
         """What one model is charged for."""
         return self.mechanism.event
 
-    def solve(self, passes: Passes, noise: Noise) -> Floats:
+    def fit(self, data: Training, noise: Noise) -> Fitted:
         """Minimize, round, noise."""
+        passes = data.passes(self.loss)
         theta = Problem(passes, self.ridge, [Fraction(0)] * self.width, _GRADIENT).certified()
         steps = [round(Fraction(x) / self.step) for x in theta]
-        return np.array([float(x * self.step) for x in self.mechanism.release(steps, noise)])
-
-    def fit(self, rows: Rows, noise: Noise) -> Fitted:
-        """Fit rows whose label is above zero (positive), below (negative) or zero (left out)."""
-        return self.run(Memory(rows.x * np.sign(rows.y)[:, None]), noise)
-
-    def learn(self, data: Reading, target: int, noise: Noise) -> Fitted:
-        """Fit one class, passing over its rows."""
-        return self.run(data.passes(target), noise)
-
-    def run(self, passes: Passes, noise: Noise) -> Fitted:
-        """The same over rows wherever they are."""
-        return Fitted(self.solve(passes, noise), {"ridge": float(self.ridge)})
+        answer = np.array([float(x * self.step) for x in self.mechanism.release(steps, noise)])
+        return Fitted(answer, {"ridge": float(self.ridge)})

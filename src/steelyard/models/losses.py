@@ -1,0 +1,201 @@
+"""The losses a linear score can be fitted to, and all that the ways of fitting need to know of one.
+
+A row's loss depends on its score x.theta and its label alone. A certified solver needs the two derivatives in doubles and,
+where those cannot decide, in decimals; a descent over clipped gradients needs the first derivative as a whole number;
+a choice among candidates needs the loss as one. What perturbing the objective costs is proved curvature by curvature, so
+a loss names the mechanisms whose price holds for it. Whoever adds a loss adds a class here and its row in ``LOSSES``.
+Law: whole numbers come from tables or from single operations that IEEE rounds correctly, so that a row's whole numbers
+depend on that row alone: a library's exponential may round differently at the end of an array than inside it.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from functools import cache
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.mechanisms import Objective, PureObjective
+from steelyard.models.columns import SIZE
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+RESIDUAL_BITS = 14
+"""A residual is a whole number of steps of 2^-14."""
+
+CEILING = 4
+"""The largest loss of one row that a choice counts, in nats; a worse one counts as this much."""
+
+COST_BITS = 16
+"""The loss that a choice counts is a whole number of steps of 2^-16."""
+
+_THETA_BITS, _MARGIN_BITS = 16, 10
+_FURTHEST = 16 << _MARGIN_BITS
+
+
+class LossFunction(Protocol):
+    """The loss of a row of length at most one, as a function of its score and its label in [-1, 1]."""
+
+    @property
+    def name(self) -> str:
+        """What a model fitted to this loss is called in its saved form."""
+
+    @property
+    def classifies(self) -> bool:
+        """Whether labels are the signs of two classes; else they are numbers between declared bounds."""
+
+    @property
+    def smoothness(self) -> float:
+        """The largest second derivative by the score."""
+
+    @property
+    def steepness(self) -> float:
+        """The largest first derivative by the score, either way, that a residual counts."""
+
+    @property
+    def doubt(self) -> float:
+        """By how much a model per user is shrunk where none of the rows were heard."""
+
+    @property
+    def objective(self) -> type[Objective] | None:
+        """The normal perturbation of the objective whose price is proved for this loss; None where none is."""
+
+    @property
+    def pure_objective(self) -> type[PureObjective] | None:
+        """The same for pure epsilon."""
+
+    def oriented(self, x: Floats, y: Floats) -> tuple[Floats, Floats | None]:
+        """Rows and labels (whole numbers in steps of 1/S) as this loss reads them; labels are None once rows hold them."""
+
+    def value(self, scores: Floats, labels: Floats | None) -> Floats:
+        """Each row's loss."""
+
+    def derivatives(self, scores: Floats, labels: Floats | None) -> tuple[Floats, Floats]:
+        """The first and second derivative of each row's loss by its score."""
+
+    def exact_slope(self, score: Decimal, label: Decimal | None) -> Decimal:
+        """The first derivative to the digits of the context."""
+
+    def residuals(self, scores: Floats, labels: Floats | None) -> Ints:
+        """The first derivative in whole steps of 2^-14; total, and a function of each row alone."""
+
+    def costs(self, scores: Floats, labels: Floats | None) -> Ints:
+        """The loss, held at the ceiling, in whole steps of 2^-16; total, and a function of each row alone."""
+
+    def mean(self, scores: Floats) -> Floats:
+        """The label to expect at a score, or the probability of the positive class."""
+
+
+class Logistic:
+    """log(1 + e^-margin): the margin is the score times the label's sign, which rows are multiplied by beforehand."""
+
+    name, classifies, smoothness, steepness, doubt = "logistic", True, 0.25, 1.0, 0.2
+    objective, pure_objective = Objective, PureObjective
+
+    def oriented(self, x: Floats, y: Floats) -> tuple[Floats, Floats | None]:
+        """Rows times their label's sign; a row whose label is zero counts for nothing."""
+        return x * np.sign(y)[:, None], None
+
+    def value(self, scores: Floats, labels: Floats | None = None) -> Floats:
+        """Each row's loss at its margin."""
+        return np.asarray(np.logaddexp(0.0, -scores))
+
+    def derivatives(self, scores: Floats, labels: Floats | None = None) -> tuple[Floats, Floats]:
+        """Minus the chance of the other class, and the two chances multiplied."""
+        p = 0.5 * (1 - np.tanh(0.5 * scores))
+        return -p, p * (1 - p)
+
+    def exact_slope(self, score: Decimal, label: Decimal | None = None) -> Decimal:
+        """Minus the chance of the other class."""
+        return -1 / (1 + score.exp()) if score < 10**5 else Decimal(0)
+
+    def residuals(self, scores: Floats, labels: Floats | None = None) -> Ints:
+        """Minus the chance of the other class, from a table over margins between -16 and 16."""
+        return _slopes()[_places(scores)]
+
+    def costs(self, scores: Floats, labels: Floats | None = None) -> Ints:
+        """The loss, from a table over the same margins."""
+        return _values()[_places(scores)]
+
+    def mean(self, scores: Floats) -> Floats:
+        """The probability of the positive class."""
+        return np.asarray(0.5 * (1 + np.tanh(scores / 2)))
+
+
+class Squared:
+    """Half the squared difference between score and label; a residual counts up to four half-ranges of the label."""
+
+    name, classifies, smoothness, steepness, doubt = "linear", False, 1.0, 4.0, 0.0
+    objective = pure_objective = None
+
+    def oriented(self, x: Floats, y: Floats) -> tuple[Floats, Floats | None]:
+        """Rows, and labels in [-1, 1]."""
+        return x, y / SIZE
+
+    def value(self, scores: Floats, labels: Floats | None) -> Floats:
+        """Each row's loss."""
+        return np.asarray(_beyond(scores, labels) ** 2 / 2)
+
+    def derivatives(self, scores: Floats, labels: Floats | None) -> tuple[Floats, Floats]:
+        """The difference, and one."""
+        return _beyond(scores, labels), np.ones_like(scores)
+
+    def exact_slope(self, score: Decimal, label: Decimal | None) -> Decimal:
+        """The difference."""
+        return score - (label or 0)
+
+    def residuals(self, scores: Floats, labels: Floats | None) -> Ints:
+        """The difference, held within four half-ranges."""
+        most = self.steepness * 2**RESIDUAL_BITS
+        return np.asarray(np.clip(np.rint(_beyond(scores, labels) * 2.0**RESIDUAL_BITS), -most, most), dtype=np.int64)
+
+    def costs(self, scores: Floats, labels: Floats | None) -> Ints:
+        """The loss; held at the ceiling before it is a whole number."""
+        return np.asarray(np.rint(np.minimum(self.value(scores, labels), CEILING) * 2.0**COST_BITS), dtype=np.int64)
+
+    def mean(self, scores: Floats) -> Floats:
+        """The score itself."""
+        return scores
+
+
+LOGISTIC, SQUARED = Logistic(), Squared()
+LOSSES: dict[str, LossFunction] = {loss.name: loss for loss in (LOGISTIC, SQUARED)}
+"""Every loss by the name its models are saved under."""
+
+
+def exact_scores(rows: Floats, theta: Floats) -> Floats:
+    """The scores of rows of whole numbers, for theta rounded to 2^-16: exact, in any order, while theta is below 2^9 long.
+
+    Products and sums are whole numbers below 2^53, so no score depends on how a library adds, nor on other rows.
+    """
+    return np.asarray((rows @ np.rint(theta * 2.0**_THETA_BITS)) * (2.0**-_THETA_BITS / SIZE))
+
+
+def _beyond(scores: Floats, labels: Floats | None) -> Floats:
+    return scores if labels is None else np.asarray(scores - labels)
+
+
+def _places(margins: Floats) -> Ints:
+    """Each margin's place in the tables: one rounding."""
+    whole = np.clip(np.rint(margins * 2.0**_MARGIN_BITS), -_FURTHEST, _FURTHEST)
+    return np.asarray(whole + _FURTHEST, dtype=np.int64)
+
+
+def _margins() -> Floats:
+    """From -16 to 16 in steps of 2^-10."""
+    return np.asarray(np.arange(-_FURTHEST, _FURTHEST + 1) / 2.0**_MARGIN_BITS)
+
+
+@cache
+def _slopes() -> Ints:
+    return np.asarray(-np.rint(2.0**RESIDUAL_BITS / (1 + np.exp(_margins()))), dtype=np.int64)
+
+
+@cache
+def _values() -> Ints:
+    return np.asarray(
+        np.minimum(np.rint(LOGISTIC.value(_margins()) * 2.0**COST_BITS), CEILING << COST_BITS), dtype=np.int64
+    )
