@@ -20,12 +20,11 @@ from steelyard.holdout.transfer import (
     normal_design,
     positional_distance_at,
     shared_distance_at,
-    single_distance_at,
 )
 
 TAU = BETA = 0.05
 DELTA = 1e-6  # the usual one of mode "private"; half of it is for rows given away by bounded noise
-TRANSFERS = (single_distance_at, positional_distance_at, shared_distance_at)
+TRANSFERS = (positional_distance_at, shared_distance_at)
 KNOWN = {
     1_000: (1, 1, 0, 0, 0),
     3_000: (3, 2, 0, 0, 0),
@@ -61,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def capacities(large: bool) -> float:
     """Questions of any kind: the published bounds beside normal and bounded noise."""
     print(
-        f"{'n':>11} {'split':>7} {'round':>7} {'Bassily':>8} {'Rogers':>8} {'Jung':>8} {'normal':>8} {'single*':>9} {'bounded':>9} {'shared+':>9}"
+        f"{'n':>11} {'split':>7} {'round':>7} {'Bassily':>8} {'Rogers':>8} {'Jung':>8} {'normal':>8} {'bounded':>9} {'shared+':>9}"
     )
     worst = 0.0
     for n, known in KNOWN.items():
@@ -70,10 +69,7 @@ def capacities(large: bool) -> float:
         normal = published.capacity(normal_width, n, TAU, BETA)
         bounded = [most(n, transfer) if n <= 10**6 or large else -1 for transfer in TRANSFERS]
         shown = [f"{count:,}" if count >= 0 else "-" for count in (*found, normal, *bounded)]
-        print(
-            f"{n:>11,} " + " ".join(f"{text:>{w}}" for text, w in zip(shown, (7, 7, 8, 8, 8, 8, 9, 9, 9), strict=True))
-        )
-    print("* bounded noise by the weaker transfer bound, which compares single rows with the average row")
+        print(f"{n:>11,} " + " ".join(f"{text:>{w}}" for text, w in zip(shown, (7, 7, 8, 8, 8, 8, 9, 9), strict=True)))
     print("+ bounded noise as if a question were one function for all rows, which predictions need not be")
     return worst
 
@@ -113,15 +109,13 @@ def difference(found: int, known: int) -> float:
 
 
 def promises() -> None:
-    """What ours must reach: the goals by the weaker bound as well, and the time a plan takes."""
+    """What ours must reach: the goals, and the time a plan takes."""
     plan(1_000, 3, 0.1)
     print()
     for n, goal in ((100_000, 270), (1_000_000, 28_000)):
-        single, ours = most(n, single_distance_at), most(n, positional_distance_at)
-        assert min(single, ours) >= goal
-        print(
-            f"{n:>9,} rows: goal {goal:,} questions; {single:,} by single rows, {ours:,} ours ({ours / goal:.1f} times)"
-        )
+        ours = most(n, positional_distance_at)
+        assert ours >= goal
+        print(f"{n:>9,} rows: goal {goal:,} questions; {ours:,} ours ({ours / goal:.1f} times)")
     for n, questions, guess_error in (
         (100_000, 270, None),
         (1_000_000, 28_000, None),

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
-from steelyard.accounting.pure import pure_to_mu
+from steelyard.accounting import normal_quantile, pure_to_mu
 from steelyard.errors import InvalidTask
+from steelyard.holdout.modes.thresholdout import Thresholdout, noise_bound
 from steelyard.holdout.transfer import gaussian_distance
 from steelyard.privacy import MICRO, exact
 
@@ -84,6 +86,29 @@ def paid_answers_tightened(n: int, questions: int, tolerance: float, beta: float
     """
     _check(tolerance, beta, questions)
     return _largest(lambda paid: _width(paid, n, questions, beta) <= tolerance / 4, questions)
+
+
+def certified_answers(n: int, questions: int, tolerance: float, beta: float) -> int:
+    """How many paid answers Thresholdout can give on n rows and still certify the tolerance, at the best noise.
+
+    Half the tolerance is the threshold, so that right guesses stay free. Mostly 0.
+    """
+
+    def width(budget: int, sigma: float) -> float:
+        plan = Thresholdout(n, budget, Fraction(tolerance) / 2, Fraction(sigma))
+        epsilon = float(plan.epsilon) / budget
+        mu = 2 * normal_quantile(1 / (1 + math.exp(-epsilon))) * math.sqrt(budget) if epsilon < 30 else math.inf
+        return min(
+            noise_bound(plan, questions, 1, share * beta) + gaussian_distance(mu, (1 - share) * beta)
+            for share in (0.005, 0.02, 0.1, 0.3)
+        )
+
+    sigmas = [tolerance * 10 ** (-5 + step / 10) for step in range(46)]
+
+    def enough(budget: int) -> bool:
+        return any(width(budget, sigma) <= tolerance for sigma in sigmas)
+
+    return _largest(enough, 10**12)
 
 
 def _width(paid: int, n: int, questions: int, beta: float) -> float:

@@ -15,46 +15,34 @@ from steelyard.privacy import Unit
 from steelyard.privacy import holdout as unit_of_holdout
 
 if TYPE_CHECKING:
-    from steelyard.holdout.answer import Answer as Answer
-    from steelyard.holdout.classes import Packed as Packed
-    from steelyard.holdout.classes import pack as pack
-    from steelyard.holdout.holdout import Holdout as Holdout
-    from steelyard.holdout.metrics import AbsoluteError as AbsoluteError
-    from steelyard.holdout.metrics import Accuracy as Accuracy
-    from steelyard.holdout.metrics import Brier as Brier
-    from steelyard.holdout.metrics import Cost as Cost
-    from steelyard.holdout.metrics import LogLoss as LogLoss
-    from steelyard.holdout.metrics import Metric as Metric
-    from steelyard.holdout.metrics import PerExample as PerExample
-    from steelyard.holdout.metrics import SquaredError as SquaredError
-    from steelyard.holdout.modes import HIDING as HIDING
-    from steelyard.holdout.modes.thresholdout import Thresholdout as Thresholdout
-    from steelyard.holdout.planner import HoldoutPlan as HoldoutPlan
-    from steelyard.holdout.planner import plan as plan
-    from steelyard.holdout.question import Question as Question
-    from steelyard.holdout.scorers import RoundObjective as RoundObjective
+    from steelyard.holdout.answer import Answer
+    from steelyard.holdout.classes import Packed, pack
+    from steelyard.holdout.holdout import Holdout
+    from steelyard.holdout.metrics import (
+        AbsoluteError,
+        Accuracy,
+        Brier,
+        Cost,
+        LogLoss,
+        Metric,
+        PerExample,
+        SquaredError,
+    )
+    from steelyard.holdout.modes import HIDING
+    from steelyard.holdout.modes.thresholdout import Thresholdout
+    from steelyard.holdout.planner import HoldoutPlan, plan
+    from steelyard.holdout.question import Question
+    from steelyard.holdout.scorers import RoundObjective
 
-_HOMES: dict[str, str] = {
-    "HIDING": "modes",
-    "AbsoluteError": "metrics",
-    "Accuracy": "metrics",
-    "Answer": "answer",
-    "Brier": "metrics",
-    "Cost": "metrics",
-    "Holdout": "holdout",
-    "HoldoutPlan": "planner",
-    "LogLoss": "metrics",
-    "Metric": "metrics",
-    "Packed": "classes",
-    "PerExample": "metrics",
-    "Question": "question",
-    "RoundObjective": "scorers",
-    "SquaredError": "metrics",
-    "Thresholdout": "modes.thresholdout",
-    "pack": "classes",
-    "plan": "planner",
-}
-__all__ = list(_HOMES)
+__all__ = [
+    "HIDING", "AbsoluteError", "Accuracy", "Answer", "Brier", "Cost", "Holdout", "HoldoutPlan", "LogLoss", "Metric", "Packed",
+    "PerExample", "Question", "RoundObjective", "SquaredError", "Thresholdout", "pack", "plan",
+]  # fmt: skip
+_HOMES = {
+    "HIDING": "modes", "Answer": "answer", "Holdout": "holdout", "HoldoutPlan": "planner", "Packed": "classes",
+    "Question": "question", "RoundObjective": "scorers", "Thresholdout": "modes.thresholdout", "pack": "classes", "plan": "planner",
+}  # fmt: skip
+"""The module of each name; the others are metrics."""
 
 
 class _Holdout(ModuleType):
@@ -65,12 +53,12 @@ class _Holdout(ModuleType):
         return unit_of_holdout(name)
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _HOMES:
+        if name not in __all__:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{self.__name__}.{_HOMES[name]}"), name)
+        return getattr(import_module(f"{self.__name__}.{_HOMES.get(name, 'metrics')}"), name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *_HOMES})
+        return sorted({*super().__dir__(), *__all__})
 
 
 sys.modules[__name__].__class__ = _Holdout

@@ -28,10 +28,10 @@ from steelyard.errors import InvalidTask, LedgerError, UnitMismatch
 from steelyard.holdout.answer import Answer
 from steelyard.holdout.metrics import Metric, find_metric, settled
 from steelyard.holdout.modes import HIDING, Frame, Query, make_mode
-from steelyard.holdout.record import OPENED, Opening, Record
+from steelyard.holdout.record import Record
 from steelyard.holdout.rows import digest, one_by_one
 from steelyard.ledger import Account, open_account
-from steelyard.privacy import Event, Loss, Neighbours, Number, canonical, decimal_text, exact, positive
+from steelyard.privacy import Number, canonical, decimal_text, exact, positive
 
 TRUTH = "of the population, if predictors were made without these rows' features; else the mean over these rows"
 
@@ -79,16 +79,13 @@ class Holdout:
         self._judge = self.metric.judge(settled(rows, self.metric, mode) if hidden else rows)
         self.name = _name(name, account)
         self.frame = _frame(self.name, self._judge.rows, self.metric, tolerance, confidence)
-        self._mode = make_mode(mode, self.frame, options)
-        self.mode = mode
+        self.mode, self._mode = mode, make_mode(mode, self.frame, options)
         self.account = self._open(account, ledger)
         known = None if hidden else digest(rows)
-        bound, mode_ = self._bound(options, known), self._mode
-        self._record = Record(self.account, self.name, bound, mode_.kinds, mode_.source, hidden=hidden)
-        seal = None if known is None else self._record.seal("labels", known)
-        opening = Opening(self.name, self.account.name, self.rows, mode, seal, separate)
-        opened = Event(OPENED, {**self._settings(options), **opening.parameters()}, Neighbours.REPLACE)
-        self._record.open(Loss.zero(self.account.terms.currency), opened, opening.refuse_second_budget)
+        self._record = Record(self.account, self.name, self._bound(options, known), self._mode)
+        seal = {} if known is None else {"labels": self._record.seal("labels", known)}
+        declared = {"separate": "declared"} if separate else {}
+        self._record.open({**self._settings(options), **seal, **declared})
         self._tag, self._seal = self._record.secret("predictions"), self._record.secret("questions")
         self._lock = threading.RLock()
         _entered.add(self)

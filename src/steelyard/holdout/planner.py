@@ -31,6 +31,8 @@ DELTA = Fraction(1, 10**6)
 _FINEST = 7000  # no tolerance below 1e-7 is looked at
 _NONE = "none"
 _ROUNDED = 1.003  # prices are whole micros, and the nats of a tolerance are searched to a thousandth
+_BOUNDED = 6  # its place among the methods
+Method = tuple[str, Width, str, str]
 ADVERSARIAL, GUESSES, LEADERBOARD, ROUNDS = "any questions", "good guesses", "a leaderboard", "rounds of candidates"
 
 
@@ -167,14 +169,33 @@ def plan(
     _check(n, questions, tolerance, confidence, guess_error)
     beta = _beta(confidence)
     chance = positive(probability(delta, "delta"), "delta")
-    rows = [_row(name, width, n, questions, tolerance, beta, "published") for name, width in _PUBLISHED]
-    rows.append(_row("normal noise", _steady(_normal(float(chance))), n, questions, tolerance, beta, "ours"))
-    rows.append(_bounded(n, questions, tolerance, beta, float(chance / 2)))
-    rows.append(_row("certified checks, all paid", _steady(_paid), n, questions, tolerance, beta, "ours"))
-    rows.append(_guesses(n, questions, tolerance, beta, guess_error or 0.0))
-    rows.append(_leaderboard(n, questions, tolerance, beta))
-    rows.append(_winners(n, questions, tolerance, beta))
+    rows = [_row(*method, n, questions, tolerance, beta) for method in _methods(float(chance), guess_error or 0.0)]
+    rows.insert(_BOUNDED, _bounded(n, questions, tolerance, beta, float(chance / 2)))
     return HoldoutPlan(n, questions, tolerance, confidence, guess_error, tuple(rows), chance)
+
+
+def _methods(delta: float, guess_error: float) -> list[Method]:
+    """Every method but bounded noise: its name, its half-width, what it is valid for and whose argument it is."""
+
+    def normal(n: int, questions: int, beta: float) -> float:
+        return normal_design(n, questions, beta, delta)[1] * _ROUNDED
+
+    def guessed(n: int, questions: int, beta: float) -> float:
+        half = _half(certified_nats(questions, 0, 0, beta, horizon=questions) * _ROUNDED, n)
+        return min(1.0, max(guess_error + half, half / 0.95))  # a twentieth of the tolerance is for rounded answers
+
+    return [
+        ("rows of its own for each question", _steady(published.splitting), ADVERSARIAL, "published"),
+        ("rounded answers", _steady(published.rounding), ADVERSARIAL, "published"),
+        ("Bassily et al. 2016, normal", _steady(published.bassily), ADVERSARIAL, "published"),
+        ("Rogers et al. 2020, normal", _steady(published.rogers), ADVERSARIAL, "published"),
+        ("Jung et al. 2020, normal", _steady(published.jung), ADVERSARIAL, "published"),
+        ("normal noise", _steady(normal), ADVERSARIAL, "ours"),
+        ("certified checks, all paid", _steady(_paid), ADVERSARIAL, "ours"),
+        ("certified checks", guessed, GUESSES, "ours"),
+        ("ladder, ten records", _leaderboard, LEADERBOARD, "published"),
+        ("rounds of a hundred", _winners, ROUNDS, "published"),
+    ]
 
 
 def _steady(width: Width) -> Width:
@@ -186,16 +207,12 @@ def _steady(width: Width) -> Width:
     return at
 
 
-def _row(name: str, width: Width, n: int, questions: int, tolerance: float, beta: float, origin: str) -> Row:
-    allowed = capacity(width, n, tolerance, beta, most=MOST, up=up)
-    return Row(name, allowed, width(n, questions, beta), ADVERSARIAL, origin)
-
-
-def _normal(delta: float) -> Width:
-    def width(n: int, questions: int, beta: float) -> float:
-        return normal_design(n, questions, beta, delta)[1] * _ROUNDED
-
-    return width
+def _row(
+    name: str, width: Width, valid_for: str, origin: str, n: int, questions: int, tolerance: float, beta: float
+) -> Row:
+    digits = up if valid_for == ADVERSARIAL else int
+    allowed = capacity(width, n, tolerance, beta, most=MOST, up=digits)
+    return Row(name, allowed, width(n, questions, beta), valid_for, origin)
 
 
 def _bounded(n: int, questions: int, tolerance: float, beta: float, failure: float) -> Row:
@@ -217,40 +234,23 @@ def _pays(n: int, questions: int, beta: float, tolerance: float) -> bool:
     """Whether the last of so many paid answers, rounded, is still within the tolerance by Hoeffding's bound."""
     steps = usual_steps(n, tolerance)
     nats = question_nats(questions, questions - 1, steps, grid_nats(steps), beta, questions)
-    return 0.5 / steps + math.sqrt((nats * _ROUNDED + math.log(2)) / (2 * n)) <= tolerance
+    return 0.5 / steps + _half(nats * _ROUNDED, n) <= tolerance
 
 
-def _guesses(n: int, questions: int, tolerance: float, beta: float, guess_error: float) -> Row:
-    def width(n: int, questions: int, beta: float) -> float:
-        nats = certified_nats(questions, 0, 0, beta, horizon=questions)
-        half = math.sqrt((nats * _ROUNDED + math.log(2)) / (2 * n))
-        return min(1.0, max(guess_error + half, half / 0.95))  # a twentieth of the tolerance is for rounded answers
-
-    allowed = capacity(width, n, tolerance, beta, most=MOST)
-    return Row("certified checks", allowed, width(n, questions, beta), GUESSES, "ours")
-
-
-def _leaderboard(n: int, questions: int, tolerance: float, beta: float) -> Row:
+def _leaderboard(n: int, questions: int, beta: float) -> float:
     """Ten records on a grid of 0.01 from an even start upwards; half a grid step is added."""
-
-    def width(n: int, questions: int, beta: float) -> float:
-        nats = ladder_nats(questions, min(10, questions), 50, beta)
-        return min(1.0, 0.005 + math.sqrt((nats + math.log(2)) / (2 * n)))
-
-    allowed = capacity(width, n, tolerance, beta, most=MOST)
-    return Row("ladder, ten records", allowed, width(n, questions, beta), LEADERBOARD, "published")
+    return min(1.0, 0.005 + _half(ladder_nats(questions, min(10, questions), 50, beta), n))
 
 
-def _winners(n: int, questions: int, tolerance: float, beta: float) -> Row:
+def _winners(n: int, questions: int, beta: float) -> float:
     """Rounds of a hundred candidates, of which only the winner is named; the last winner is certified."""
+    rounds = -(-questions // 100)
+    return min(1.0, _half(log_inverse(beta) + rounds * math.log(min(questions, 100)), n))
 
-    def width(n: int, questions: int, beta: float) -> float:
-        rounds = -(-questions // 100)
-        nats = log_inverse(beta) + rounds * math.log(min(questions, 100))
-        return min(1.0, math.sqrt((nats + math.log(2)) / (2 * n)))
 
-    allowed = capacity(width, n, tolerance, beta, most=MOST)
-    return Row("rounds of a hundred", allowed, width(n, questions, beta), ROUNDS, "published")
+def _half(nats: float, n: int) -> float:
+    """Hoeffding's half-width at the level exp(-nats)."""
+    return math.sqrt((nats + math.log(2)) / (2 * n))
 
 
 def _beta(confidence: float) -> float:
@@ -283,13 +283,6 @@ def _width(half: float) -> str:
     return f"±{shown}" if shown < 1 else _NONE
 
 
-_PUBLISHED: tuple[tuple[str, Width], ...] = (
-    ("rows of its own for each question", _steady(published.splitting)),
-    ("rounded answers", _steady(published.rounding)),
-    ("Bassily et al. 2016, normal", _steady(published.bassily)),
-    ("Rogers et al. 2020, normal", _steady(published.rogers)),
-    ("Jung et al. 2020, normal", _steady(published.jung)),
-)
 _MODES = {
     "bounded noise": "private",
     "normal noise": "private",

@@ -134,39 +134,16 @@ def capacity(
 ) -> int:
     """The largest number of questions whose half-width is at most the tolerance; 0 when there is none.
 
-    ``width`` must rise with the questions. The search is a secant in the logarithms, kept inside its bracket; ``up`` may
-    round a number up to those worth looking at.
+    ``width`` must rise with the questions; ``up`` may round a number up to those worth looking at.
     """
-    allowed = math.log(tolerance)
-
-    def excess(questions: int) -> float:
-        found = width(n, questions, beta)
-        return math.log(found) - allowed if found > 0 else -math.inf
-
-    low, at_low = 1, excess(1)
-    if at_low > 0:
+    if width(n, 1, beta) > tolerance:
         return 0
-    high, at_high = most + 1, excess(most + 1)
-    if at_high <= 0:
-        return most
+    low, high = 1, most + 1
     while (least := up(low + 1)) < high:
-        middle = max(least, up(_between(low, at_low, high, at_high)))
+        middle = max(least, up(math.isqrt(low * high)))
         middle = middle if middle < high else least
-        at = excess(middle)
-        if at <= 0:
-            # Halving the far end's excess keeps a secant from creeping (the Illinois rule).
-            low, at_low, at_high = middle, at, at_high / 2
-        else:
-            high, at_high, at_low = middle, at, at_low / 2
-    return low
-
-
-def _between(low: int, at_low: float, high: int, at_high: float) -> int:
-    if not (math.isfinite(at_low) and math.isfinite(at_high)) or high - low < 8:
-        return round(math.sqrt(low * high)) if high > 4 * low else (low + high) // 2
-    share = at_low / (at_low - at_high)
-    guess = math.exp(math.log(low) + min(max(share, 0.02), 0.98) * math.log(high / low))
-    return min(max(round(guess), low + 1), high - 1)
+        low, high = (middle, high) if width(n, middle, beta) <= tolerance else (low, middle)
+    return most if high > most and width(n, most + 1, beta) <= tolerance else low
 
 
 def _least(function: Callable[[Floats, Floats], Floats], first: Range, second: Range) -> float:

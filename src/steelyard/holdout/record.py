@@ -15,17 +15,17 @@ Law: a refusal that looks at labels is for modes that do not hide them, on both 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from steelyard.account import Charge
 from steelyard.desk import Desk, NoTable
 from steelyard.errors import KeyConflict, UnitMismatch
-from steelyard.holdout.modes import HIDING
+from steelyard.holdout.modes import HIDING, Mode
 from steelyard.ledger import Account, Ledger, Lock
-from steelyard.noise import ExactNoise, Noise
-from steelyard.privacy import Event, Loss, canonical
+from steelyard.noise import Noise
+from steelyard.privacy import Event, Loss, Neighbours, canonical
 
 OPENED = "holdout opened"
 _OPEN = "open"
@@ -47,27 +47,17 @@ class HoldoutEntry:
 class Record:
     """The entries of one holdout, as far as this process knows them."""
 
-    def __init__(
-        self,
-        account: Account,
-        name: str,
-        bound: bytes,
-        kinds: tuple[str, ...],
-        noise: Noise | None = None,
-        *,
-        hidden: bool = False,
-    ) -> None:
+    def __init__(self, account: Account, name: str, bound: bytes, mode: Mode) -> None:
         self.account, self.name = account, name
         self.entries: list[HoldoutEntry] = []
         self._ledger = Ledger(account.location)
         self._lock_name = canonical([account.name, name]).decode()
-        self._other = "another" if hidden else "other labels, another"
+        self._other = "another" if mode.hides else "other labels, another"
         self._fresh, self._mark = False, b""
         request = {"holdout": name, "bound": self.secret("binding", bound).hex()}
-        drawn = ExactNoise() if noise is None else noise
         self._desks = {
-            kind: Desk(NoTable(), drawn, account, f"holdout/{name}", {**request, "kind": kind})
-            for kind in (*dict.fromkeys(kinds), _OPEN)
+            kind: Desk(NoTable(), mode.source, account, f"holdout/{name}", {**request, "kind": kind})
+            for kind in (*mode.kinds, _OPEN)
         }
 
     def secret(self, purpose: str, data: bytes = b"") -> bytes:
@@ -78,18 +68,16 @@ class Record:
         """A keyed digest that equal data have under every name and account of this ledger."""
         return self._ledger.seal(f"holdouts/{purpose}", data).hex()
 
-    def open(self, loss: Loss, event: Event, first: Callable[[Ledger], None] = lambda ledger: None) -> None:
-        """Bind the account by entry 0, or find it bound already.
-
-        ``first`` may refuse what is new; no other holdout is opened on the ledger meanwhile.
-        """
+    def open(self, settings: Mapping[str, Any]) -> None:
+        """Bind the account by entry 0, or find it bound already; no other holdout is opened on the ledger meanwhile."""
         self.refresh()
         if not self.entries:
             with self._ledger.lock("holdouts opened"):
                 self.refresh()
                 if not self.entries:
-                    first(self._ledger)
-                    self.add(_OPEN, loss, event)
+                    refuse_second_budget(self._ledger, self.account.name, settings)
+                    event = Event(OPENED, dict(settings), Neighbours.REPLACE)
+                    self.add(_OPEN, Loss.zero(self.account.terms.currency), event)
             self.refresh()
 
     def lock(self) -> Lock:
@@ -170,47 +158,27 @@ class Record:
         return HoldoutEntry(number, kind, charge.level, charge, claims.get(0), max(claims, default=0))
 
 
-@dataclass(frozen=True)
-class Opening:
-    """What entry 0 says of a holdout; ``labels`` is the seal of its labels, None where they are hidden."""
-
-    name: str
-    account: str
-    rows: int
-    mode: str
-    labels: str | None
-    separate: bool = False
-
-    def parameters(self) -> dict[str, str]:
-        """What goes on the ledger beside the settings."""
-        seal = {} if self.labels is None else {"labels": self.labels}
-        return seal | ({"separate": "declared"} if self.separate else {})
-
-    def refuse_second_budget(self, ledger: Ledger) -> None:
-        """Refuse labels that have a budget on the ledger under another name."""
-        for other in _kept(ledger):
-            if (other.name, other.account) != (self.name, self.account):
-                self._compare(other)
-
-    def _compare(self, other: Opening) -> None:
-        told = f"the holdout {other.name!r} (account {other.account!r}, mode {other.mode!r}, {other.rows:,} rows)"
-        if self.mode in HIDING or other.mode in HIDING:
-            if other.rows == self.rows and not self.separate:
-                raise UnitMismatch(
-                    f"this ledger keeps {told}, and hidden labels cannot be compared without telling of them. If these "
-                    "are the same rows, open that holdout: they have one budget. If no row is in both, say so with "
-                    "separate=True (--separate)."
-                )
-        elif self.labels is not None and self.labels == other.labels:
-            raise UnitMismatch(
-                f"these are the labels of {told}. The same labels have one budget for good: open that holdout, with "
-                "its settings."
-            )
-
-
-def _kept(ledger: Ledger) -> Iterator[Opening]:
+def refuse_second_budget(ledger: Ledger, account: str, mine: Mapping[str, Any]) -> None:
+    """Refuse labels that have a budget on the ledger under another name; ``mine`` is what entry 0 will say of them."""
     for entry in ledger.charges("holdout/%/0"):
         event: dict[str, Any] = json.loads(entry.detail) if entry.detail else {}
-        if event.get("name") == OPENED:
-            facts = event["parameters"]
-            yield Opening(facts["holdout"], entry.account, int(facts["rows"]), facts["mode"], facts.get("labels"))
+        other = event.get("parameters", {})
+        if event.get("name") == OPENED and (other["holdout"], entry.account) != (mine["holdout"], account):
+            _compare(mine, other, entry.account)
+
+
+def _compare(mine: Mapping[str, Any], other: Mapping[str, Any], account: str) -> None:
+    rows, mode = int(other["rows"]), other["mode"]
+    told = f"the holdout {other['holdout']!r} (account {account!r}, mode {mode!r}, {rows:,} rows)"
+    if mine["mode"] in HIDING or mode in HIDING:
+        if rows == mine["rows"] and "separate" not in mine:
+            raise UnitMismatch(
+                f"this ledger keeps {told}, and hidden labels cannot be compared without telling of them. If these "
+                "are the same rows, open that holdout: they have one budget. If no row is in both, say so with "
+                "separate=True (--separate)."
+            )
+    elif mine["labels"] == other["labels"]:
+        raise UnitMismatch(
+            f"these are the labels of {told}. The same labels have one budget for good: open that holdout, with "
+            "its settings."
+        )

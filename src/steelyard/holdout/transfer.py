@@ -70,13 +70,6 @@ def shared_distance_at(epsilon: float, delta: float, beta: float) -> float:
     return min(1.0, (grown / root + 2 * share) / root * (1 + 1e-14))
 
 
-def single_distance_at(epsilon: float, delta: float, beta: float) -> float:
-    """The weaker bound from comparing each row with the average row: kept beside the other one, and never smaller."""
-    _check(epsilon, delta, beta)
-    rest = 2 * delta / ((1 + math.exp(min(epsilon, 600.0))) * beta)
-    return min(1.0, (math.tanh(epsilon / 2) + rest) * (1 + 1e-14))
-
-
 def curve_distance(curve: Curve, beta: float, transfer: Transfer = positional_distance_at) -> float:
     """The least distance any point of a loss curve gives; every epsilon is valid, so the search may be coarse."""
     import numpy as np
@@ -89,7 +82,7 @@ def curve_distance(curve: Curve, beta: float, transfer: Transfer = positional_di
     # As if every block's mass were at its start: near enough to choose, and what is chosen is then computed in full.
     mass, tilted = np.cumsum(kept[::-1])[::-1], np.cumsum((kept * np.exp(-epsilon))[::-1])[::-1]
     delta = curve.infinite + mass - np.exp(epsilon) * tilted
-    found = int(np.argmin(_objective(epsilon, delta, beta, transfer)))
+    found = int(np.argmin(_objective(epsilon, delta, beta)))
     chosen = float(epsilon[found])
     return transfer(chosen, _above(curve, start + found * block).delta(chosen), beta)
 
@@ -100,12 +93,11 @@ def _above(curve: Curve, place: int) -> Curve:
     return replace(curve, lowest=curve.lowest + first, masses=curve.masses[first:])
 
 
-def _objective(epsilon: Floats, delta: Floats, beta: float, transfer: Transfer) -> Floats:
+def _objective(epsilon: Floats, delta: Floats, beta: float) -> Floats:
     """About the transfer bound at many points at once, without rounding: it only chooses one of them."""
     import numpy as np
 
-    half = epsilon if transfer is single_distance_at else epsilon / 2
-    return np.asarray(np.tanh(half / 2) + 2 * delta / ((1 + np.exp(half)) * beta))
+    return np.asarray(np.tanh(epsilon / 4) + 2 * delta / ((1 + np.exp(epsilon / 2)) * beta))
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
@@ -125,8 +117,6 @@ def gaussian_distance(mu: float, beta: float, transfer: Transfer = positional_di
         return 1.0
     tail, found = beta / 4, 1.0
     for _ in range(5):
-        if transfer is single_distance_at:
-            tail = beta / 2
         epsilon = mu * max(0.0, mu / 2 - normal_quantile(tail))
         delta = gaussian_delta(epsilon, mu)
         found = min(found, transfer(epsilon, delta, beta))

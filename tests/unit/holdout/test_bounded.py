@@ -14,7 +14,6 @@ from steelyard.holdout.transfer import (
     noise_width,
     planned_capacity,
     shared_distance_at,
-    single_distance_at,
     up,
 )
 from steelyard.noise import ExactNoise
@@ -22,12 +21,10 @@ from steelyard.noise import ExactNoise
 FAILURE = 5e-7  # half of a holdout's usual delta
 
 
-@pytest.mark.parametrize(("n", "weaker", "ours"), [(100_000, 272, 884), (1_000_000, 28_500, 92_600)])
-def test_the_promised_questions_fit(n: int, weaker: int, ours: int) -> None:
+@pytest.mark.parametrize(("n", "ours"), [(100_000, 884), (1_000_000, 92_600)])
+def test_the_promised_questions_fit(n: int, ours: int) -> None:
     assert bounded_width(n, ours, 0.05, FAILURE) <= 0.05
     assert bounded_width(n, round(ours * 1.05), 0.05, FAILURE) > 0.05
-    assert bounded_width(n, weaker, 0.05, FAILURE, single_distance_at) <= 0.05
-    assert bounded_width(n, round(weaker * 1.05), 0.05, FAILURE, single_distance_at) > 0.05
 
 
 def test_the_sharper_transfer_would_promise_more_than_is_proved_for_predictions() -> None:

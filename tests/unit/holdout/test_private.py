@@ -23,7 +23,7 @@ from steelyard.holdout.transfer import account_distance
 from steelyard.ledger import Account, Ledger, open_account
 from steelyard.mechanisms import observing
 from steelyard.noise import TestNoise
-from steelyard.privacy import Currency, Event, Loss, Terms, rows
+from steelyard.privacy import Loss, Terms, rows
 
 NUMBER = count()
 Labels = np.ndarray[Any, np.dtype[np.int8]]
@@ -44,8 +44,8 @@ def opened(mode: PrivateMode, where: str | Path = ":memory:", **terms: Any) -> R
 
 
 def bound(mode: PrivateMode, account: Account) -> Record:
-    record = Record(account, "h", b"labels", mode.kinds, mode.source)
-    record.open(Loss.zero(Currency.GAUSSIAN), Event("holdout opened"))
+    record = Record(account, "h", b"labels", mode)
+    record.open({"holdout": "h", "rows": mode.frame.rows, "mode": "private"})
     return record
 
 
@@ -176,11 +176,7 @@ def test_accounts_of_another_unit_or_currency_are_refused() -> None:
 
 def opened_pure(mode: PrivateMode) -> Record:
     unit = rows(neighbours="replace", n=50_000)
-    record = Record(
-        open_account(":memory:", f"pure-{next(NUMBER)}", unit=unit, epsilon="0.01"), "h", b"labels", mode.kinds
-    )
-    record.open(Loss.zero(Currency.PURE), Event("holdout opened"))
-    return record
+    return bound(mode, open_account(":memory:", f"pure-{next(NUMBER)}", unit=unit, epsilon="0.01"))
 
 
 def test_test_noise_may_not_spend_a_durable_account(tmp_path: Path) -> None:

@@ -14,17 +14,18 @@ from typing import Any
 
 import pytest
 
+from papers.thresholdout_theory import certified_answers
 from steelyard.accounting.gaussian import mu_cap
 from steelyard.accounting.prices import price
 from steelyard.accounting.pure import pure_to_mu
 from steelyard.errors import BudgetExceeded, InsecureNoise, InvalidTask, NeighbourMismatch, OurBug, UnitMismatch
 from steelyard.holdout.modes import Frame, Query
-from steelyard.holdout.modes.thresholdout import ClassicMode, Thresholdout, certified_answers, noise_bound
+from steelyard.holdout.modes.thresholdout import ClassicMode, Thresholdout, noise_bound
 from steelyard.holdout.record import Record
 from steelyard.ledger import Account, open_account
 from steelyard.mechanisms import AboveThreshold, Laplace
 from steelyard.noise import TestNoise
-from steelyard.privacy import Currency, Event, Loss, Neighbours, Terms, rows
+from steelyard.privacy import Loss, Neighbours, Terms, rows
 
 PLAN = Thresholdout(100, budget=2, threshold="0.04", sigma="0.02")  # in steps: level 4, scales 4, 8 and 2
 FREE = None
@@ -219,8 +220,8 @@ def classic(n: int = MANY, **given: Any) -> ClassicMode:
 
 def record_of(mode: ClassicMode, account: Account | None = None) -> Record:
     account = account or open_account(":memory:", f"classic-{next(NUMBER)}", **mode.terms())
-    record = Record(account, "h", b"labels", mode.kinds, mode.source)
-    record.open(Loss.zero(Currency.PURE), Event("holdout opened"))
+    record = Record(account, "h", b"labels", mode)
+    record.open({"holdout": "h", "rows": mode.frame.rows, "mode": "classic"})
     return record
 
 
@@ -295,7 +296,6 @@ def test_the_planned_number_of_questions_is_not_exceeded() -> None:
 def test_it_says_how_little_it_certifies() -> None:
     mode = classic(1_000, budget=1)
     record = record_of(mode)
-    assert dict(mode.describe(record))["certifies"].startswith("0 paid answers")
     assert mode.promise(record).startswith("nothing about how near")
     answer = mode.check(asked("a", "0.8", "0.5", 1_000), record)
     assert (answer.low, answer.high) == (0.0, 1.0)

@@ -14,17 +14,16 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from threading import Lock
 from typing import Any, NoReturn
 
-from steelyard.accounting import normal_quantile, price
+from steelyard.accounting import price
 from steelyard.errors import BudgetExceeded, InvalidTask, OurBug
 from steelyard.holdout.answer import FREE, NO_MORE, PAID, Answer
 from steelyard.holdout.intervals import read_whole
 from steelyard.holdout.modes import Frame, NoisyMode, Query
 from steelyard.holdout.record import HoldoutEntry, Record
-from steelyard.holdout.transfer import account_distance, check_rows, gaussian_distance
+from steelyard.holdout.transfer import account_distance, check_rows
 from steelyard.mechanisms import AboveThreshold, Laplace, Questions
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Event, Neighbours, Number, Terms, Unit, positive
@@ -144,39 +143,6 @@ def noise_bound(plan: Thresholdout, questions: int, rows: int, beta: float) -> f
     return (plan.level + s * spread) / (plan.n * plan.steps) * (1 + 1e-12)
 
 
-@lru_cache(maxsize=64)
-def certified_answers(n: int, questions: int, tolerance: float, beta: float) -> int:
-    """How many paid answers Thresholdout can give on n rows and still certify the tolerance, at the best noise.
-
-    Half the tolerance is the threshold, so that right guesses stay free. Mostly 0.
-
-    >>> certified_answers(10_000, 1000, 0.05, 0.05)
-    0
-    """
-
-    def width(budget: int, sigma: float) -> float:
-        plan = Thresholdout(n, budget, Fraction(tolerance) / 2, Fraction(sigma))
-        epsilon = float(plan.epsilon) / budget
-        mu = 2 * normal_quantile(1 / (1 + math.exp(-epsilon))) * math.sqrt(budget) if epsilon < 30 else math.inf
-        return min(
-            noise_bound(plan, questions, 1, share * beta) + gaussian_distance(mu, (1 - share) * beta)
-            for share in _SHARES
-        )
-
-    sigmas = [tolerance * 10 ** (-5 + step / 10) for step in range(46)]
-
-    def enough(budget: int) -> bool:
-        return any(width(budget, sigma) <= tolerance for sigma in sigmas)
-
-    low, high = 0, 1
-    while enough(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if enough(middle) else (low, middle)
-    return low
-
-
 class ClassicMode(NoisyMode):
     """The mode "classic": Thresholdout with its published noise, and with the interval that it really certifies.
 
@@ -263,14 +229,9 @@ class ClassicMode(NoisyMode):
         return self.plan.budget if cost <= record.account.remaining else 0
 
     def describe(self, record: Record) -> list[tuple[str, str]]:
-        """What is left, what is certified, and what could be at best."""
-        frame = self.frame
-        best = certified_answers(frame.rows, self.questions, float(frame.tolerance), float(frame.beta))
-        return [
-            ("answers", f"Thresholdout, {self.forecast(record)} of {self.plan.budget} paid answers left"),
-            ("certifies", f"{best} paid answers within the tolerance at {frame.rows:,} rows, at the best noise"),
-            self._price_told(record),
-        ]
+        """What is left, and the price."""
+        told = f"Thresholdout, {self.forecast(record)} of {self.plan.budget} paid answers left"
+        return [("answers", told), self._price_told(record)]
 
     def _catch_up(self, record: Record) -> None:
         """Learn what earlier rows of answers said, so that it is told again for nothing."""
