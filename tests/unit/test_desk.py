@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import pickle
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -127,3 +130,55 @@ def test_what_passes_over_a_desk_verifies(account: Account, tmp_path: Path) -> N
     at = desk(account)
     at.draw(at.charge(EVENT), lambda noise: b"1")
     assert Ledger(tmp_path / "budget.db").verify().ok
+
+
+class ForgetsFailures(Desk):
+    """Broken twin: a draw that failed is not stored, and so can be tried again."""
+
+    def _tried(self, work: Callable[[], bytes]) -> bytes:
+        return work()
+
+
+def tries_for_one_charge(desk_type: type[Desk], account: Account) -> int:
+    """How often what fails on most of its noise is tried when one key is retried twenty times."""
+    at, tried = desk_type(NoTable(), ExactNoise(), account, "again", {}), [0]
+
+    def picky(noise: Noise) -> bytes:
+        tried[0] += 1
+        if noise.below(8):
+            raise OverflowError
+        return b"1"
+
+    for _ in range(20):
+        with contextlib.suppress(TableError, OverflowError):
+            at.draw(at.charge(EVENT), picky)
+    return tried[0]
+
+
+def test_a_draw_that_fails_on_its_noise_is_made_once_and_its_broken_twin_is_caught(account: Account) -> None:
+    assert tries_for_one_charge(Desk, account) == 1
+    twins = [open_account(":memory:", f"t{i}", unit=rows(), epsilon=1) for i in range(3)]
+    assert max(tries_for_one_charge(ForgetsFailures, twin) for twin in twins) > 1
+
+
+SOURCE = Path(__file__).parents[2] / "src" / "steelyard"
+TILL = {"desk.py", "account.py"}  # and the ledger; account.py wraps accounts, and charges the one it wraps
+
+
+def charging(text: str) -> list[int]:
+    """The lines that call an account's own charge, which a desk's is told from by the key and the request it is given."""
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    named = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr in ("charge", "store")]
+    return [
+        call.lineno
+        for call in named
+        if call.func.attr == "store" or {word.arg for word in call.keywords} & {"key", "request", None}  # type: ignore[attr-defined]
+    ]
+
+
+def test_nothing_but_a_desk_charges_an_account_or_stores_an_answer_and_the_check_sees_it() -> None:
+    rooms = [path for path in SOURCE.rglob("*.py") if path.name not in TILL and path.parent.name != "ledger"]
+    found = {str(path.relative_to(SOURCE)): charging(path.read_text()) for path in rooms}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+    assert charging("charge = account.charge(loss, key=key, request=request)\ncharge.store(b'1')") == [1, 2]
+    assert charging("desk.charge(event, 'step', loss=loss)") == []

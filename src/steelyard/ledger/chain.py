@@ -58,6 +58,9 @@ class Entry:
 
 
 COLUMNS = tuple(field.name for field in fields(Entry))
+BLANK = {field.name: field.default for field in fields(Entry)[2:-1]}
+"""What an entry says where nothing else is given, in the order of its columns between its kind and its mac."""
+
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from steelyard.errors import LedgerError, OurBug
 from steelyard.lazy import lazy
-from steelyard.ledger.chain import COLUMNS, GENESIS, Entry, Identity, Position, tie
+from steelyard.ledger.chain import BLANK, COLUMNS, GENESIS, Identity, Position, tie
 from steelyard.privacy import canonical
 
 WAIT = 30.0
@@ -144,7 +144,7 @@ class Transaction:
     def append(self, kind: str, **fields: Any) -> tuple[int, str]:
         """Add an entry to the chain, with these fields of an ``Entry``; its sequence and the new head."""
         self.sequence += 1
-        *content, _ = vars(Entry(self.sequence, kind, **fields)).values()
+        content = (self.sequence, kind, *(BLANK | fields).values())
         self.head = tie(self.identity.key, self.head, content)
         self.execute(_INSERT, (*content, self.head))
         return self.sequence, self.head

@@ -14,10 +14,12 @@ from dataclasses import replace
 from typing import Any
 
 from steelyard.account import Account
+from steelyard.desk import Desk, NoTable
 from steelyard.errors import InvalidTask
 from steelyard.ledger import open_account
 from steelyard.models.accuracy.public_rows import Ints, repeated
-from steelyard.privacy import Currency
+from steelyard.noise import ExactNoise
+from steelyard.privacy import Currency, Event
 
 
 def places(labels: Sequence[Any], users: Any, account: Account | None, n: int | None) -> tuple[Ints, Ints | None]:
@@ -55,5 +57,5 @@ def like(account: Account, n: int) -> Account:
         given |= {"additive_delta": terms.cap.additive_delta} if terms.cap.delta else {}
     made, spent = open_account(":memory:", account.name, unit=unit, **given), terms.cap - account.remaining
     if spent.amount or spent.delta:
-        made.charge(spent, key="what was spent before", request=b"a plan")
+        Desk(NoTable(), ExactNoise(), made, "a plan", {}).charge(Event("spent before"), loss=spent)
     return made
