@@ -28,7 +28,7 @@ _MEAN = 2.0**-20  # of the range: what rounding outputs to floats may move a mea
 
 def untruth(data: Document) -> str | None:
     """What is not true of a document, in words; None if all of it is. Nothing here asks the judge."""
-    from steelyard.labels.document import plain
+    from steelyard.labels import plain
 
     try:
         if not _plain(data):
@@ -60,7 +60,7 @@ def _plain(data: Any) -> bool:
 
 def unusable(data: Document) -> str | None:
     """Why a document that passed cannot be loaded and drawn from; None if it can."""
-    from steelyard.labels.randomizer import LabelRandomizer
+    from steelyard.labels import LabelRandomizer
 
     if data.get("format") == "steelyard label mechanism 1":
         return None
@@ -78,9 +78,7 @@ def unusable(data: Document) -> str | None:
 
 def _sampler(table: Document) -> Any:
     """The mechanism put to use as it would be, without a judge."""
-    from steelyard.labels.baselines import AddedNoise
-    from steelyard.labels.mechanism import FiniteMechanism
-    from steelyard.labels.sampler import sampler_of
+    from steelyard.labels import AddedNoise, FiniteMechanism, sampler_of
 
     return sampler_of((AddedNoise if "kind" in table else FiniteMechanism).from_json(table), None)
 
@@ -175,7 +173,7 @@ def _false_gap(table: Document, rows: list[list[int]], outputs: list[Fraction]) 
 
 @cache
 def _least(inputs: tuple[str, ...], prior: tuple[int, ...], epsilon: str) -> float:
-    from steelyard.labels.solve.unbiased import solve_unbiased
+    from steelyard.labels import solve_unbiased
 
     return float(solve_unbiased([Fraction(y) for y in inputs], prior, Fraction(epsilon)).value)
 

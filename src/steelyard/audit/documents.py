@@ -64,8 +64,7 @@ _OTHERS: list[Any] = [
 @cache
 def documents() -> dict[str, Document]:
     """One true document of each kind, by name; they are shared, so change copies."""
-    from steelyard.labels import KINDS, METHODS, LabelRandomizer
-    from steelyard.labels.packing import pack
+    from steelyard.labels import KINDS, METHODS, LabelRandomizer, pack
     from steelyard.ledger import open_account
     from steelyard.noise import TestNoise
     from steelyard.privacy import labels

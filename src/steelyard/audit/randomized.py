@@ -35,7 +35,7 @@ _GROUPS = ["a", "b"] * (ROWS // 2)
 
 
 @dataclass(frozen=True)
-class Trace:
+class LabelTrace:
     """Everything one run let the world see; ``noisy`` is row by row, ``seen`` (for the audit alone) what was noised."""
 
     heard: tuple[str, ...]
@@ -76,7 +76,7 @@ class RandomizedLabels:
             values[place] = odd
         return container.make(values)
 
-    def run(self, y: Any) -> Trace:
+    def run(self, y: Any) -> LabelTrace:
         """Fit, transform, and write down everything that can be seen."""
         noise, account = TestNoise(self.seed), open_account(":memory:", "y", unit=labels("y"), epsilon="9")
         with warnings.catch_warnings(record=True) as warned, observing() as window:
@@ -89,7 +89,7 @@ class RandomizedLabels:
         told += [f"{e.amount} {e.detail}" for e in Ledger(account.location).charges("%")]
         if self.way != "prior":  # there the mechanism, and with it what is drawn, follows from the noisy counts
             told.append(f"next word {noise.bits(1)[0]}")
-        return Trace(tuple(told), noisy, tuple(window))
+        return LabelTrace(tuple(told), noisy, tuple(window))
 
     def _use(self, y: Any, noise: TestNoise, account: Any) -> tuple[list[str], tuple[float, ...]]:
         from steelyard.labels import LabelRandomizer
@@ -116,7 +116,7 @@ class RandomizedLabels:
                 yield from ((container, odd, place) for odd in container.odd)
 
 
-def compare(left: Trace, right: Trace, place: int, *, counts: bool = False) -> Iterator[tuple[str, str]]:
+def compare(left: LabelTrace, right: LabelTrace, place: int, *, counts: bool = False) -> Iterator[tuple[str, str]]:
     """Every difference between two runs on neighbouring labels that is not the changed row's own.
 
     What is noised is one integer for each row, or (for a prior) counts whose distance the event declares.

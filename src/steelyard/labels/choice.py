@@ -65,18 +65,6 @@ def _references() -> tuple[list[int], list[int]]:
     return [9 * int(tail.sum()), *tail.tolist()], [1] * _REFERENCE
 
 
-def _unbiased(nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str) -> FiniteMechanism:
-    return solve_unbiased(nodes.labels, prior.weights, epsilon).mechanism
-
-
-def _two_point(nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str) -> FiniteMechanism:
-    return two_point(nodes.labels, epsilon)
-
-
-def _on_bins(nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str) -> FiniteMechanism:
-    return response_on_bins(nodes.labels, prior.weights, epsilon, loss)
-
-
 def balanced(nodes: Nodes, epsilon: Fraction) -> Prior:
     """Weights that owe nothing to data: each label counts by one over its two-point variance.
 
@@ -88,18 +76,15 @@ def balanced(nodes: Nodes, epsilon: Fraction) -> Prior:
     return Prior.made_up([Fraction(round(least / e * 10**9), 10**9) for e in errors])
 
 
-METHODS: dict[str, Callable[[Nodes, Prior, Fraction, str], FiniteMechanism]] = {
-    "unbiased": _unbiased,
-    "balanced": _unbiased,
-    "two_point": _two_point,
-    "rr": lambda nodes, prior, epsilon, loss: randomized_response(nodes.labels, epsilon),
-    "debiased": lambda nodes, prior, epsilon, loss: debiased_response(nodes.labels, epsilon),
-    "piecewise": lambda nodes, prior, epsilon, loss: piecewise(nodes.labels, epsilon),
-    "hybrid": lambda nodes, prior, epsilon, loss: hybrid(nodes.labels, epsilon),
-    "rr_on_bins": _on_bins,
-    "rr_with_prior": lambda nodes, prior, epsilon, loss: response_with_prior(nodes.labels, prior.weights, epsilon),
+_FREE: dict[str, Callable[[tuple[Fraction, ...], Fraction], FiniteMechanism]] = {
+    "two_point": two_point,
+    "rr": randomized_response,
+    "debiased": debiased_response,
+    "piecewise": piecewise,
+    "hybrid": hybrid,
 }
-WITHOUT_PRIOR = ("balanced", "two_point", "rr", "debiased", "piecewise", "hybrid", *KINDS)
+METHODS = ("unbiased", "balanced", *_FREE, "rr_on_bins", "rr_with_prior")
+WITHOUT_PRIOR = ("balanced", *_FREE, *KINDS)
 BIASED = ("rr", "rr_on_bins", "rr_with_prior")
 AFFINE = ("squared", "poisson", "logistic")
 
@@ -146,20 +131,31 @@ def build(
     ``records`` is their public number where bias is allowed, None where it is not.
     ``prior`` is what ``balanced`` gave for the method of that name.
     """
-    if method in KINDS:
-        return method, AddedNoise.of(nodes.labels, epsilon, method)
     if method != "auto":
-        return method, METHODS[method](nodes, prior, epsilon, loss)
+        return method, _named(method, nodes, prior, epsilon, loss)
     if prior.source == "none":
         return "two_point", two_point(nodes.labels, epsilon)
     if records is not None:
         return "compromise", solve_compromise(nodes.labels, prior.weights, epsilon, weight_of(records), 1e-3).mechanism
-    best = _unbiased(nodes, prior, epsilon, loss)
+    best = solve_unbiased(nodes.labels, prior.weights, epsilon).mechanism
     if prior.source == "private":
         simple = two_point(nodes.labels, epsilon)
         if _expected(best, prior.counts) > _expected(simple, prior.counts):
             return "two_point", simple
     return "unbiased", best
+
+
+def _named(method: str, nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str) -> FiniteMechanism | AddedNoise:
+    """The mechanism of a method that was asked for by its name."""
+    if method in KINDS:
+        return AddedNoise.of(nodes.labels, epsilon, method)
+    if method in _FREE:
+        return _FREE[method](nodes.labels, epsilon)
+    if method == "rr_on_bins":
+        return response_on_bins(nodes.labels, prior.weights, epsilon, loss)
+    if method == "rr_with_prior":
+        return response_with_prior(nodes.labels, prior.weights, epsilon)
+    return solve_unbiased(nodes.labels, prior.weights, epsilon).mechanism
 
 
 def _expected(mechanism: FiniteMechanism, counts: tuple[int, ...]) -> Fraction:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.account import Receipt
-from steelyard.accounting.prices import price
+from steelyard.accounting import price
 from steelyard.documents import read_document
 from steelyard.errors import InvalidTask
 from steelyard.labels.baselines import AddedNoise

@@ -19,7 +19,7 @@ from steelyard.desk import Desk
 from steelyard.errors import InvalidTask
 from steelyard.labels.mechanism import read_prior
 from steelyard.labels.nodes import Floats, Nodes
-from steelyard.mechanisms.histogram import Histogram
+from steelyard.mechanisms import Histogram
 from steelyard.noise import Noise
 from steelyard.noise.grid import whole_grid
 from steelyard.privacy import Event, Neighbours, exact

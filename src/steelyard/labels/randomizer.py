@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from steelyard.account import Account
-from steelyard.accounting.prices import composed, price
+from steelyard.accounting import composed, price
 from steelyard.charts import Chart
 from steelyard.desk import Desk, NoTable, check_noise
 from steelyard.errors import InvalidTask, OurBug, UnitMismatch

@@ -116,7 +116,7 @@ class Pass:
 
     def __init__(self, desk: Desk, sampler: GroupSampler, size: int, *, keep: bool) -> None:
         self._desk, self._sampler, self._left, self._keep = desk, sampler, size, keep
-        self._charge = desk.charge(sampler.event)
+        self._charge, self._batch = desk.charge(sampler.event), 0
 
     def noisy(self, y: Floats, keys: Keys | None = None) -> Floats:
         """The noisy labels of one batch of records that were not in an earlier batch."""
@@ -125,7 +125,8 @@ class Pass:
         if self._left < 0:
             raise OurBug("a pass was asked for more labels than it was paid for.")
         if self._keep:
-            held = self._desk.draw(self._charge, lambda noise: sampler.draw(y, noise).astype(code).tobytes())
+            made, self._batch = self._batch, self._batch + 1
+            held = self._desk.draw(self._charge, lambda noise: sampler.draw(y, noise).astype(code).tobytes(), step=made)
             return sampler.at(np.frombuffer(held, code).astype(np.int64))
         drawn: list[Floats] = []
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from steelyard.accounting.prices import price
-from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict, OurBug
+from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict, OurBug, TableError
 from steelyard.labels import randomizer
 from steelyard.labels.choice import split
 from steelyard.labels.nodes import Nodes
@@ -155,3 +155,20 @@ def test_nodes_that_no_mechanism_can_be_made_for_are_refused_before_a_prior_is_p
     with pytest.raises(InvalidTask):
         LabelRandomizer(20, 0, prior="private", account=budget, **grid).fit(np.linspace(0, 1, 20_000))
     assert budget.spent.amount == 0
+
+
+def test_a_count_that_fails_after_its_charge_has_failed_for_good_and_tells_no_reason() -> None:
+    budget = open_account(":memory:", "labels", unit=labels("y"), epsilon="4")
+    counted: list[int] = []
+
+    def damaged() -> list[int]:
+        counted.append(1)
+        raise ValueError("label 17 is broken")
+
+    for _ in range(2):
+        with pytest.raises(TableError, match="for good") as refusal:
+            LabelRandomizer(4, 0, 3, "unbiased", "private", account=budget).fit_counts(damaged, 1000, key="june")
+        assert "17" not in str(refusal.value)
+        assert refusal.value.__cause__ is refusal.value.__context__ is None
+    assert len(counted) == 1
+    assert str(budget.spent) == "epsilon 0.4"

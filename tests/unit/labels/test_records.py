@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict
+from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict, OurBug
 from steelyard.labels.randomizer import LabelRandomizer
 from steelyard.labels.records import Collection, digests
 from steelyard.ledger import Account, open_account
@@ -158,3 +158,15 @@ def test_ids_are_integers_or_texts() -> None:
     for bad in ([1.5], [None], [True], [[1]]):
         with pytest.raises(InvalidTask):
             digests(bad)
+
+
+def test_a_pass_with_a_key_keeps_every_batch_apart() -> None:
+    budget = account()
+    made = LabelRandomizer(1, 0, 3, account=budget).fit()
+    first, again = (made._open_pass("k", size=80) for _ in range(2))
+    batches = [first.noisy(np.full(40, label)) for label in (0.0, 3.0)]
+    assert batches[0].tolist() != batches[1].tolist()
+    assert [again.noisy(np.zeros(40)).tolist() for _ in range(2)] == [batch.tolist() for batch in batches]
+    assert str(budget.spent) == "epsilon 1"
+    with pytest.raises(OurBug, match="more labels"):
+        first.noisy(np.zeros(1))
