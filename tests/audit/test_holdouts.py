@@ -89,6 +89,19 @@ class Refuses(PerExample):
         return super().judge(labels)
 
 
+class Panic(BaseException):
+    """What an engine raises that is no exception."""
+
+
+class Panics(PerExample):
+    """Breaks down at a label that is missing."""
+
+    def judge(self, labels: Any) -> Any:
+        if any(label is None for label in labels):
+            raise Panic("a label is missing")
+        return super().judge(labels)
+
+
 class Warns(PerExample):
     """Says that a label is missing."""
 
@@ -113,6 +126,7 @@ class Wide(AbsoluteError):
     [
         (OneType(differs, Fraction(1)), "distance"),
         (Refuses(differs, Fraction(1)), "errors"),
+        (Panics(differs, Fraction(1)), "errors"),
         (Warns(differs, Fraction(1)), "errors"),
         (Wide(Fraction(1)), "distance"),
     ],

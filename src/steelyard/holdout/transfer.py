@@ -8,8 +8,8 @@ sharpen the posterior argument of Jung et al. (2020); proved in docs/proofs/tran
 An interval is what the noise may add plus that distance: for normal noise and on the account's terms, read from what the
 *account* may ever spend, so that other releases on it, and restarts, are covered; for bounded noise of radius R, R plus the
 distance of its own pessimistic loss curve (docs/proofs/bounded_noise.md). An approximation only chooses the noise.
-Law: widths are rounded up and functions of public numbers alone; rows are independent, every value of a question lies in [0, 1]; predictions, one for each row, are a function of the
-row's place, so whatever takes them uses the first bound.
+Law: widths are rounded up and functions of public numbers alone; rows are independent, every value of a question lies in
+[0, 1]; predictions, one for each row, are a function of the row's place, so whatever takes them uses the first bound.
 """
 
 from __future__ import annotations
@@ -28,12 +28,7 @@ from steelyard.mechanisms import BoundedNoise
 from steelyard.privacy import Currency, Neighbours, Terms
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from steelyard.accounting.curves import Curve
-
-    Floats = NDArray[np.float64]
 
 _SMALL = 2.0**-48
 _LOOKS, _FAR = 4096, 300.0
@@ -82,22 +77,12 @@ def curve_distance(curve: Curve, beta: float, transfer: Transfer = positional_di
     # As if every block's mass were at its start: near enough to choose, and what is chosen is then computed in full.
     mass, tilted = np.cumsum(kept[::-1])[::-1], np.cumsum((kept * np.exp(-epsilon))[::-1])[::-1]
     delta = curve.infinite + mass - np.exp(epsilon) * tilted
-    found = int(np.argmin(_objective(epsilon, delta, beta)))
-    chosen = float(epsilon[found])
-    return transfer(chosen, _above(curve, start + found * block).delta(chosen), beta)
-
-
-def _above(curve: Curve, place: int) -> Curve:
-    """The curve without the losses below a place, which count for nothing at an epsilon there."""
-    first = max(0, place - 1)
-    return replace(curve, lowest=curve.lowest + first, masses=curve.masses[first:])
-
-
-def _objective(epsilon: Floats, delta: Floats, beta: float) -> Floats:
-    """About the transfer bound at many points at once, without rounding: it only chooses one of them."""
-    import numpy as np
-
-    return np.asarray(np.tanh(epsilon / 4) + 2 * delta / ((1 + np.exp(epsilon / 2)) * beta))
+    bound = np.tanh(epsilon / 4) + 2 * delta / ((1 + np.exp(epsilon / 2)) * beta)
+    found = int(np.argmin(bound))
+    chosen, first = float(epsilon[found]), max(0, start + found * block - 1)
+    # Losses below that place count for nothing at an epsilon there.
+    above = replace(curve, lowest=curve.lowest + first, masses=curve.masses[first:])
+    return transfer(chosen, above.delta(chosen), beta)
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:

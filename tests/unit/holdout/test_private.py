@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from steelyard.accounting.prices import price
-from steelyard.errors import BudgetExceeded, CurrencyMismatch, InsecureNoise, InvalidTask, UnitMismatch
+from steelyard.errors import BudgetExceeded, CurrencyMismatch, InsecureNoise, InvalidTask, TableError, UnitMismatch
 from steelyard.holdout.holdout import Holdout
 from steelyard.holdout.metrics import AbsoluteError, Accuracy, LogLoss
 from steelyard.holdout.modes import Frame, Query
@@ -119,6 +119,21 @@ def test_a_charge_without_an_answer_uses_up_a_question() -> None:
     with pytest.raises(AssertionError):
         mode.check(Query("a", None, never), record)
     assert [mode.check(asked(name, 5), record).kind for name in "ab"] == ["paid", "refused"]
+
+
+@KINDS
+def test_an_answer_that_fails_uses_its_question_up_and_tells_no_reason(noise: str, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"noise": noise, "delta": "1e-4", "source": None}
+    mode = private(50_000, 2, **given)
+    record = opened(mode, tmp_path / "ledger.db")
+    with pytest.raises(TableError) as refusal:
+        mode.check(Query("a", None, never), record)
+    assert "labels were read" not in str(refusal.value)
+    assert refusal.value.__cause__ is refusal.value.__context__ is None
+    again = private(50_000, 2, **given)
+    other = bound(again, record.account)
+    assert [again.check(asked(name, 5), other).kind for name in "ab"] == ["paid", "refused"]
+    assert mode.check(Query("a", None, never), record).kind == "paid"
 
 
 def test_normal_answers_cost_their_share_and_the_noise_is_what_was_charged() -> None:

@@ -18,13 +18,21 @@ from papers.thresholdout_theory import certified_answers
 from steelyard.accounting.gaussian import mu_cap
 from steelyard.accounting.prices import price
 from steelyard.accounting.pure import pure_to_mu
-from steelyard.errors import BudgetExceeded, InsecureNoise, InvalidTask, NeighbourMismatch, OurBug, UnitMismatch
+from steelyard.errors import (
+    BudgetExceeded,
+    InsecureNoise,
+    InvalidTask,
+    NeighbourMismatch,
+    OurBug,
+    TableError,
+    UnitMismatch,
+)
 from steelyard.holdout.modes import Frame, Query
 from steelyard.holdout.modes.thresholdout import ClassicMode, Thresholdout, noise_bound
 from steelyard.holdout.record import Record
 from steelyard.ledger import Account, open_account
 from steelyard.mechanisms import AboveThreshold, Laplace
-from steelyard.noise import TestNoise
+from steelyard.noise import ExactNoise, TestNoise
 from steelyard.privacy import Loss, Neighbours, Terms, rows
 
 PLAN = Thresholdout(100, budget=2, threshold="0.04", sigma="0.02")  # in steps: level 4, scales 4, 8 and 2
@@ -291,6 +299,16 @@ def test_the_planned_number_of_questions_is_not_exceeded() -> None:
     record = record_of(mode)
     kinds = [mode.check(asked(str(i), "0.8", "0.8"), record).kind for i in range(7)]
     assert kinds == ["free"] * 5 + ["refused"] * 2
+
+
+def test_an_answer_that_fails_is_stored_as_a_failure_and_tells_no_reason() -> None:
+    mode = classic(budget=2, source=ExactNoise())
+    record = record_of(mode)
+    with pytest.raises(TableError) as refusal:
+        mode.check(Query("a", Fraction(1, 2), never), record)
+    assert "labels were read" not in str(refusal.value)
+    assert mode.check(asked("b", "0.8", "0.8"), record).kind == "free"
+    assert {"failed": True} in record.notes(record.entries[1])
 
 
 def test_it_says_how_little_it_certifies() -> None:
