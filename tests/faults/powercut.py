@@ -223,8 +223,8 @@ def record_charges(recorder: Recorder, folder: Path, charges: int) -> list[Act]:
 def _note_anchor(note: Callable[[Act], None]) -> None:
     write = anchors.FileAnchor.write
 
-    def noting(self: anchors.FileAnchor, mark: Position) -> None:
-        write(self, mark)
+    def noting(self: anchors.FileAnchor, position: Position) -> None:
+        write(self, position)
         note(Act("anchor", data=self.path.read_bytes()))
 
     anchors.FileAnchor.write = noting  # type: ignore[method-assign]

@@ -39,16 +39,16 @@ class MemoryAnchor:
     """The anchor of an in-memory ledger: nothing outside the process could roll it back."""
 
     def __init__(self) -> None:
-        self._mark = Position(0, GENESIS, "")
+        self._position = Position(0, GENESIS, "")
 
     def read(self) -> Position | None:
-        """The last mark."""
-        return self._mark
+        """The last position."""
+        return self._position
 
-    def write(self, mark: Position) -> Position:
-        """Remember a mark."""
-        self._mark = mark
-        return mark
+    def write(self, position: Position) -> Position:
+        """Remember a position."""
+        self._position = position
+        return position
 
     peek = read
     reset = write
@@ -60,18 +60,18 @@ class FileAnchor:
     def __init__(self, path: Path, key: bytes) -> None:
         self.path = path
         self._key = key
-        self._known: tuple[bytes, Position] | None = None  # a line that bears its seal, and its mark
+        self._known: tuple[bytes, Position] | None = None  # a line that bears its seal, and its position
 
     def read(self) -> Position | None:
-        """The mark, or None when there is no anchor; a damaged one is LedgerTampered."""
+        """The position, or None when there is no anchor; a damaged one is LedgerTampered."""
         for attempt in range(_READS):
             try:
                 line = self.path.read_bytes()
             except FileNotFoundError:
                 return None
-            mark = self._unseal(line)
-            if mark is not None:
-                return mark
+            position = self._unseal(line)
+            if position is not None:
+                return position
             time.sleep(0.001 * attempt)  # another process may be in the middle of writing it
         raise LedgerTampered(
             f"the anchor {self.path} is damaged or was sealed with another key. Nothing was charged. Bring it back; if you "
@@ -80,7 +80,7 @@ class FileAnchor:
         )
 
     def peek(self) -> Position | None:
-        """The mark if there is a sound one."""
+        """The position if there is a sound one."""
         try:
             return self._unseal(self.path.read_bytes())
         except OSError:
@@ -94,24 +94,24 @@ class FileAnchor:
         finally:
             os.close(handle)
 
-    def write(self, mark: Position) -> Position | None:
-        """Move the anchor forward to ``mark`` and say where it stands; None where it is not a sound one of this ledger."""
+    def write(self, position: Position) -> Position | None:
+        """Move the anchor forward to ``position`` and say where it stands; None where it is not a sound one of this ledger."""
         with self._held() as handle:
             present = self._unseal(os.pread(handle, _WIDTH, 0))
-            if present is None or (present.sequence and present.ledger != mark.ledger):
+            if present is None or (present.sequence and present.ledger != position.ledger):
                 return None
-            if present.sequence < mark.sequence:
-                self._put(handle, mark)
-                return mark
+            if present.sequence < position.sequence:
+                self._put(handle, position)
+                return position
             return present
 
-    def reset(self, mark: Position) -> None:
-        """Put the anchor to ``mark``, be it behind the present one or in place of none."""
+    def reset(self, position: Position) -> None:
+        """Put the anchor to ``position``, be it behind the present one or in place of none."""
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_once(self.path, _line(mark, self._key))
+        write_once(self.path, _line(position, self._key))
         with self._held() as handle:
             os.truncate(handle, _WIDTH)
-            self._put(handle, mark)
+            self._put(handle, position)
             os.fsync(handle)
 
     @contextlib.contextmanager
@@ -124,17 +124,17 @@ class FileAnchor:
         finally:
             os.close(handle)
 
-    def _put(self, handle: int, mark: Position) -> None:
-        line = _line(mark, self._key)
+    def _put(self, handle: int, position: Position) -> None:
+        line = _line(position, self._key)
         os.pwrite(handle, line, 0)
-        self._known = (line, mark)
+        self._known = (line, position)
 
     def begin(self) -> None:
         """Make the anchor of a ledger about to be created, durably; one that exists is left alone."""
         write_once(self.path, _line(Position(0, GENESIS, ""), self._key))
 
     def _unseal(self, line: bytes) -> Position | None:
-        """The mark on a line, or None; the line that was last found sealed, byte for byte, is not worked out again."""
+        """The position on a line, or None; the line that was last found sealed, byte for byte, is not worked out again."""
         known = self._known
         if known is not None and line == known[0]:
             return known[1]
@@ -161,22 +161,22 @@ def _lock(handle: int, seconds: float) -> None:
         time.sleep(0.001)
 
 
-def _line(mark: Position, key: bytes) -> bytes:
-    data = {"sequence": mark.sequence, "head": mark.head, "ledger": mark.ledger, "mac": mark.seal(key)}
+def _line(position: Position, key: bytes) -> bytes:
+    data = {"sequence": position.sequence, "head": position.head, "ledger": position.ledger, "mac": position.seal(key)}
     return json.dumps(data).encode().ljust(_WIDTH - 1) + b"\n"
 
 
 def _unseal(line: bytes, key: bytes) -> Position | None:
     try:
         data = json.loads(line)
-        mark = Position(data["sequence"], data["head"], data["ledger"])
-        return mark if hmac.compare_digest(mark.seal(key), str(data["mac"])) else None
+        position = Position(data["sequence"], data["head"], data["ledger"])
+        return position if hmac.compare_digest(position.seal(key), str(data["mac"])) else None
     except (ValueError, KeyError, TypeError):
         return None
 
 
 class Witness:
-    """The furthest marks of one ledger that this process saw: of its chain, and of its anchor."""
+    """The furthest positions of one ledger that this process saw: of its chain, and of its anchor."""
 
     def __init__(self) -> None:
         self.chain: Position | None = None
@@ -200,7 +200,7 @@ class Witness:
 
 
 def older(known: Position | None, found: Position | None) -> Iterator[str]:
-    """What is wrong with an anchor, if another one was seen before."""
+    """What is wrong with an anchor: that there is none, or that a later one was seen before."""
     if found is None:
         yield "the anchor is missing, so an older copy put back could not be told from the newest one"
     elif known is not None and found.sequence < known.sequence:
@@ -211,17 +211,10 @@ def _further(known: Position | None, found: Position | None) -> Position | None:
     return known if known is not None and (found is None or found.sequence < known.sequence) else found
 
 
-def _not_passed(transaction: Transaction, *marks: Position | None) -> Iterator[str]:
-    for mark in {mark for mark in marks if mark is not None and mark.sequence}:
-        if transaction.sequence < mark.sequence:
-            yield (
-                f"the ledger ends at entry {transaction.sequence}, but entry {mark.sequence} was seen: "
-                "an older copy was put back"
-            )
-        elif _head_at(transaction, mark.sequence) != mark.head or (
-            transaction.identity.name and mark.ledger != transaction.identity.name
-        ):
-            yield f"entry {mark.sequence} is not the one that was seen: another history was put in its place"
+def _not_passed(transaction: Transaction, *positions: Position | None) -> Iterator[str]:
+    for position in {position for position in positions if position is not None and position.sequence}:
+        name = transaction.identity.name or position.ledger  # not known yet while a ledger is being opened
+        yield from position.missed(transaction.sequence, _head_at(transaction, position.sequence), name)
 
 
 def _head_at(transaction: Transaction, sequence: int) -> str:

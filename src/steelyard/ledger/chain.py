@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -88,3 +88,10 @@ class Position:
     def seal(self, key: bytes) -> str:
         """The keyed seal of this position."""
         return hmac.digest(key, canonical(["anchor", self.sequence, self.head, self.ledger]), "sha256").hex()
+
+    def missed(self, sequence: int, head: str, ledger: str) -> Iterator[str]:
+        """What is wrong with a chain of this length and ledger, and this head here, that should have passed through here."""
+        if self.sequence > sequence:
+            yield f"the ledger ends at entry {sequence}, but entry {self.sequence} was seen: an older copy was put back"
+        elif self.sequence and (self.head != head or self.ledger != ledger):
+            yield f"entry {self.sequence} is not the one that was seen: another history was put in its place"

@@ -90,12 +90,12 @@ def prepare(where: Address, exists: Callable[[], bool]) -> tuple[Identity, Ancho
     with folder_lock(where.key.parent):
         had_key = where.key.exists()
         identity, anchor = key_and_anchor(where, create=True)
-        mark = anchor.read()
-        if mark is None and had_key and not os.environ.get("STEELYARD_LEDGER_KEY"):
+        position = anchor.read()
+        if position is None and had_key and not os.environ.get("STEELYARD_LEDGER_KEY"):
             raise _gone(where, f"its key {where.key} is there")
-        if mark is not None and mark.sequence > 0 and not exists():  # unless another process just made it
-            raise _gone(where, f"its anchor {where.anchor} remembers {mark.sequence} entries")
-        if mark is None and isinstance(anchor, FileAnchor):
+        if position is not None and position.sequence > 0 and not exists():  # unless another process just made it
+            raise _gone(where, f"its anchor {where.anchor} remembers {position.sequence} entries")
+        if position is None and isinstance(anchor, FileAnchor):
             try:
                 anchor.begin()
             except OSError:  # a key alone would be taken for the rest of a ledger

@@ -159,16 +159,16 @@ class Store:
     def check(self) -> None:
         """Look at the ledger before a handle relies on it: closely the first time, then at its head and anchor."""
         seen, known = self.witness.chain, self.witness.anchor
-        mark = self.anchor.read()  # before the snapshot is taken, so that the anchor cannot be ahead of it
+        position = self.anchor.read()  # before the snapshot is taken, so that the anchor cannot be ahead of it
         with self.reading() as connection:
             self.identity.name = creation.recognize(connection, self.address, self.identity.key)
             if not self._looked and seen is not None and seen.ledger != self.identity.name:
                 self.witness.forget()  # another ledger lives here now, and was opened as such
                 seen = known = None
-            findings = verify.glance(connection, self.identity, mark, closely=not self._looked)
+            findings = verify.glance(connection, self.identity, position, closely=not self._looked)
             if seen is not None:
                 findings += verify.glance(connection, self.identity, seen, closely=False)
-        findings += [] if mark is None else older(known, mark)
+        findings += [] if position is None else older(known, position)
         if findings:
             raise LedgerTampered(
                 f"{self.address.shown} does not match its chain or its anchor: {findings[0]}. Nothing was charged. If an "

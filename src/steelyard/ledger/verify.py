@@ -26,6 +26,7 @@ from typing import Any
 from steelyard.account import OF, Receipt
 from steelyard.accounting.prices import PARTS, price
 from steelyard.errors import LedgerError, SteelyardError
+from steelyard.ledger.anchor import older
 from steelyard.ledger.chain import COLUMNS, GENESIS, Entry, Identity, Position
 from steelyard.ledger.connection import Connection
 from steelyard.privacy import Currency, Event, Loss, Terms
@@ -226,15 +227,15 @@ class _Replay:
 
 
 def examine(
-    connection: Connection, identity: Identity, marks: Sequence[Position | None], *, prices: bool = False
+    connection: Connection, identity: Identity, positions: Sequence[Position | None], *, prices: bool = False
 ) -> Verification:
-    """Check everything; ``marks`` are points the chain must pass through, None one that should be there and is not.
+    """Check everything; ``positions`` are points the chain must pass through, None one that should be there and is not.
 
     ``prices`` are worked out again only where that is asked for: a price may take tenths of a second.
     """
     replay, findings = _Replay(identity.key, Prices() if prices else None), []
     try:
-        for finding in _findings(connection, replay, marks):
+        for finding in _findings(connection, replay, positions):
             findings.append(finding)
             if len(findings) == _ENOUGH:
                 findings.append("and perhaps more: the check stopped here")
@@ -246,18 +247,19 @@ def examine(
     return Verification(not findings, tuple(findings), replay.sequence, replay.head)
 
 
-def _findings(connection: Connection, replay: _Replay, marks: Sequence[Position | None]) -> Iterator[str]:
+def _findings(connection: Connection, replay: _Replay, positions: Sequence[Position | None]) -> Iterator[str]:
     for fault in connection.faults():
         yield f"the database is damaged: {fault}"
-    heads = {mark.sequence: "" for mark in marks if mark is not None}
+    heads = {position.sequence: "" for position in positions if position is not None}
     for row in connection.rows(_ENTRIES):
         yield from replay.take(Entry.read(row[:-2]), row[-2], row[-1])
         if replay.sequence in heads:
             heads[replay.sequence] = replay.head
     yield from _compare_tables(connection, replay)
     name = str(replay.origin.get("ledger", ""))
-    for mark in marks:
-        yield from _compare_mark(mark, replay.sequence, heads.get(mark.sequence, "") if mark else "", name)
+    for position in positions:
+        there = heads.get(position.sequence, "") if position else ""
+        yield from _compare_position(position, replay.sequence, there, name)
 
 
 def _compare_tables(connection: Connection, replay: _Replay) -> Iterator[str]:
@@ -289,13 +291,8 @@ def _differ(table: str, found: Any, expected: Any) -> Iterator[str]:
             yield f"{table}: {name!r} is {found.get(name)}, the chain says {expected.get(name)}"
 
 
-def _compare_mark(mark: Position | None, sequence: int, head: str, name: str) -> Iterator[str]:
-    if mark is None:
-        yield "the anchor is missing, so an older copy put back could not be told from the newest one"
-    elif mark.sequence > sequence:
-        yield f"the ledger ends at entry {sequence}, but entry {mark.sequence} was seen: an older copy was put back"
-    elif mark.sequence and (mark.head != head or mark.ledger != name):
-        yield f"entry {mark.sequence} is not the one that was seen: another history was put in its place"
+def _compare_position(position: Position | None, sequence: int, head: str, name: str) -> Iterator[str]:
+    return older(None, None) if position is None else position.missed(sequence, head, name)
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -313,18 +310,18 @@ def compare_receipt(connection: Connection, receipt: Receipt) -> Iterator[str]:
         yield f"the receipt for entry {receipt.sequence} ({receipt.cost} on {receipt.account!r}) is not this ledger's"
 
 
-def glance(connection: Connection, identity: Identity, mark: Position | None, *, closely: bool) -> list[str]:
+def glance(connection: Connection, identity: Identity, position: Position | None, *, closely: bool) -> list[str]:
     """The check at opening: the head and the anchor; ``closely`` also every balance, and all of a small ledger."""
     top = connection.one("SELECT sequence, mac FROM head")
     if top is None or (closely and (not isinstance(top[0], int) or top[0] <= SMALL)):
-        return list(examine(connection, identity, [mark]).findings)
+        return list(examine(connection, identity, [position]).findings)
     findings = (
         [] if _entry_at(connection, identity, top[0]) == top[1] else ["the head is not the last entry of the chain"]
     )
     if connection.one("SELECT max(sequence) FROM entries") != (top[0],):
         findings.append("there are entries beyond the head")
-    there = _entry_at(connection, identity, mark.sequence) if mark and mark.sequence <= top[0] else ""
-    findings.extend(_compare_mark(mark, top[0], there, identity.name))
+    there = _entry_at(connection, identity, position.sequence) if position and position.sequence <= top[0] else ""
+    findings.extend(_compare_position(position, top[0], there, identity.name))
     return [*findings, *_caps(connection, identity), *_spendings(connection)] if closely else findings
 
 

@@ -198,17 +198,17 @@ class Writer:
             self._witness.check(transaction, anchor)
             for move in group:
                 _perform(move, transaction)
-            mark = transaction.commit()
+            position = transaction.commit()
         except BaseException:
             try:
                 self._connection.rollback()
             except LedgerError:  # a connection that cannot roll back must not be used again
                 self._close()
             raise
-        if mark is not None:
+        if position is not None:
             with contextlib.suppress(OSError):  # the group is durable already; a full disk only makes the anchor lag
-                anchor = self._anchor.write(mark)
-            self._witness.saw(mark, anchor)
+                anchor = self._anchor.write(position)
+            self._witness.saw(position, anchor)
 
     def _fail(self, group: list[_Move], error: BaseException) -> None:
         for move in group:
