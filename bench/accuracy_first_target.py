@@ -45,7 +45,7 @@ from steelyard.models.accuracy.posterior import expected_model
 from steelyard.models.accuracy.quantiles import normal_quantile
 from steelyard.models.accuracy.ridge_path import WHOLE
 from steelyard.models.columns import SIZE, Features, Plain
-from steelyard.models.newton import Memory
+from steelyard.models.losses import Memory
 from steelyard.models.objective import ObjectiveFit
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, rows

@@ -25,7 +25,8 @@ from scipy.special import log_ndtr, ndtr
 from steelyard.accounting.gaussian import mu_request
 from steelyard.bounding.amounts import Spend
 from steelyard.models.columns import SIZE
-from steelyard.models.newton import Memory, Problem
+from steelyard.models.losses import Memory
+from steelyard.models.newton import Problem
 from steelyard.models.objective import gaussian_objective, pure_objective
 from steelyard.models.statistics import Statistics
 from steelyard.noise import ExactNoise

@@ -17,7 +17,7 @@ import numpy as np
 
 from steelyard.errors import InvalidTask
 from steelyard.models.columns import SIZE
-from steelyard.models.passes import Fitted
+from steelyard.models.rows import Fitted
 from steelyard.models.user_sums import ByUser, Floats, UserSum, check_micro
 from steelyard.privacy import MICRO
 

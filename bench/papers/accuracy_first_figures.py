@@ -41,7 +41,7 @@ from steelyard.models.accuracy import classic, one_shot, questions, schedule
 from steelyard.models.accuracy.certificate import Ridge
 from steelyard.models.accuracy.estimator import AccuracyFirst
 from steelyard.models.columns import SIZE
-from steelyard.models.estimator import LinearRegression
+from steelyard.models.regression import LinearRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import Loss, Terms, rows
 

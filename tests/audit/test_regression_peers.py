@@ -13,7 +13,7 @@ from steelyard.audit import Bound, Epsilon, Feature, certify
 from steelyard.audit.sampling import Sampler
 from steelyard.bounding.amounts import Spend
 from steelyard.models.columns import SIZE
-from steelyard.models.newton import Memory
+from steelyard.models.losses import Memory
 from steelyard.models.objective import pure_objective
 from steelyard.models.statistics import Statistics
 from steelyard.noise import ExactNoise

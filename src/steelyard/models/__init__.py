@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from steelyard.models.columns import Features as Features
     from steelyard.models.columns import Numeric as Numeric
     from steelyard.models.columns import Plain as Plain
-    from steelyard.models.estimator import LinearRegression as LinearRegression
-    from steelyard.models.estimator import LogisticRegression as LogisticRegression
     from steelyard.models.fits import FitLinear as FitLinear
     from steelyard.models.fits import FitLogistic as FitLogistic
     from steelyard.models.model import Model as Model
     from steelyard.models.model import read_models as read_models
-    from steelyard.models.model import write as write
+    from steelyard.models.regression import LinearRegression as LinearRegression
+    from steelyard.models.regression import LogisticRegression as LogisticRegression
     from steelyard.models.rows import Target as Target
     from steelyard.models.scaler import PrivateScaler as PrivateScaler
     from steelyard.models.user_descent import UserDescent as UserDescent
@@ -35,8 +34,8 @@ _HOMES: dict[str, str] = {
     "Features": "columns",
     "FitLinear": "fits",
     "FitLogistic": "fits",
-    "LinearRegression": "estimator",
-    "LogisticRegression": "estimator",
+    "LinearRegression": "regression",
+    "LogisticRegression": "regression",
     "Model": "model",
     "Numeric": "columns",
     "Plain": "columns",
@@ -44,7 +43,6 @@ _HOMES: dict[str, str] = {
     "Target": "rows",
     "UserDescent": "user_descent",
     "read_models": "model",
-    "write": "model",
 }
 __all__ = sorted(_HOMES)
 

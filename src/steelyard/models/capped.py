@@ -22,7 +22,8 @@ from steelyard.models.rows import Floats, Rows
 from steelyard.models.user_sums import ByUser, Ints
 
 if TYPE_CHECKING:
-    from steelyard.models.passes import Fitted, Method, Training
+    from steelyard.models.passes import Method, Training
+    from steelyard.models.rows import Fitted
     from steelyard.noise import Noise
     from steelyard.privacy import Event
 

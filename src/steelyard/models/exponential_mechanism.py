@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Exponential
 from steelyard.models.losses import CEILING, COST_BITS, LOGISTIC, LossFunction, exact_scores
-from steelyard.models.passes import Fitted, Training
+from steelyard.models.rows import Fitted
 from steelyard.privacy import MICRO
 
 if TYPE_CHECKING:
     from steelyard.models.columns import Floats
+    from steelyard.models.passes import Training
     from steelyard.noise import Noise
     from steelyard.privacy import Event
 

@@ -22,11 +22,12 @@ from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models.columns import SIZE
 from steelyard.models.losses import LOGISTIC, RESIDUAL_BITS, LossFunction, exact_scores
-from steelyard.models.passes import Fitted, Training
+from steelyard.models.rows import Fitted
 from steelyard.privacy import positive
 
 if TYPE_CHECKING:
     from steelyard.models.columns import Floats
+    from steelyard.models.passes import Training
     from steelyard.noise import Noise
     from steelyard.privacy import Event, Number
 

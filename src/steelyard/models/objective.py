@@ -21,12 +21,13 @@ from steelyard.accounting.objective import LEAST, MOST
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Objective, PureObjective
 from steelyard.mechanisms.objective import GRID
-from steelyard.models.losses import LOGISTIC, LossFunction
-from steelyard.models.newton import Floats, Passes, Problem
-from steelyard.models.passes import Fitted, Training
+from steelyard.models.losses import LOGISTIC, Floats, LossFunction, Passes
+from steelyard.models.newton import Problem
+from steelyard.models.rows import Fitted
 from steelyard.privacy import MICRO
 
 if TYPE_CHECKING:
+    from steelyard.models.passes import Training
     from steelyard.noise import Noise
     from steelyard.privacy import Event
 

@@ -18,10 +18,11 @@ from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.models.losses import LOGISTIC, LossFunction
 from steelyard.models.newton import Problem
-from steelyard.models.passes import Fitted, Training
+from steelyard.models.rows import Fitted
 from steelyard.privacy import MICRO, Event
 
 if TYPE_CHECKING:
+    from steelyard.models.passes import Training
     from steelyard.noise import Noise
 
 _FINE, _GRADIENT = 2**24, Fraction(1, 2**12)

@@ -8,16 +8,15 @@ way, so the choice may show in time and memory but in nothing that is promised (
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from steelyard.lazy import lazy
-from steelyard.models.newton import Memory, Passes, Point, Sums
-from steelyard.models.rows import BLOCK, Floats, Label, Products, Rows, gather
+from steelyard.models.losses import Memory, Passes, Point, Sums
+from steelyard.models.rows import BLOCK, Fitted, Floats, Label, Products, Rows, gather
 
 if TYPE_CHECKING:
     from steelyard.models.columns import Features
@@ -44,16 +43,6 @@ class Training(Protocol):
 
     def products(self) -> tuple[Any, Any]:
         """X'X and X'y as Python integers."""
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """A private model: ``coefficients`` on features of length at most one (in steps of the grid, divided by S), for a
-    label in [-1, 1]; ``details`` are public or released facts, plain JSON.
-    """
-
-    coefficients: Floats
-    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Method(Protocol):

@@ -7,8 +7,8 @@ long as a partial sum stays below 2^53: 2^17 rows at a time, then Python integer
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
 from steelyard.models.columns import SIZE, Features, declared, matched, numbers
-from steelyard.models.newton import Memory
+from steelyard.models.losses import Memory
 
 if TYPE_CHECKING:
     from steelyard.models.losses import LossFunction
@@ -29,6 +29,8 @@ EXACT_ROWS = 2**53 // SIZE**2
 """How many rows' products may be added as doubles without any rounding."""
 
 BLOCK = 16_384
+"""How many rows a fold reads at a time: products of so many stay in the processor's memory."""
+
 _NUMBERS = ("integer", "float", "decimal")
 
 
@@ -157,6 +159,16 @@ def _named(column: object) -> None:
 
 
 @dataclass(frozen=True)
+class Fitted:
+    """A private model: ``coefficients`` on features of length at most one (in steps of the grid, divided by S), for a
+    label in [-1, 1]; ``details`` are public or released facts, plain JSON.
+    """
+
+    coefficients: Floats
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Rows:
     """Rows in memory: ``x`` (n, d) and ``y`` whole numbers, ``users`` codes from 0 (equal ones lie together)."""
 
@@ -181,12 +193,18 @@ class Rows:
 
     def products(self) -> tuple[Any, Any]:
         """X'X and X'y as Python integers."""
-        width = self.x.shape[1]
-        gram, moment = np.zeros((width, width), dtype=object), np.zeros(width, dtype=object)
-        for start in range(0, len(self.y), EXACT_ROWS):
-            x, y = self.x[start : start + EXACT_ROWS], self.y[start : start + EXACT_ROWS]
-            gram, moment = gram + (x.T @ x).astype(np.int64), moment + (x.T @ y).astype(np.int64)
+        gram, moment = products(self.x.T, self.y)
         return gram, moment
+
+
+def products(x: Floats, y: Floats) -> list[Any]:
+    """The sums over rows (columns of ``x``) of xx' and x*y as Python integers."""
+    width = len(x)
+    gram, moment = np.zeros((width, width), dtype=object), np.zeros(width, dtype=object)
+    for start in range(0, len(y), EXACT_ROWS):
+        part, own = x[:, start : start + EXACT_ROWS], y[start : start + EXACT_ROWS]
+        gram, moment = gram + (part @ part.T).astype(np.int64), moment + (part @ own).astype(np.int64)
+    return [gram, moment]
 
 
 def gather(table: Table, features: Features, label: Label, unit: Unit) -> Rows:
@@ -226,16 +244,5 @@ class Products:
         return [np.zeros((width, width), dtype=np.int64), np.zeros(width, dtype=np.int64)]
 
     def __call__(self, batch: Any) -> list[Any]:
-        """The sums over the batch's rows of xx' and x*y as Python integers."""
-        gram, moment = (array.astype(object) for array in self.start)
-        for start in range(0, batch.num_rows, EXACT_ROWS):
-            part = batch.slice(start, EXACT_ROWS)
-            blocks = [self._block(part.slice(i, BLOCK)) for i in range(0, part.num_rows, BLOCK)]
-            gram = gram + sum(g for g, _ in blocks).astype(np.int64).astype(object)
-            moment = moment + sum(m for _, m in blocks).astype(np.int64).astype(object)
-        return [gram, moment]
-
-    def _block(self, batch: Any) -> tuple[Any, Any]:
-        x = self.features.whole(batch)
-        y = self.label.whole(batch.column(len(self.features.columns)))
-        return x @ x.T, x @ y
+        """The sums over the batch's rows."""
+        return products(self.features.whole(batch), self.label.whole(batch.column(len(self.features.columns))))

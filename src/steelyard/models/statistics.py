@@ -22,11 +22,11 @@ import numpy as np
 from steelyard.bounding import Spend, finite
 from steelyard.mechanisms import Gaussian, Laplace, sigma_for
 from steelyard.models.columns import SIZE, Floats
-from steelyard.models.passes import Fitted, Training
-from steelyard.models.rows import Target
+from steelyard.models.rows import Fitted, Target
 from steelyard.privacy import Event, Neighbours
 
 if TYPE_CHECKING:
+    from steelyard.models.passes import Training
     from steelyard.noise import Noise
 
 EDGE = 3.0

@@ -23,11 +23,12 @@ from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.models.columns import SIZE
 from steelyard.models.losses import LOGISTIC, RESIDUAL_BITS, LossFunction, exact_scores
-from steelyard.models.passes import Fitted, Training
+from steelyard.models.rows import Fitted
 from steelyard.models.user_sums import ByUser, Cells, Floats, Ints, UserSum, check_micro, read_sizes, units_of
 from steelyard.privacy import MICRO
 
 if TYPE_CHECKING:
+    from steelyard.models.passes import Training
     from steelyard.models.rows import Rows
     from steelyard.noise import Noise
     from steelyard.privacy import Event

@@ -12,9 +12,8 @@ from steelyard.ledger import open_account
 from steelyard.models import passes
 from steelyard.models.columns import Numeric
 from steelyard.models.fits import FitLogistic
-from steelyard.models.losses import LOGISTIC
+from steelyard.models.losses import LOGISTIC, Memory
 from steelyard.models.model import Model, OneVsRest
-from steelyard.models.newton import Memory
 from steelyard.models.passes import Folded, Reading, kept
 from steelyard.models.rows import Classes, signs
 from steelyard.noise import TestNoise

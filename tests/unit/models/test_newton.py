@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.models.columns import SIZE
-from steelyard.models.newton import SCALE, Floats, Memory, Point, Problem, Sums
+from steelyard.models.losses import SCALE, Floats, Memory, Point, Sums
+from steelyard.models.newton import Problem
 
 
 def rows(n: int, width: int, seed: int, size: int = SIZE) -> Floats:

@@ -18,7 +18,8 @@ from steelyard.audit.suite import gaussian, pure
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import PureObjective
 from steelyard.models.columns import SIZE
-from steelyard.models.newton import Memory, Problem
+from steelyard.models.losses import Memory
+from steelyard.models.newton import Problem
 from steelyard.models.objective import gaussian_objective, pure_objective
 from steelyard.models.rows import Rows
 from steelyard.noise import TestNoise

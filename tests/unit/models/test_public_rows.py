@@ -12,9 +12,9 @@ from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.ledger import open_account
 from steelyard.models.capped import CappedFit
 from steelyard.models.columns import Numeric
-from steelyard.models.estimator import LinearRegression, LogisticRegression
 from steelyard.models.fits import FitLinear, FitLogistic
 from steelyard.models.losses import SQUARED
+from steelyard.models.regression import LinearRegression, LogisticRegression
 from steelyard.models.user_descent import UserDescent
 from steelyard.noise import TestNoise
 from steelyard.privacy import Terms, rows, users

@@ -18,8 +18,8 @@ from steelyard.ledger import open_account
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.models.capped import CappedFit, kept
 from steelyard.models.fits import FitLinear, FitLogistic
-from steelyard.models.passes import Fitted, Training
-from steelyard.models.rows import Rows
+from steelyard.models.passes import Training
+from steelyard.models.rows import Fitted, Rows
 from steelyard.noise import Noise
 from steelyard.privacy import Event, users
 from steelyard.session import Session

@@ -13,8 +13,8 @@ from steelyard.audit.distances import declared_scale, distance
 from steelyard.audit.steering import SteeredNoise
 from steelyard.mechanisms import Seen, observing
 from steelyard.models.columns import SIZE
-from steelyard.models.passes import Fitted, Method
-from steelyard.models.rows import Rows
+from steelyard.models.passes import Method
+from steelyard.models.rows import Fitted, Rows
 from steelyard.noise.grid import fit
 from steelyard.privacy import Neighbours
 

@@ -58,7 +58,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
     "null_model_ok", "cap_reached" or "target_impossible" (every level was tried), and nothing is promised under the last
     two. *Cost:* ``epsilon_``, ex post, for everything stored under the key.
 
-    >>> from steelyard.models.estimator import LinearRegression
+    >>> from steelyard.models.regression import LinearRegression
     >>> X = np.linspace(-1, 1, 20_000)[:, None]
     >>> first = AccuracyFirst(LinearRegression(x_bound=1), target_loss=0.05, epsilon=5).fit(X, X[:, 0])
     >>> first.stopped_reason_, first.epsilon_ < 0.5
@@ -237,7 +237,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         return wanted
 
     def _arrays(self, X: Any, y: Any, users: Any, *, reset: bool) -> tuple[NDArray[np.float64], Any]:
-        from steelyard.models.estimator import LinearRegression, LogisticRegression
+        from steelyard.models.regression import LinearRegression, LogisticRegression
 
         if not isinstance(self.estimator, LinearRegression | LogisticRegression):
             raise self._no_path()
@@ -265,7 +265,8 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         account: Account,
         progress: Progress | None,
     ) -> Reached:
-        from steelyard.models.estimator import LogisticRegression, Payment, numbers_of
+        from steelyard.models.estimator import Payment, numbers_of
+        from steelyard.models.regression import LogisticRegression
 
         unit = account.terms.unit
         if (unit.kind == "users") != (users is not None):

@@ -36,7 +36,7 @@ from steelyard.models.accuracy.ridge_search import check_terms
 from steelyard.models.accuracy.steps import bought, stored
 from steelyard.models.accuracy.transcript import Transcript
 from steelyard.models.columns import Features
-from steelyard.models.newton import Memory
+from steelyard.models.losses import Memory
 from steelyard.models.objective import REACH, ObjectiveFit
 from steelyard.models.rows import Classes, gather, signs
 from steelyard.noise import Noise

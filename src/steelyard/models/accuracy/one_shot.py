@@ -34,8 +34,8 @@ from steelyard.models.accuracy.population import public_n
 from steelyard.models.accuracy.quantiles import chi_square
 from steelyard.models.accuracy.shrinkage import LAPLACE, LEANS, LONGEST, NORMAL, pull, shifted_quantile
 from steelyard.models.columns import Features
+from steelyard.models.losses import Memory, rounding
 from steelyard.models.model import Model
-from steelyard.models.newton import Memory, rounding
 from steelyard.models.objective import ObjectiveFit
 from steelyard.models.rows import Classes, gather, signs
 from steelyard.noise import Noise

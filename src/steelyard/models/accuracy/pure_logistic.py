@@ -31,7 +31,7 @@ from steelyard.models.accuracy.transcript import Transcript
 from steelyard.models.accuracy.watch import PATIENCE, SHARPER, Watch, room
 from steelyard.models.accuracy.watched import Candidate, Walk
 from steelyard.models.columns import Features
-from steelyard.models.newton import Memory
+from steelyard.models.losses import Memory
 from steelyard.models.objective import REACH, ObjectiveFit, pure_objective
 from steelyard.models.rows import Classes
 from steelyard.noise import Noise

@@ -16,8 +16,8 @@ from steelyard.bounding import Count, Sum
 from steelyard.errors import InvalidTask, NeighbourMismatch
 from steelyard.ledger import open_account
 from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.estimator import LinearRegression
 from steelyard.models.fits import FitLinear
+from steelyard.models.regression import LinearRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows, users
 from steelyard.release import Release

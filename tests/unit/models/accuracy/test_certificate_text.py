@@ -12,7 +12,7 @@ import pytest
 from steelyard.ledger import Account, open_account
 from steelyard.models.accuracy.certificate import certify
 from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.estimator import LinearRegression, LogisticRegression
+from steelyard.models.regression import LinearRegression, LogisticRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
 

@@ -16,8 +16,8 @@ from steelyard.models.accuracy.disjoint_logistic import DisjointLogistic
 from steelyard.models.accuracy.disjoint_parts import Split
 from steelyard.models.accuracy.estimator import AccuracyFirst
 from steelyard.models.columns import SIZE
-from steelyard.models.estimator import LinearRegression, LogisticRegression
 from steelyard.models.fits import FitLinear
+from steelyard.models.regression import LinearRegression, LogisticRegression
 from steelyard.models.rows import Target
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours, Unit, rows, users

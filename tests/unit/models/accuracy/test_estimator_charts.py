@@ -13,7 +13,7 @@ from steelyard.ledger import open_account
 from steelyard.models.accuracy.charts import path_chart, relative
 from steelyard.models.accuracy.estimator import AccuracyFirst
 from steelyard.models.accuracy.outcome import Stop
-from steelyard.models.estimator import LinearRegression, LogisticRegression
+from steelyard.models.regression import LinearRegression, LogisticRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import users
 from steelyard.release import Release

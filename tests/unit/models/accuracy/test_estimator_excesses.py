@@ -16,8 +16,8 @@ from steelyard.models.accuracy.near_best import NearBest
 from steelyard.models.accuracy.one_shot import LogisticTask
 from steelyard.models.accuracy.refusals import Listening
 from steelyard.models.accuracy.transcript import Transcript
-from steelyard.models.estimator import LogisticRegression
 from steelyard.models.fits import FitLogistic
+from steelyard.models.regression import LogisticRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
 from steelyard.session import Session

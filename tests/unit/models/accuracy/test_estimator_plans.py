@@ -11,7 +11,7 @@ from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.ledger import Account, open_account
 from steelyard.models.accuracy.estimator import AccuracyFirst
 from steelyard.models.accuracy.planning import like
-from steelyard.models.estimator import LinearRegression
+from steelyard.models.regression import LinearRegression
 from steelyard.privacy import Loss, Unit, rows, users
 
 DRAWS = np.random.default_rng(11)

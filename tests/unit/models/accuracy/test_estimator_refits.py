@@ -12,7 +12,7 @@ from steelyard.bounding import Sum
 from steelyard.errors import InvalidTask
 from steelyard.ledger import open_account
 from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.estimator import LinearRegression, LogisticRegression
+from steelyard.models.regression import LinearRegression, LogisticRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import Loss, users
 from steelyard.session import Session

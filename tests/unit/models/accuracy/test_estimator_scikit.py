@@ -14,7 +14,8 @@ from sklearn.utils import get_tags
 from steelyard.bounding import Sum
 from steelyard.errors import InvalidTask
 from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.estimator import LinearRegression, LogisticRegression, labels_of
+from steelyard.models.estimator import labels_of
+from steelyard.models.regression import LinearRegression, LogisticRegression
 from steelyard.noise import TestNoise
 
 DRAWS = np.random.default_rng(6)

@@ -19,7 +19,7 @@ from steelyard.models.accuracy.logistic_search import LogisticSearch
 from steelyard.models.accuracy.losses import GRID, LOSS, MARGIN, LogLoss, margin_cap
 from steelyard.models.accuracy.quantiles import normal_quantile
 from steelyard.models.columns import SIZE, Features, Plain
-from steelyard.models.estimator import LogisticRegression
+from steelyard.models.regression import LogisticRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours, rows
 from steelyard.session import Session

@@ -29,9 +29,10 @@ from steelyard.models.accuracy.one_shot import (
 )
 from steelyard.models.accuracy.shrinkage import LAPLACE, LONGEST, NORMAL, shifted_quantile
 from steelyard.models.columns import SIZE
-from steelyard.models.estimator import LogisticRegression
-from steelyard.models.newton import Memory, Problem
+from steelyard.models.losses import Memory
+from steelyard.models.newton import Problem
 from steelyard.models.objective import ObjectiveFit
+from steelyard.models.regression import LogisticRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import Event, Loss, Terms, rows
 

@@ -25,7 +25,7 @@ from steelyard.models.accuracy.one_shot import (
     pure,
 )
 from steelyard.models.columns import SIZE, Features, Plain
-from steelyard.models.newton import Memory
+from steelyard.models.losses import Memory
 from steelyard.models.objective import ObjectiveFit
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Loss, Terms, rows, users

@@ -24,8 +24,8 @@ from steelyard.models.accuracy.losses import ClippedLoss, LogLoss, added
 from steelyard.models.accuracy.measured import Design, Exact
 from steelyard.models.accuracy.one_shot import LogisticTask, pure
 from steelyard.models.columns import SIZE, Features, Numeric
-from steelyard.models.estimator import LinearRegression, LogisticRegression
 from steelyard.models.fits import FitLinear, FitLogistic
+from steelyard.models.regression import LinearRegression, LogisticRegression
 from steelyard.models.rows import Target
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows, users
