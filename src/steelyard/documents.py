@@ -155,8 +155,8 @@ def _tagged(kinds: Mapping[str, type[Any]], data: Any, at: str, depth: int) -> A
     given, (hints, required) = {key: item for key, item in data.items() if key != _TAG}, _facts(kind)
     unknown, missing = sorted(set(given) - set(hints)), sorted(required - set(given))
     if unknown or missing:
-        said = f"no field {_shown(unknown[0])}; it has" if unknown else f"the field {missing[0]!r}, beside"
-        raise InvalidTask(f"{at} is a {name} and {'has' if unknown else 'needs'} {said} {', '.join(hints)}.")
+        said = f"has no field {_shown(unknown[0])}" if unknown else f"needs the field {missing[0]!r}"
+        raise InvalidTask(f"{at} is a {name} and {said}; its fields are {', '.join(hints)}.")
     parts = {key: _read(hints[key], item, f"{at}.{key}", depth + 1) for key, item in given.items()}
     try:
         return kind(**parts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,8 @@ import pytest
 
 from steelyard.cli import main
 from steelyard.errors import ColumnMissing, CurrencyMismatch, InvalidTask, KeyConflict
-from steelyard.ledger import Account, Allowance, Ledger, open_account
-from steelyard.privacy import Loss, rows
-from steelyard.requests import DryRun, WouldCharge
+from steelyard.ledger import Account, Ledger, open_account
+from steelyard.privacy import rows
 from unit.cli.commands import command
 
 N = 4_000
@@ -227,31 +225,6 @@ def test_plans_charge_nothing_at_any_point_of_a_path(people: Path, out: Path, ac
     assert command(*named, "--target-loss", 3000, "--plan").data["cost"]["amount"] == 0
     assert "at most" in command(*named, "--target-loss", 100, "--plan").text
     assert [entry.sequence for entry in Ledger(account.location).entries()] == after
-
-
-def test_a_shut_account_lets_nothing_be_added(tmp_path: Path) -> None:
-    real = open_account(str(tmp_path / "p.db"), "pure", unit=rows(), epsilon=1)
-    one, shut = Loss.pure("0.1"), DryRun(real)
-    with pytest.raises(WouldCharge) as checked:
-        shut.charge(one, key="a", request=b"a")
-    assert checked.value.cost == one
-    made = real.charge(one, key="a", request=b"a")
-    with pytest.raises(WouldCharge):
-        shut.charge(one, key="a", request=b"a")
-    made.store(b"answer")
-    kept = shut.charge(one, key="a", request=b"a")
-    assert kept.answer == b"answer"
-    kept.raise_to(one)
-    lent = Allowance(shut, Loss.pure("0.5"))  # a handle that is made of it charges by itself
-    adding: list[Callable[[], object]] = [
-        lambda: kept.raise_to(Loss.pure("0.2")),
-        lambda: kept.store(b"another", step=1),
-        lambda: lent.charge(one, key="b", request=b"b"),
-    ]
-    for add in adding:
-        with pytest.raises(WouldCharge):
-            add()
-    assert real.spent == one
 
 
 # What is told
