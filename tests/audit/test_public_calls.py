@@ -22,9 +22,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import steelyard as sy
-from steelyard.audit.distances import STEERABLE, distance
 from steelyard.audit.odd_labels import containers, objects
-from steelyard.audit.steering import SteeredNoise
+from steelyard.audit.steering import STEERABLE, SteeredNoise, distance
 from steelyard.cli import main
 from steelyard.ledger import Account, Ledger
 from steelyard.mechanisms import Seen, observing

@@ -14,13 +14,13 @@ _HOMES = {
     "Bracket": "exact",
     "Check": "verdict",
     "Corpus": "corpus",
-    "Epsilon": "claims",
-    "Feature": "features",
+    "Epsilon": "verdict",
+    "Feature": "sampling",
     "HiddenLabels": "holdouts",
-    "Mu": "claims",
+    "Mu": "verdict",
     "Pool": "corpus",
     "RandomizedLabels": "randomized",
-    "TapeNoise": "tapes",
+    "TapeNoise": "exact",
     "Verdict": "verdict",
     "audit": "subjects",
     "certify": "sampling",
@@ -42,8 +42,6 @@ def __getattr__(name: str) -> object:
 
 
 if TYPE_CHECKING:
-    from steelyard.audit.claims import Epsilon as Epsilon
-    from steelyard.audit.claims import Mu as Mu
     from steelyard.audit.corpus import Corpus as Corpus
     from steelyard.audit.corpus import Pool as Pool
     from steelyard.audit.corpus import decimals as decimals
@@ -51,15 +49,17 @@ if TYPE_CHECKING:
     from steelyard.audit.corpus import integers as integers
     from steelyard.audit.corpus import texts as texts
     from steelyard.audit.exact import Bracket as Bracket
+    from steelyard.audit.exact import TapeNoise as TapeNoise
     from steelyard.audit.exact import enumerated as enumerated
     from steelyard.audit.exact import largest_ratio as largest_ratio
-    from steelyard.audit.features import Feature as Feature
     from steelyard.audit.holdouts import HiddenLabels as HiddenLabels
     from steelyard.audit.randomized import RandomizedLabels as RandomizedLabels
     from steelyard.audit.replays import replay as replay
     from steelyard.audit.sampling import Bound as Bound
+    from steelyard.audit.sampling import Feature as Feature
     from steelyard.audit.sampling import certify as certify
     from steelyard.audit.subjects import audit as audit
-    from steelyard.audit.tapes import TapeNoise as TapeNoise
     from steelyard.audit.verdict import Check as Check
+    from steelyard.audit.verdict import Epsilon as Epsilon
+    from steelyard.audit.verdict import Mu as Mu
     from steelyard.audit.verdict import Verdict as Verdict

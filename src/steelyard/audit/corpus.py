@@ -26,29 +26,11 @@ DECIMALS = tuple(None if v is None else Decimal(v) for v in (None, "0.0001", "-1
 PRICES = (None, "0.00", "0.01", "0.25", "1.50", "-1.50", "9" * 18 + ".99", "-" + "9" * 18 + ".99")
 DAYS: tuple[int | None, ...] = (None, 0, 18_295, 2_932_896, 2_932_897, -719_162, -719_163, 2**31 - 1, -(2**31))
 TORN: tuple[bytes | None, ...] = (
-    None,
-    b"",
-    b"a",
-    b"A",
-    b"b\xc3",
-    b"\xff",
-    b"a\x00b",
-    b"\xed\xa0\x80",
-    b"z" * 5000 + b"\xf0",
-)
+    None, b"", b"a", b"A", b"b\xc3", b"\xff", b"a\x00b", b"\xed\xa0\x80", b"z" * 5000 + b"\xf0",
+)  # fmt: skip
 TEXTS: tuple[str | None, ...] = (
-    "",
-    " ",
-    "ann",
-    "Ann",
-    "zo\u00eb",
-    "zoe\u0308",
-    "\u202egnp",
-    "NULL",
-    "nan",
-    "x" * 5000,
-    "🧍",
-)
+    "", " ", "ann", "Ann", "zo\u00eb", "zoe\u0308", "\u202egnp", "NULL", "nan", "x" * 5000, "🧍",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -17,48 +17,20 @@ from functools import cache
 from typing import Any
 
 from steelyard.audit.document_truth import untruth, unusable
-from steelyard.audit.verdict import Check
+from steelyard.audit.verdict import Check, Findings
 
 Document = dict[str, Any]
 Place = tuple[Any, ...]
 Judge = Callable[[Document], Any]
 
 _TEXTS = [
-    "",
-    "0",
-    "1",
-    "-1",
-    "2",
-    "1/2",
-    "1e9",
-    "1e99999999",
-    " 1",
-    "1_0",
-    "+1",
-    "nan",
-    "0x10",
-    "1/0",
-    "x",
-    "9" * 2000,
+    "", "0", "1", "-1", "2", "1/2", "1e9", "1e99999999", " 1", "1_0", "+1", "nan", "0x10", "1/0", "x", "9" * 2000,
     "٣",
-]
+]  # fmt: skip
 _NUMBERS = [0, 1, -1, 2, 24, 62, 63, 64, 65, 66, 128, 2**53, 2**53 + 1, 2**64, 10**400, 0.5, -0.5, 1e308, 5e-324, -0.0]
 _OTHERS: list[Any] = [
-    None,
-    True,
-    False,
-    [],
-    {},
-    [[]],
-    math.nan,
-    math.inf,
-    "none",
-    "public",
-    "private",
-    "rr",
-    "two_point",
-    "unbiased",
-]
+    None, True, False, [], {}, [[]], math.nan, math.inf, "none", "public", "private", "rr", "two_point", "unbiased",
+]  # fmt: skip
 
 
 @cache
@@ -294,7 +266,7 @@ class DocumentFuzz:
         from steelyard.labels import judge as shipped
 
         judge = self._judge or shipped
-        rng, passed, found = random.Random(f"{self.name} {seed}"), 0, []
+        rng, passed, found = random.Random(f"{self.name} {seed}"), 0, list[str]()
         if not judge(documents()[self.name]).passed or untruth(documents()[self.name]):
             found.append("the document as it was made does not pass, or is not true")
         for number in range(samples):
@@ -308,9 +280,11 @@ class DocumentFuzz:
             false = (untruth(data) or (self._judge is None and unusable(data))) if report.passed else None
             if false:
                 found.append(f"change {number}: it passed, and {false}")
-        told = found[0] + (f"; and {len(found) - 1} more" if len(found) > 1 else "") if found else ""
-        about = f"{samples} changed documents: each refused, or true ({passed} passed and are)"
-        return (Check("documents", not found, told or about),)
+        findings = Findings(
+            {"documents": f"{samples} changed documents: each refused, or true ({passed} passed and are)"}
+        )
+        findings.note(("documents", text) for text in found)
+        return findings.checks({})
 
 
 def saved_randomizers() -> dict[str, DocumentFuzz]:

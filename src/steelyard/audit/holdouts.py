@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice, zip_longest
 from typing import Any
 
 import numpy as np
 
-from steelyard.audit.distances import STEERABLE, Distance, distance
 from steelyard.audit.odd_labels import Container, containers
-from steelyard.audit.steering import SteeredNoise
-from steelyard.audit.verdict import Check
+from steelyard.audit.steering import STEERABLE, Distance, SteeredNoise, distance
+from steelyard.audit.verdict import Check, Finding, Findings
 from steelyard.holdout import (
     AbsoluteError,
     Accuracy,
@@ -78,7 +77,7 @@ class HiddenLabels:
 
     def audited(self, share: int) -> tuple[Check, ...]:
         """Replay one in ``share`` of all pairs and say, check by check, what was seen."""
-        found, pairs, worst = _Found(), 0, 0.0
+        found, pairs, worst = Findings(CHECKS), 0, 0.0
         lefts: dict[tuple[str, str], HoldoutTrace] = {}
         for mode, container, odd, place in islice(self._pairs(share), self.seed % share, None, share):
             base = self.labels(container)
@@ -86,9 +85,10 @@ class HiddenLabels:
             if left is None:
                 left = lefts[mode, container.name] = self.run(mode, base, base, None)
             right = self.run(mode, self.labels(container, place, odd), base, left.written)
-            worst = max(worst, found.compare(left, right, f"{mode}, {container.name}, {_short(odd)} in row {place}"))
+            found.note(compare(left, right), f"{mode}, {container.name}, {_short(odd)} in row {place}")
+            worst = max([worst, *(far.share for far in distances(left, right))])
             pairs += 1
-        return found.checks(f" (largest: {worst:.4g} of it, {pairs} pairs)")
+        return found.checks({"distance": f" (largest: {worst:.4g} of it, {pairs} pairs)"})
 
     def labels(self, container: Container, place: int | None = None, odd: Any = None) -> Any:
         """The usual labels, with one odd value if a place is given."""
@@ -182,42 +182,26 @@ def _heard(ask: Callable[[], str], told: str = "told") -> str:
         return f"error {type(failure).__name__}: {failure}"
 
 
-@dataclass
-class _Found:
-    """What was seen to break, by check."""
+def compare(left: HoldoutTrace, right: HoldoutTrace) -> Iterator[Finding]:
+    """Every difference between two neighbouring conversations that noise does not cover."""
+    if not right.seen and any(text.startswith("told") for text in right.heard):
+        yield "noise", "an answer was told that no mechanism noised"
+    steered = all(seen.event.name in STEERABLE for seen in (*left.seen, *right.seen))
+    for one, other in zip_longest(left.heard, right.heard, fillvalue="nothing"):
+        failed = "error" in (one[:5], other[:5]) or "warning" in (one[:7], other[:7])
+        if one != other and (failed or steered or not one.startswith("told")):
+            yield "errors" if failed else "transcript", f"{one!r:.200} and {other!r:.200}"
+    if [seen.event for seen in left.seen] != [seen.event for seen in right.seen]:
+        yield "transcript", "the releases are not the same"
+    yield from (("distance", str(far)) for far in distances(left, right) if far.broken)
 
-    findings: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in CHECKS})
 
-    def compare(self, left: HoldoutTrace, right: HoldoutTrace, where: str) -> float:
-        """Compare two neighbouring conversations; the largest share of an allowed distance."""
-        if not right.seen and any(text.startswith("told") for text in right.heard):
-            self.findings["noise"].append(f"an answer was told that no mechanism noised ({where})")
-        steered = all(seen.event.name in STEERABLE for seen in (*left.seen, *right.seen))
-        for one, other in zip_longest(left.heard, right.heard, fillvalue="nothing"):
-            if "error" in (one[:5], other[:5]) or "warning" in (one[:7], other[:7]):
-                if one != other:
-                    self.findings["errors"].append(f"{one!r:.200} and {other!r:.200} ({where})")
-            elif one != other and (steered or not one.startswith("told")):
-                self.findings["transcript"].append(f"{one!r:.200} and {other!r:.200} ({where})")
-        if [seen.event for seen in left.seen] != [seen.event for seen in right.seen]:
-            self.findings["transcript"].append(f"the releases are not the same ({where})")
-            return 0.0
-        return max((self._far(a, b, where) for a, b in zip(left.seen, right.seen, strict=True)), default=0.0)
-
-    def _far(self, a: Seen, b: Seen, where: str) -> float:
-        found: Distance = distance(a.event, a.values, b.values, Neighbours.REPLACE)
-        if found.broken:
-            self.findings["distance"].append(f"{found} ({where})")
-        return found.share
-
-    def checks(self, measured: str) -> tuple[Check, ...]:
-        """A line for each check."""
-        return tuple(self._line(name, about + measured * (name == "distance")) for name, about in CHECKS.items())
-
-    def _line(self, name: str, about: str) -> Check:
-        found = self.findings[name]
-        more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
-        return Check(name, False, found[0] + more) if found else Check(name, True, about)
+def distances(left: HoldoutTrace, right: HoldoutTrace) -> list[Distance]:
+    """How far apart what was noised is, release by release, where the releases are the same."""
+    if [seen.event for seen in left.seen] != [seen.event for seen in right.seen]:
+        return []
+    pairs = zip(left.seen, right.seen, strict=True)
+    return [distance(a.event, a.values, b.values, Neighbours.REPLACE) for a, b in pairs]
 
 
 def _short(value: Any) -> str:

@@ -13,30 +13,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from steelyard.audit.claims import Claim, Epsilon, claim_of
-from steelyard.audit.distances import declared_scale
+from steelyard import mechanisms as shipped
 from steelyard.audit.exact import enumerated, matrix_check
 from steelyard.audit.sampling import ALPHA, Sampler, certify
-from steelyard.audit.steering import SteeredNoise
-from steelyard.audit.verdict import Check
+from steelyard.audit.steering import SteeredNoise, declared_scale
+from steelyard.audit.verdict import Check, Claim, Epsilon, claim_of
 from steelyard.errors import InvalidTask
 from steelyard.holdout import Thresholdout
-from steelyard.mechanisms import (
-    AboveThreshold,
-    BoundedNoise,
-    Exponential,
-    Finite,
-    Gaussian,
-    GaussianPath,
-    Histogram,
-    KeyThreshold,
-    Laplace,
-    LaplacePath,
-    Objective,
-    PureObjective,
-    Staircase,
-    observing,
-)
+from steelyard.mechanisms import Gaussian, KeyThreshold, Laplace, Objective, PureObjective, observing
 from steelyard.mechanisms.objective import GRID
 from steelyard.noise import ExactNoise, Noise
 
@@ -79,6 +63,13 @@ def _sampled(name: str, sides: Sequence[Sampler], claim: Claim, samples: int, ef
     return certify(left, right, claim, samples=max(1000, samples), alpha=effort.alpha).check(f"sampling, {name}")
 
 
+def _epsilon(mechanism: Any) -> Epsilon:
+    """The claim of a mechanism that can be enumerated: those are pure."""
+    claim = claim_of(mechanism.event)
+    assert isinstance(claim, Epsilon)
+    return claim
+
+
 def _additive(mechanism: Laplace | Gaussian, effort: Effort, noise: Noise) -> Iterator[Check]:
     yield _width(mechanism)
     claim = claim_of(mechanism.event)
@@ -102,7 +93,9 @@ def _moves(mechanism: Laplace | Gaussian) -> Iterator[tuple[str, list[int]]]:
         yield "two entries moved apart", [size - size // 2, -(size // 2)]
 
 
-def _vectors(mechanism: Laplace | Gaussian, values: Sequence[int], noise: Noise) -> Sampler:
+def _vectors(mechanism: Any, values: Sequence[int], noise: Noise) -> Sampler:
+    """Releases that noise each entry by itself, all in one call."""
+
     def draw(size: int) -> NDArray[Any]:
         import numpy as np
 
@@ -125,65 +118,54 @@ def _width(mechanism: Laplace | Gaussian) -> Check:
     return Check("noise width", fits and len(window) == 1, f"charged for {law} {charged}; draws {asked}")
 
 
-def _staircase(mechanism: Staircase, effort: Effort, noise: Noise) -> Iterator[Check]:
-    claim = claim_of(mechanism.event)
-    for name, move in (("moved by the sensitivity", mechanism.sensitivity), ("moved by one", 1)):
-        sides = [_ints(partial(_stairs, mechanism, value, noise)) for value in (0, move)]
-        yield _sampled(name, sides, claim, effort.singles, effort)
+def _singly(run: Callable[[], Any]) -> Sampler:
+    """Runs one by one: a number each, or a row."""
 
-
-def _stairs(mechanism: Staircase, value: int, noise: Noise, size: int) -> list[int]:
-    return [mechanism.release([value], noise)[0] for _ in range(size)]
-
-
-def _histogram(mechanism: Histogram, effort: Effort, noise: Noise) -> Iterator[Check]:
-    yield from _additive(mechanism.mechanism, effort, noise)
-
-
-def _finite(mechanism: Finite, effort: Effort, noise: Noise) -> Iterator[Check]:
-    claim = claim_of(mechanism.event)
-    assert isinstance(claim, Epsilon)
-    yield matrix_check(mechanism.weights, claim)
-    inputs = range(min(len(mechanism.weights), 8))
-    bracket = enumerated(lambda i, source: mechanism.release([i], source)[0], inputs, runs=effort.runs)
-    yield bracket.check("enumeration", claim)
-    last = len(mechanism.weights) - 1
-    samplers = [_ints(partial(_outputs, mechanism, index, noise)) for index in (0, last)]
-    yield _sampled("first and last input", samplers, claim, effort.samples // 4, effort)
-
-
-def _outputs(mechanism: Finite, index: int, noise: Noise, size: int) -> list[int]:
-    return mechanism.release([index] * size, noise)
-
-
-def _ints(draw: Callable[[int], list[Any]]) -> Sampler:
     def batch(size: int) -> NDArray[Any]:
         import numpy as np
 
-        return np.array(draw(size))
+        return np.array([run() for _ in range(size)])
 
     return batch
 
 
-def _exponential(mechanism: Exponential, effort: Effort, noise: Noise) -> Iterator[Check]:
-    claim, step = claim_of(mechanism.event), mechanism.sensitivity
-    assert isinstance(claim, Epsilon)
+def _staircase(mechanism: shipped.Staircase, effort: Effort, noise: Noise) -> Iterator[Check]:
+    claim = claim_of(mechanism.event)
+    for name, move in (("moved by the sensitivity", mechanism.sensitivity), ("moved by one", 1)):
+        sides = [_singly(partial(_first, mechanism, value, noise)) for value in (0, move)]
+        yield _sampled(name, sides, claim, effort.singles, effort)
+
+
+def _first(mechanism: Any, value: int, noise: Noise) -> int:
+    return int(mechanism.release([value], noise)[0])
+
+
+def _histogram(mechanism: shipped.Histogram, effort: Effort, noise: Noise) -> Iterator[Check]:
+    yield from _additive(mechanism.mechanism, effort, noise)
+
+
+def _finite(mechanism: shipped.Finite, effort: Effort, noise: Noise) -> Iterator[Check]:
+    claim, last = _epsilon(mechanism), len(mechanism.weights) - 1
+    yield matrix_check(mechanism.weights, claim)
+    bracket = enumerated(partial(_first, mechanism), range(min(last + 1, 8)), runs=effort.runs)
+    yield bracket.check("enumeration", claim)
+    samplers = [_vectors(mechanism, [index], noise) for index in (0, last)]
+    yield _sampled("first and last input", samplers, claim, effort.samples // 4, effort)
+
+
+def _exponential(mechanism: shipped.Exponential, effort: Effort, noise: Noise) -> Iterator[Check]:
+    claim, step = _epsilon(mechanism), mechanism.sensitivity
     left, right = ((0, 0, 0), (0, step, step)) if mechanism.monotone else ((step, 0, 0), (0, step, step))
     if mechanism.weight.denominator * step <= 64:
         bracket = enumerated(mechanism.choose, [left, right], runs=effort.runs)
         yield bracket.check("enumeration, three candidates", claim)
     wide = [(side[0], *[side[1]] * 9) for side in (left, right)]
-    samplers = [_ints(partial(_chosen, mechanism, costs, noise)) for costs in wide]
+    samplers = [_singly(partial(mechanism.choose, costs, noise)) for costs in wide]
     yield _sampled("ten candidates", samplers, claim, effort.singles, effort)
 
 
-def _chosen(mechanism: Exponential, costs: Sequence[int], noise: Noise, size: int) -> list[int]:
-    return [mechanism.choose(costs, noise) for _ in range(size)]
-
-
-def _above_threshold(mechanism: AboveThreshold, effort: Effort, noise: Noise) -> Iterator[Check]:
-    claim, step = claim_of(mechanism.event), mechanism.sensitivity
-    assert isinstance(claim, Epsilon)
+def _above_threshold(mechanism: shipped.AboveThreshold, effort: Effort, noise: Noise) -> Iterator[Check]:
+    claim, step = _epsilon(mechanism), mechanism.sensitivity
     if max(mechanism.threshold_scale, mechanism.question_scale) <= 1:
         bracket = enumerated(partial(_answers, mechanism), [(0, step), (step, 0)], runs=effort.runs, rest=1e-6)
         yield bracket.check("enumeration, two questions", claim)
@@ -194,7 +176,7 @@ def _above_threshold(mechanism: AboveThreshold, effort: Effort, noise: Noise) ->
     yield _sampled("rise before fall", samplers, claim, effort.singles, effort)
 
 
-def _answers(mechanism: AboveThreshold, values: Sequence[int], noise: Noise) -> tuple[bool, ...]:
+def _answers(mechanism: shipped.AboveThreshold, values: Sequence[int], noise: Noise) -> tuple[bool, ...]:
     questions = mechanism.start(0, noise)
     given: list[bool] = []
     for value in values:
@@ -228,17 +210,14 @@ def _shown_answers(mechanism: Thresholdout, totals: Sequence[int], noise: Noise)
 def _rows(run: Callable[[], Sequence[int]], width: int) -> Sampler:
     """Runs of at most ``width`` answers as rows of one length, the end marked."""
 
-    def batch(size: int) -> NDArray[Any]:
-        import numpy as np
+    def row() -> list[int]:
+        answers = [int(answer) for answer in run()]
+        return answers + [-1] * (width - len(answers))
 
-        return np.array(
-            [[*map(int, answers), *[-1] * (width - len(answers))] for answers in (run() for _ in range(size))]
-        )
-
-    return batch
+    return _singly(row)
 
 
-def _laplace_path(mechanism: LaplacePath, effort: Effort, noise: Noise) -> Iterator[Check]:
+def _laplace_path(mechanism: shipped.LaplacePath, effort: Effort, noise: Noise) -> Iterator[Check]:
     claim = claim_of(mechanism.event)
     sides = [
         _rows(partial(_path, mechanism, value, noise), len(mechanism.scales)) for value in (0, mechanism.sensitivity)
@@ -246,7 +225,7 @@ def _laplace_path(mechanism: LaplacePath, effort: Effort, noise: Noise) -> Itera
     yield _sampled("the whole path", sides, claim, effort.singles, effort)
 
 
-def _path(mechanism: LaplacePath, value: int, noise: Noise) -> list[int]:
+def _path(mechanism: shipped.LaplacePath, value: int, noise: Noise) -> list[int]:
     released = mechanism.release([value], noise)
     shown = list(released)
     for step in range(1, len(mechanism.scales)):
@@ -255,7 +234,7 @@ def _path(mechanism: LaplacePath, value: int, noise: Noise) -> list[int]:
     return shown
 
 
-def _gaussian_path(mechanism: GaussianPath, effort: Effort, noise: Noise) -> Iterator[Check]:
+def _gaussian_path(mechanism: shipped.GaussianPath, effort: Effort, noise: Noise) -> Iterator[Check]:
     steps, claim = mechanism.steps, claim_of(mechanism.event)
     move = math.isqrt(steps[0].square)
 
@@ -277,17 +256,17 @@ def _key_threshold(mechanism: KeyThreshold, effort: Effort, noise: Noise) -> Ite
     for name, before in (("keys of one unit appear", None), ("keys gain a unit", mechanism.threshold - 1)):
         left = {} if before is None else dict.fromkeys(range(most), before)
         right = dict.fromkeys(range(most), (before or 0) + 1)
-        sides = [_ints(partial(_shown, mechanism, units, most, noise)) for units in (left, right)]
+        sides = [_singly(partial(_shown, mechanism, units, noise)) for units in (left, right)]
         yield _sampled(name, sides, claim, effort.singles, effort)
 
 
-def _shown(mechanism: KeyThreshold, units: dict[int, int], keys: int, noise: Noise, size: int) -> list[int]:
+def _shown(mechanism: KeyThreshold, units: dict[int, int], noise: Noise) -> int:
     """The sum of what is shown, and how many keys are, as one number."""
-    found = (mechanism.release(units, noise) for _ in range(size))
-    return [sum(shown.values()) * (keys + 1) + len(shown) for shown in found]
+    shown = mechanism.release(units, noise)
+    return sum(shown.values()) * (mechanism.max_keys + 1) + len(shown)
 
 
-def _bounded_noise(mechanism: BoundedNoise, effort: Effort, noise: Noise) -> Iterator[Check]:
+def _bounded_noise(mechanism: shipped.BoundedNoise, effort: Effort, noise: Noise) -> Iterator[Check]:
     claim, width = claim_of(mechanism.event), mechanism.questions
     totals = [0] * width, [mechanism.sensitivity] * width
     sides = [_rows(partial(mechanism.release, values, noise), width) for values in totals]
@@ -296,8 +275,7 @@ def _bounded_noise(mechanism: BoundedNoise, effort: Effort, noise: Noise) -> Ite
 
 def _labels(randomizer: Any, effort: Effort, noise: Noise) -> Iterator[Check]:
     """A label randomizer put to use: its table if it has one, and the ends of its range against each other."""
-    claim = claim_of(randomizer.event)
-    assert isinstance(claim, Epsilon)
+    claim = _epsilon(randomizer)
     if hasattr(randomizer, "table"):
         yield matrix_check(randomizer.table.weights(), claim)
     low, high = (float(end) for end in (randomizer.nodes.lower, randomizer.nodes.upper))
@@ -338,16 +316,16 @@ def _perturbed(mechanism: Objective | PureObjective, rows: int, noise: Noise, si
 _PROBES: tuple[tuple[type, Callable[[Any, Effort, Noise], Iterator[Check]]], ...] = (
     (Laplace, _additive),
     (Gaussian, _additive),
-    (Staircase, _staircase),
-    (Histogram, _histogram),
-    (Finite, _finite),
-    (Exponential, _exponential),
-    (AboveThreshold, _above_threshold),
+    (shipped.Staircase, _staircase),
+    (shipped.Histogram, _histogram),
+    (shipped.Finite, _finite),
+    (shipped.Exponential, _exponential),
+    (shipped.AboveThreshold, _above_threshold),
     (Thresholdout, _thresholdout),
     (KeyThreshold, _key_threshold),
-    (BoundedNoise, _bounded_noise),
-    (LaplacePath, _laplace_path),
-    (GaussianPath, _gaussian_path),
+    (shipped.BoundedNoise, _bounded_noise),
+    (shipped.LaplacePath, _laplace_path),
+    (shipped.GaussianPath, _gaussian_path),
     (Objective, _objective),
     (PureObjective, _objective),
 )

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.audit.distances import distance
 from steelyard.audit.odd_labels import Container, containers
-from steelyard.audit.verdict import Check
+from steelyard.audit.steering import distance
+from steelyard.audit.verdict import Check, Finding, Findings
 from steelyard.ledger import Ledger, open_account
 from steelyard.mechanisms import Seen
 from steelyard.mechanisms.observe import observing
@@ -57,17 +57,15 @@ class RandomizedLabels:
 
     def audited(self, share: int) -> tuple[Check, ...]:
         """Replay one in ``share`` of all pairs and say, check by check, what was seen."""
-        found: dict[str, list[str]] = {name: [] for name in CHECKS}
-        pairs, lefts = 0, {}
+        found, pairs, lefts = Findings(CHECKS), 0, {}
         for container, odd, place in islice(self._pairs(share), self.seed % share, None, share):
             if container.name not in lefts:
                 lefts[container.name] = self.run(self.labels(container))
             right = self.run(self.labels(container, place, odd))
             where = f"{container.name}, a value of type {type(odd).__name__} in row {place}"
-            for check, text in compare(lefts[container.name], right, place, counts=self.way == "prior"):
-                found[check].append(f"{text} ({where})")
+            found.note(compare(lefts[container.name], right, place, counts=self.way == "prior"), where)
             pairs += 1
-        return tuple(_line(name, f"{about} ({pairs} pairs)", found[name]) for name, about in CHECKS.items())
+        return found.checks(dict.fromkeys(CHECKS, f" ({pairs} pairs)"))
 
     def labels(self, container: Container, place: int | None = None, odd: Any = None) -> Any:
         """The usual labels, with one odd value if a place is given."""
@@ -116,7 +114,7 @@ class RandomizedLabels:
                 yield from ((container, odd, place) for odd in container.odd)
 
 
-def compare(left: LabelTrace, right: LabelTrace, place: int, *, counts: bool = False) -> Iterator[tuple[str, str]]:
+def compare(left: LabelTrace, right: LabelTrace, place: int, *, counts: bool = False) -> Iterator[Finding]:
     """Every difference between two runs on neighbouring labels that is not the changed row's own.
 
     What is noised is one integer for each row, or (for a prior) counts whose distance the event declares.
@@ -140,11 +138,6 @@ def compare(left: LabelTrace, right: LabelTrace, place: int, *, counts: bool = F
                 yield "rows", str(far)
         elif len(a.values) != len(b.values) or sum(x != y for x, y in zip(a.values, b.values, strict=True)) > 1:
             yield "rows", "more than one integer before noise moved"
-
-
-def _line(name: str, about: str, found: list[str]) -> Check:
-    more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
-    return Check(name, False, found[0] + more) if found else Check(name, True, about)
 
 
 def randomized_labels() -> dict[str, RandomizedLabels]:

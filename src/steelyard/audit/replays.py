@@ -16,9 +16,17 @@ from typing import Any
 
 from steelyard.accounting.prices import price
 from steelyard.audit.corpus import Corpus, Neighbour
-from steelyard.audit.distances import INWARD, STEERABLE, Distance, declared_scale, distance
-from steelyard.audit.steering import Draw, SameSecret, SteeredNoise
-from steelyard.audit.verdict import Check
+from steelyard.audit.steering import (
+    INWARD,
+    STEERABLE,
+    Distance,
+    Draw,
+    SameSecret,
+    SteeredNoise,
+    declared_scale,
+    distance,
+)
+from steelyard.audit.verdict import Check, Finding, Findings
 from steelyard.documents import plain
 from steelyard.errors import SteelyardError
 from steelyard.interrupts import INTERRUPTS
@@ -56,9 +64,6 @@ class Trace:
         return [canonical(seen.event.to_json()) for seen in self.seen]
 
 
-Finding = tuple[str, str]
-
-
 class Replay:
     """One task under one account's terms, replayed over a corpus."""
 
@@ -68,7 +73,7 @@ class Replay:
         self._task, self._terms, self._corpus, self._open, self._seed = task, terms, corpus, open_table, seed
         self._worst: Distance | None = None
         self._pairs = 0
-        self._found: dict[str, list[str]] = {name: [] for name in CHECKS}
+        self._findings = Findings(CHECKS)
 
     def checks(self) -> tuple[Check, ...]:
         """Replay everything and say, check by check, what was seen."""
@@ -77,19 +82,21 @@ class Replay:
         for name, rows in self._corpus.tables().items():
             left = self._run(Neighbour(name, rows))
             declared = declared or left.declared
-            self._note(self._alone(left, declared), name)
-            self._note(_same(left, self._run(Neighbour(name, rows)), "randomness"), name)
+            self._findings.note(self._alone(left, declared), name)
+            self._findings.note(_same(left, self._run(Neighbour(name, rows)), "randomness"), name)
             failed.setdefault(left.failure, name)
             for neighbour in self._corpus.neighbours(rows):
                 right = self._run(neighbour, left.written)
-                failed.setdefault(right.failure, f"{name}, {neighbour.label}")
-                self._note(self._alone(right, declared), f"{name}, {neighbour.label}")
-                self._note(self._pair(left, right, neighbour), f"{name}, {neighbour.label}")
+                where = f"{name}, {neighbour.label}"
+                failed.setdefault(right.failure, where)
+                self._findings.note(self._alone(right, declared), where)
+                self._findings.note(self._pair(left, right, neighbour), where)
                 self._pairs += 1
-        self._note(_failures(failed), "")
+        self._findings.note(_failures(failed))
         if None not in failed:
-            return (self._answer("errors", CHECKS["errors"]),)
-        return tuple(self._answer(name, about) for name, about in CHECKS.items())
+            return (self._findings.check("errors"),)
+        worst = f" (largest: {self._worst.share:.4g} of it, {self._pairs} pairs)" if self._worst is not None else ""
+        return self._findings.checks({"distance": worst})
 
     def _run(self, neighbour: Neighbour, script: list[list[int]] | None = None) -> Trace:
         table = SameSecret(self._open(self._corpus.arrow(neighbour.rows, neighbour.chunks)), self._seed)
@@ -160,22 +167,9 @@ class Replay:
         if worst:
             self._worst = found
         if found.broken and worst:
-            self._found["distance"].clear()  # the largest is the one worth telling
+            self._findings.found["distance"].clear()  # the largest is the one worth telling
         if found.broken:
             yield "distance", f"release {step}: {found}"
-
-    def _note(self, findings: Iterator[Finding], where: str) -> None:
-        for check, text in findings:
-            self._found[check].append(f"{text} ({where})" if where else text)
-
-    def _answer(self, name: str, about: str) -> Check:
-        found = self._found[name]
-        if found:
-            more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
-            return Check(name, False, found[0] + more)
-        if name == "distance" and self._worst is not None:
-            about += f" (largest: {self._worst.share:.4g} of it, {self._pairs} pairs)"
-        return Check(name, True, about)
 
 
 def _noise_findings(trace: Trace) -> Iterator[Finding]:

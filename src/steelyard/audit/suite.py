@@ -15,7 +15,8 @@ from functools import cache
 from multiprocessing import get_context
 from typing import Any
 
-from steelyard.accounting.gaussian import mu_cap
+from steelyard import mechanisms as shipped
+from steelyard.accounting import mu_cap
 from steelyard.audit.corpus import Pool, decimals, floats, integers, texts
 from steelyard.audit.documents import saved_randomizers
 from steelyard.audit.holdouts import hidden_labels
@@ -34,22 +35,6 @@ from steelyard.bounding import Count, CountUsers, Mean, Profile, Quantile, Sum, 
 from steelyard.bounding import Histogram as ValueHistogram
 from steelyard.errors import InvalidTask
 from steelyard.holdout import Question, Thresholdout
-from steelyard.mechanisms import (
-    AboveThreshold,
-    BoundedNoise,
-    Exponential,
-    Finite,
-    Gaussian,
-    GaussianPath,
-    Histogram,
-    KeyThreshold,
-    Laplace,
-    LaplacePath,
-    Objective,
-    PureObjective,
-    Staircase,
-    UserObjective,
-)
 from steelyard.models import Categorical, Column, Features, FitLinear, FitLogistic, Numeric, Target
 from steelyard.models.accuracy.disjoint import DisjointSearch
 from steelyard.models.accuracy.one_shot import LogisticTask
@@ -111,32 +96,32 @@ def set_aside(unit: Unit) -> Terms:
 def mechanisms() -> dict[str, Item]:
     """Every mechanism, at more than one setting where the code branches."""
     third = Fraction(1, 3)
-    shipped = {
-        "laplace": Laplace(1_000_000, Fraction(1_000_000)),
-        "laplace-narrow": Laplace(3, 2 * third),
-        "gaussian": Gaussian(1_000_000, Fraction(1_000_000)),
-        "gaussian-squared": Gaussian(None, Fraction(7, 3), squared_sensitivity=2),
-        "staircase": Staircase(7, 3, Fraction(1)),
-        "staircase-wide": Staircase.least(1_000_000, Fraction(2)),
-        "histogram": Histogram.laplace(8, Fraction(2)),
-        "histogram-replace": Histogram.gaussian(8, Fraction(3), Neighbours.REPLACE),
-        "exponential": Exponential(Fraction(1), 1),
-        "exponential-monotone": Exponential(Fraction(2), 3, monotone=True),
-        "above-threshold": AboveThreshold(1, Fraction(1), Fraction(1)),
-        "above-threshold-stops": AboveThreshold(2, Fraction(4), Fraction(16), stops=2),
-        "above-threshold-monotone": AboveThreshold(1, Fraction(1), Fraction(1), monotone=True),
-        "finite": Finite(((4, 2, 1, 1), (2, 4, 2, 1), (1, 2, 4, 2), (1, 1, 2, 4))),
-        "bounded-noise": BoundedNoise(2, 12, 100, 3, failure=Fraction(1, 20)),
-        "bounded-noise-steps": BoundedNoise(3, 60, 100, 8, sensitivity=4, failure=Fraction(1, 100)),
-        "key-threshold": KeyThreshold(2, Fraction(4), Fraction(1, 1000)),
+    made = {
+        "laplace": shipped.Laplace(1_000_000, Fraction(1_000_000)),
+        "laplace-narrow": shipped.Laplace(3, 2 * third),
+        "gaussian": shipped.Gaussian(1_000_000, Fraction(1_000_000)),
+        "gaussian-squared": shipped.Gaussian(None, Fraction(7, 3), squared_sensitivity=2),
+        "staircase": shipped.Staircase(7, 3, Fraction(1)),
+        "staircase-wide": shipped.Staircase.least(1_000_000, Fraction(2)),
+        "histogram": shipped.Histogram.laplace(8, Fraction(2)),
+        "histogram-replace": shipped.Histogram.gaussian(8, Fraction(3), Neighbours.REPLACE),
+        "exponential": shipped.Exponential(Fraction(1), 1),
+        "exponential-monotone": shipped.Exponential(Fraction(2), 3, monotone=True),
+        "above-threshold": shipped.AboveThreshold(1, Fraction(1), Fraction(1)),
+        "above-threshold-stops": shipped.AboveThreshold(2, Fraction(4), Fraction(16), stops=2),
+        "above-threshold-monotone": shipped.AboveThreshold(1, Fraction(1), Fraction(1), monotone=True),
+        "finite": shipped.Finite(((4, 2, 1, 1), (2, 4, 2, 1), (1, 2, 4, 2), (1, 1, 2, 4))),
+        "bounded-noise": shipped.BoundedNoise(2, 12, 100, 3, failure=Fraction(1, 20)),
+        "bounded-noise-steps": shipped.BoundedNoise(3, 60, 100, 8, sensitivity=4, failure=Fraction(1, 100)),
+        "key-threshold": shipped.KeyThreshold(2, Fraction(4), Fraction(1, 1000)),
         "thresholdout": Thresholdout(40, budget=2, threshold="0.05", sigma="0.1"),
-        "laplace-path": LaplacePath(1, (Fraction(3), Fraction(1))),
-        "objective": Objective(1, 1_000_000, Fraction(2, 5), 200_000),
-        "objective-users": UserObjective(1, 1_000_000, Fraction(2), 200_000),
-        "objective-pure": PureObjective(1, Fraction(1), Fraction(1), 100_000),
-        "gaussian-path": GaussianPath(5, (Fraction(20), Fraction(10), Fraction(5))),
+        "laplace-path": shipped.LaplacePath(1, (Fraction(3), Fraction(1))),
+        "objective": shipped.Objective(1, 1_000_000, Fraction(2, 5), 200_000),
+        "objective-users": shipped.UserObjective(1, 1_000_000, Fraction(2), 200_000),
+        "objective-pure": shipped.PureObjective(1, Fraction(1), Fraction(1), 100_000),
+        "gaussian-path": shipped.GaussianPath(5, (Fraction(20), Fraction(10), Fraction(5))),
     }
-    return {name: Item(mechanism) for name, mechanism in {**shipped, **randomizers()}.items()}
+    return {name: Item(mechanism) for name, mechanism in {**made, **randomizers()}.items()}
 
 
 @cache

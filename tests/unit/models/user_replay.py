@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.audit.distances import declared_scale, distance
-from steelyard.audit.steering import SteeredNoise
+from steelyard.audit.steering import SteeredNoise, declared_scale, distance
 from steelyard.mechanisms import Seen, observing
 from steelyard.models.columns import SIZE
 from steelyard.models.passes import Method
