@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Accuracy,
         Brier,
         Cost,
+        Judge,
         LogLoss,
         Metric,
         PerExample,
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
     from steelyard.holdout.scorers import RoundObjective
 
 __all__ = [
-    "HIDING", "AbsoluteError", "Accuracy", "Answer", "Brier", "Cost", "Holdout", "HoldoutPlan", "LogLoss", "Metric", "Packed",
-    "PerExample", "Question", "RoundObjective", "SquaredError", "Thresholdout", "pack", "plan",
+    "HIDING", "AbsoluteError", "Accuracy", "Answer", "Brier", "Cost", "Holdout", "HoldoutPlan", "Judge", "LogLoss",
+    "Metric", "Packed", "PerExample", "Question", "RoundObjective", "SquaredError", "Thresholdout", "pack", "plan",
 ]  # fmt: skip
 _HOMES = {
     "HIDING": "modes", "Answer": "answer", "Holdout": "holdout", "HoldoutPlan": "planner", "Packed": "classes",
-    "Question": "question", "RoundObjective": "scorers", "Thresholdout": "modes.thresholdout", "pack": "classes", "plan": "planner",
+    "Question": "question", "RoundObjective": "scorers", "Thresholdout": "modes.thresholdout", "pack": "classes",
+    "plan": "planner",
 }  # fmt: skip
 """The module of each name; the others are metrics."""
 

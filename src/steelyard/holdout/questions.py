@@ -74,7 +74,7 @@ class Counter:
         return max(0, self._cap - self.spent)
 
     @contextlib.contextmanager
-    def turn(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Ask alone: nobody else's question comes between a number and its outcome."""
         with self._record.lock() as lock:
             self._held = lock
@@ -100,7 +100,7 @@ class Counter:
             elif block is not None and block.left > 0 and block.process == os.getpid():
                 block.left -= 1
                 block.touched = True
-                self._turn.mark(len(self._record.entries))
+                self._lock.mark(len(self._record.entries))
                 return True
             else:
                 self._reserve()
@@ -111,9 +111,9 @@ class Counter:
         key = _short(name)
         self.free.add(key)
         self._used.append(key)
-        if not self._turn.lasting:
+        if not self._lock.lasting:
             self._store_free(closed=True)
-        self._turn.clear()
+        self._lock.clear()
 
     def was_free(self, name: str) -> bool:
         """Whether this very question was answered by its own guess before."""
@@ -134,7 +134,7 @@ class Counter:
             return None
         held = self._record.claim(entry, {"question": name, **content})
         self._settle()
-        self._turn.clear()
+        self._lock.clear()
         return held if held.get("question") == name else None
 
     def flush(self) -> None:
@@ -145,8 +145,8 @@ class Counter:
         """Give the block up and say so: after a power cut it owes nothing."""
         if self._block is None or self._block.process != os.getpid():
             return
-        with self.turn():
-            self._store_free(closed=self._turn.trusted and self._turn.pending is None)
+        with self.locked():
+            self._store_free(closed=self._lock.trusted and self._lock.pending is None)
             self._block = None
 
     def forecast(self) -> int:
@@ -157,9 +157,9 @@ class Counter:
         return count
 
     @property
-    def _turn(self) -> Lock:
+    def _lock(self) -> Lock:
         if self._held is None:
-            raise OurBug("a question was asked out of turn.")
+            raise OurBug("a question was asked without the holdout's lock.")
         return self._held
 
     def _owes(self) -> bool:
@@ -167,9 +167,9 @@ class Counter:
 
         Where the mark cannot be trusted the ledger must say it: the newest reservation was closed, or paid for.
         """
-        turn, newest = self._turn, self._newest
-        if turn.trusted:
-            return turn.pending is not None and not any(e.kind == PAID for e in self._record.entries[turn.pending :])
+        lock, newest = self._lock, self._newest
+        if lock.trusted:
+            return lock.pending is not None and not any(e.kind == PAID for e in self._record.entries[lock.pending :])
         if newest is None or self._is_untouched(newest):
             return False
         later = [entry for entry in self._record.entries[newest.number :] if entry.kind == PAID]
@@ -188,7 +188,7 @@ class Counter:
         if entry is not None:
             self._record.claim(entry, _LOST)
             self._settle()
-            self._turn.clear()
+            self._lock.clear()
 
     def _store_free(self, *, closed: bool) -> None:
         block, used = self._block, self._used
@@ -200,7 +200,7 @@ class Counter:
             self._used = []
 
     def follow(self) -> None:
-        """Learn what others did, in turn if a number is to be taken; if they did anything, the block is not the newest."""
+        """Learn what others did, under the lock if a number is to be taken; if they did anything, the block is not the newest."""
         if not self._record.current():
             self._record.refresh()
             self._settle()
@@ -249,7 +249,7 @@ class Counter:
     def _reserve(self) -> None:
         self.flush()
         self._block = None
-        alone = self._crowded or not self._turn.lasting or not self._fits(self._size())
+        alone = self._crowded or not self._lock.lasting or not self._fits(self._size())
         size = 1 if alone else self._size()
         if not self._fits(size):
             return self._close()
@@ -280,9 +280,8 @@ class Counter:
 
     def _close(self) -> None:
         """Refuse for good, durably, before anyone is told."""
-        entry = self._record.add(
-            CLOSED, Loss.zero(Currency.NATS), Event("holdout closed", self._facts, Neighbours.REPLACE)
-        )
+        event = Event("holdout closed", self._facts, Neighbours.REPLACE)
+        entry = self._record.add(CLOSED, Loss.zero(Currency.NATS), event)
         if entry is not None:
             self._record.claim(entry, {"closed": True})
             self._apply(entry)
@@ -323,7 +322,7 @@ class NumberedMode(NatsMode):
     def check(self, query: Query, record: Record) -> Answer:
         """What was answered before, or an answer under a number of its own; a refusal when no number is left."""
         counter = self._count(record)
-        with counter.turn():
+        with counter.locked():
             while True:
                 counter.follow()
                 known = self._remembered(query, counter)

@@ -184,16 +184,16 @@ def test_nobody_asks_while_another_is_being_answered(ledger: str, monkeypatch: p
     second.check(LABELS, 1)
     monkeypatch.setattr(connection, "WAIT", 0.05)
     asked = counter_of(second).asked
-    with counter_of(first).turn(), pytest.raises(LedgerLocked, match="nothing was asked"):
+    with counter_of(first).locked(), pytest.raises(LedgerLocked, match="nothing was asked"):
         second.check(~LABELS, 0)
     assert counter_of(second).asked == asked
     assert second.check(~LABELS, 0).kind == "free"
 
 
-def test_a_child_does_not_inherit_its_parents_turn(ledger: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_does_not_inherit_its_parents_lock(ledger: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "WAIT", 0.05)
     holdout = opened(ledger)
-    with counter_of(holdout).turn():
+    with counter_of(holdout).locked():
         child = os.fork()
         if child == 0:
             try:

@@ -63,7 +63,7 @@ def test_what_others_write_on_the_ledger_costs_a_check_nothing(ledger: str) -> N
     assert paid(holdout) == 3
 
 
-def test_names_with_a_slash_do_not_share_a_turn(ledger: str) -> None:
+def test_names_with_a_slash_do_not_share_a_lock(ledger: str) -> None:
     first = Holdout(LABELS, account=open_account(ledger, "a/b", unit=of_holdout("c"), nats=20))
     second = Holdout(~LABELS, account=open_account(ledger, "a", unit=of_holdout("b/c"), nats=20))
     child = os.fork()

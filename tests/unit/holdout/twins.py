@@ -19,5 +19,5 @@ class Thrifty(Counter):
             return super().pay(name, content)
         held = self._record.claim(self._unclaimed[0], {"question": name, **content})
         self._settle()
-        self._turn.clear()
+        self._lock.clear()
         return held
