@@ -29,10 +29,12 @@ from steelyard.labels.mechanism import (
     BITS,
     Column,
     FiniteMechanism,
+    check_range,
     growth_below,
     read_epsilon,
     read_inputs,
     read_prior,
+    response_weights,
 )
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Laplace, Staircase
@@ -169,12 +171,6 @@ def uniform(bound: int, size: int, noise: Noise) -> NDArray[np.int64]:
     return (words % np.uint64(bound)).astype(np.int64)
 
 
-def response_weights(epsilon: Fraction, size: int) -> tuple[int, int]:
-    """The weights (low, high) of randomized response over ``size`` outputs; high + (size - 1) low = 2**62."""
-    low = math.ceil((1 << BITS) / (growth_below(epsilon) + size - 1))
-    return low, (1 << BITS) - (size - 1) * low
-
-
 def randomized_response(inputs: Iterable[Any], epsilon: Any) -> FiniteMechanism:
     """Tell the true label with weight e^epsilon against one for each other label.
 
@@ -182,7 +178,7 @@ def randomized_response(inputs: Iterable[Any], epsilon: Any) -> FiniteMechanism:
     """
     labels, level = read_inputs(inputs), read_epsilon(epsilon)
     low, high = response_weights(level, len(labels))
-    columns = tuple(peak(z, j, j + 1, len(labels), low, high) for j, z in enumerate(labels))
+    columns = tuple(Column.peak(z, j, j + 1, len(labels), low, high) for j, z in enumerate(labels))
     return FiniteMechanism(labels, level, columns, unbiased=False)
 
 
@@ -194,7 +190,7 @@ def debiased_response(inputs: Iterable[Any], epsilon: Any) -> FiniteMechanism:
     labels, level = read_inputs(inputs), read_epsilon(epsilon)
     low, high = response_weights(level, len(labels))
     outputs = [y * (1 << BITS) - low * sum(labels) for y in labels]
-    columns = tuple(peak(z / (high - low), j, j + 1, len(labels), low, high) for j, z in enumerate(outputs))
+    columns = tuple(Column.peak(z / (high - low), j, j + 1, len(labels), low, high) for j, z in enumerate(outputs))
     return FiniteMechanism(labels, level, columns, unbiased=True)
 
 
@@ -232,11 +228,6 @@ def _best_top(masses: list[int], growth: Fraction) -> int:
         if chance > best:
             best, found = chance, size
     return found
-
-
-def peak(output: Fraction, start: int, stop: int, size: int, low: int, high: int) -> Column:
-    """A column with the weight ``high`` for the labels from ``start`` up to ``stop`` and ``low`` for all others."""
-    return Column.of(output, [high if start <= i < stop else low for i in range(size)])
 
 
 def laplace_variance(width: float, epsilon: float) -> float:
@@ -281,9 +272,3 @@ def best_gamma(epsilon: float) -> float:
         first, second = staircase_variance(1.0, epsilon, left), staircase_variance(1.0, epsilon, right)
         low, high = (low, right) if first < second else (left, high)
     return (low + high) / 2
-
-
-def check_range(width: float, epsilon: float) -> None:
-    """Refuse a range or an epsilon that is not above zero."""
-    if not (0 < width < math.inf and 0 < epsilon < math.inf):
-        raise InvalidTask(f"the label range and epsilon must be above zero; got {width!r} and {epsilon!r}.")

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
-from steelyard.labels.baselines import peak, response_weights
-from steelyard.labels.mechanism import FiniteMechanism, read_epsilon, read_inputs, read_prior
+from steelyard.labels.mechanism import Column, FiniteMechanism, read_epsilon, read_inputs, read_prior, response_weights
 
 Floats = NDArray[np.float64]
 
@@ -42,7 +41,8 @@ def response_on_bins(
     cuts = best_cuts(cost, growth)
     low, high = response_weights(level, len(cuts) - 1)
     columns = tuple(
-        peak(Fraction(float(place[start, stop])), start, stop, len(labels), low, high) for start, stop in pairwise(cuts)
+        Column.peak(Fraction(float(place[start, stop])), start, stop, len(labels), low, high)
+        for start, stop in pairwise(cuts)
     )
     return FiniteMechanism(labels, level, columns, unbiased=False)
 

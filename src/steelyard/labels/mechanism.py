@@ -43,6 +43,11 @@ class Column:
         starts = [i for i, weight in enumerate(weights) if i == 0 or weight != weights[i - 1]]
         return cls(output, tuple(starts), tuple(weights[i] for i in starts))
 
+    @classmethod
+    def peak(cls, output: Fraction, start: int, stop: int, size: int, low: int, high: int) -> Column:
+        """A column with the weight ``high`` for the labels from ``start`` up to ``stop`` and ``low`` for all others."""
+        return cls.of(output, [high if start <= i < stop else low for i in range(size)])
+
     def runs(self, rows: int) -> list[tuple[int, int, int]]:
         """(first row, past the last row, weight) for every run."""
         return list(zip(self.starts, [*self.starts[1:], rows], self.weights, strict=True))
@@ -205,6 +210,12 @@ def ratio_below(epsilon: Fraction, limit: int = 2**22) -> tuple[int, int]:
     return best.numerator, best.denominator
 
 
+def response_weights(epsilon: Fraction, size: int) -> tuple[int, int]:
+    """The weights (low, high) of randomized response over ``size`` outputs; high + (size - 1) low = 2**62."""
+    low = math.ceil((1 << BITS) / (growth_below(epsilon) + size - 1))
+    return low, (1 << BITS) - (size - 1) * low
+
+
 def read_inputs(values: Iterable[Any]) -> tuple[Fraction, ...]:
     """Labels as exact fractions, strictly rising, at least two of them."""
     inputs = tuple(_read(value, "a label") for value in values)
@@ -255,3 +266,9 @@ def read_epsilon(epsilon: Any) -> Fraction:
 
 def _read(value: Any, name: str) -> Fraction:
     return exact(value.item() if hasattr(value, "item") else value, name)
+
+
+def check_range(width: float, epsilon: float) -> None:
+    """Refuse a range or an epsilon that is not above zero."""
+    if not (0 < width < math.inf and 0 < epsilon < math.inf):
+        raise InvalidTask(f"the label range and epsilon must be above zero; got {width!r} and {epsilon!r}.")

@@ -7,7 +7,7 @@ gave back. Everything after that is free. The law: a prior says where it came fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -15,15 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.desk import Desk
 from steelyard.errors import InvalidTask
 from steelyard.labels.mechanism import read_prior
 from steelyard.labels.nodes import Floats, Nodes
 from steelyard.mechanisms import Histogram
-from steelyard.noise import Noise
 from steelyard.noise.grid import whole_grid
-from steelyard.privacy import Event, Neighbours, exact
-from steelyard.release import Outcome
+from steelyard.privacy import Neighbours, exact
 
 ALL: tuple[str, ...] = ("",)  # the groups of records that have none: one, without a name
 SPREAD = 100  # one part in this many is spread evenly, so that no label is thought impossible
@@ -107,25 +104,10 @@ def histogram(bins: int, micro: int) -> Histogram:
     return Histogram.laplace(bins, whole_grid(2, micro).scale, Neighbours.CHANGE_LABEL)
 
 
-def buy(desk: Desk, counter: Callable[[], Iterable[int]], bins: int, micro: int) -> tuple[Prior, Event]:
-    """The prior that noisy counts give, and what they were charged for: charged, counted, noised, stored, and read back.
-
-    *Privacy:* pure ``micro`` millionths; ``counter()`` is called once the charge is on disk, and only if there is no
-    stored answer yet.
-    """
-    mechanism = histogram(bins, micro)
-
-    def counted(_: Any, noise: Noise) -> Outcome:
-        return Outcome(mechanism.release([int(c) for c in counter()], noise), None)
-
-    release = desk.answer(desk.charge(mechanism.event), mechanism.event, counted)
-    return Prior.bought(release.value, micro, release.receipt.to_json()), mechanism.event
-
-
 def count(nodes: Nodes, y: Floats, missing: float | None, groups: int = 1) -> NDArray[np.int64]:
     """How many labels (of each group, where there are columns of label and group) are nearest to each node.
 
-    *Privacy:* the counts are private, fit for ``buy`` alone.
+    *Privacy:* the counts are private, fit for buying a prior alone.
     """
     labels, numbers = (y, 0) if y.ndim == 1 else (y[:, 0], y[:, 1].astype(np.int64))
     cells = numbers * len(nodes.labels) + nodes.nearest(labels, missing)

@@ -17,8 +17,16 @@ from fractions import Fraction
 from typing import Any
 
 from steelyard.errors import InvalidTask
-from steelyard.labels.baselines import check_range, peak
-from steelyard.labels.mechanism import BITS, Column, FiniteMechanism, growth_below, places, read_epsilon, read_inputs
+from steelyard.labels.mechanism import (
+    BITS,
+    Column,
+    FiniteMechanism,
+    check_range,
+    growth_below,
+    places,
+    read_epsilon,
+    read_inputs,
+)
 
 FINE = 256  # at least so many outputs between the window of the least label and that of the largest
 MOST = 4096  # steps of the labels' lattice
@@ -99,7 +107,7 @@ def window_columns(labels: tuple[Fraction, ...], epsilon: Fraction, total: int) 
     for j in range(span + length):
         first, past = bisect_left(starts, j - length + 1), bisect_left(starts, j + 1)
         output = middle + width * (j - Fraction(span + length - 1, 2))
-        columns.append(peak(output, first, past, len(labels), low, high))
+        columns.append(Column.peak(output, first, past, len(labels), low, high))
     rest = total - length * high - span * low
     return (*columns, *([Column(middle, (0,), (rest,))] if rest else []))
 

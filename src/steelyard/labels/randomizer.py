@@ -29,9 +29,9 @@ from steelyard.labels.choice import WITHOUT_PRIOR, balanced, build, check_bias, 
 from steelyard.labels.document import GroupFit, document, judge, read, restore, write
 from steelyard.labels.mechanism import FiniteMechanism, read_epsilon
 from steelyard.labels.nodes import Floats, Nodes
-from steelyard.labels.prior import ALL, Prior, buy, count, public_priors
+from steelyard.labels.prior import ALL, Prior, count, public_priors
 from steelyard.labels.prior_free import two_point
-from steelyard.labels.records import Collection, Pass, beside, check_once, digests, read_groups, wrapped
+from steelyard.labels.records import Collection, Pass, beside, buy, check_once, digests, read_groups, wrapped
 from steelyard.labels.sampler import GroupSampler, sampler_of
 from steelyard.ledger import open_account
 from steelyard.noise import ExactNoise, Noise

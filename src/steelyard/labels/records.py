@@ -1,4 +1,4 @@
-"""Records and what comes with them (ids, groups, containers of labels), and passes over them that are paid for.
+"""Records and what comes with them (ids, groups, containers of labels), and what is paid for: passes and priors.
 
 A pass draws each record once for one charge. With ids a collection of records is one charge for all its batches: the
 draws of new ids are stored under it before anybody sees them, in numbered steps of which the ledger keeps the first
@@ -10,7 +10,7 @@ The law: deliver only what the store gave back (docs/proofs/label_randomizer.md)
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,11 @@ from steelyard.desk import Desk
 from steelyard.errors import InvalidTask, OurBug
 from steelyard.interrupts import INTERRUPTS
 from steelyard.labels.nodes import Floats
+from steelyard.labels.prior import Prior, histogram
 from steelyard.labels.sampler import GroupSampler, Ints
 from steelyard.noise import Noise
+from steelyard.privacy import Event
+from steelyard.release import Outcome
 
 STEP = 1 << 18  # new ids per stored step: five megabytes
 _KEY = np.dtype("S16")
@@ -190,3 +193,18 @@ class Collection:
             found[hit] = drawn[place[hit]]
             new &= ~hit
         return found, new
+
+
+def buy(desk: Desk, counter: Callable[[], Iterable[int]], bins: int, micro: int) -> tuple[Prior, Event]:
+    """The prior that noisy counts give, and what they were charged for: charged, counted, noised, stored, and read back.
+
+    *Privacy:* pure ``micro`` millionths; ``counter()`` is called once the charge is on disk, and only if there is no
+    stored answer yet.
+    """
+    mechanism = histogram(bins, micro)
+
+    def counted(_: Any, noise: Noise) -> Outcome:
+        return Outcome(mechanism.release([int(c) for c in counter()], noise), None)
+
+    release = desk.answer(desk.charge(mechanism.event), mechanism.event, counted)
+    return Prior.bought(release.value, micro, release.receipt.to_json()), mechanism.event
