@@ -18,7 +18,6 @@ from steelyard.cli.files import (
     waiting,
 )
 from steelyard.errors import InvalidTask
-from steelyard.models.accuracy import CHECKS
 from steelyard.privacy import whole_number
 from steelyard.requests import (
     Reply,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from steelyard.tables import Table
 
 _ALONE = "charged to an account of this command alone: nothing adds up several fits; --ledger would"
+_CHECKS = ("auto", "every", "screened", "certificate", "disjoint")  # models.accuracy.CHECKS, without loading it
 _CHECKED = (
     "with either: how it is checked. auto (default): a model is looked at more and more sharply while it may pass, and not "
     "where the released statistics rule it out (an excess: two looks at most); screened: another name for auto; every: one "
@@ -93,7 +93,7 @@ def _add_accuracy(fit: argparse.ArgumentParser) -> None:
     fit.add_argument(
         "--users", type=whole_number, help="with either and --user, without a ledger: the public number of users"
     )
-    fit.add_argument("--check", choices=CHECKS, help=_CHECKED)
+    fit.add_argument("--check", choices=_CHECKS, help=_CHECKED)
     fit.add_argument("--ids", metavar="COLUMN", help="with --check disjoint: the column by which rows are divided")
 
 
@@ -140,12 +140,11 @@ def _released(args: argparse.Namespace, table: Table, account: Account, task: An
 
 def _reached(args: argparse.Namespace, table: Table, account: Account, task: Any, note: str, files: Outputs) -> Reply:
     """Walk until the model is accurate enough, telling each step; save it where it is certified."""
-    from steelyard.models.accuracy import Goal, path_chart
+    from steelyard.models.accuracy import path_chart
     from steelyard.requests import AccuracyRequest, is_met
 
-    goal = Goal.read(args.target_loss, args.excess_loss, None, args.confidence, args.check)
-    most = None if args.ledger is None else args.epsilon
-    request = AccuracyRequest(task, goal, args.penalty, args.key, args.ids, most)
+    asked = {name: getattr(args, name) for name in ("target_loss", "excess_loss", "confidence", "check", "penalty")}
+    request = AccuracyRequest(task, **asked, key=args.key, ids=args.ids, most=args.ledger and args.epsilon)
     if args.plan:
         return request.plan(table, account)
     tell = request.teller(account)
@@ -154,7 +153,7 @@ def _reached(args: argparse.Namespace, table: Table, account: Account, task: Any
     if found.model is not None and is_met(found):
         files.write(args.out, found.model.save)
     if args.chart:
-        files.write(args.chart, path_chart(found.path, goal.amount, scale=request.scale).save)
+        files.write(args.chart, path_chart(found.path, request.goal.amount, scale=request.scale).save)
     problems = [f"warning: {problem}" for problem in files.problems]
     if problems:
         problems.append(f"what was paid for: {'' if found.model is None else json.dumps(found.model.to_json())}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from steelyard.requests.accuracy import AccuracyRequest as AccuracyRequest
+    from steelyard.requests.accuracy import accuracy_from as accuracy_from
     from steelyard.requests.accuracy import is_met as is_met
     from steelyard.requests.dry_run import DryRun as DryRun
     from steelyard.requests.dry_run import WouldCharge as WouldCharge
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from steelyard.requests.typed import unit_typed as unit_typed
 
 _NAMES = {
-    "accuracy": ("AccuracyRequest", "is_met"),
+    "accuracy": ("AccuracyRequest", "accuracy_from", "is_met"),
     "dry_run": ("DryRun", "WouldCharge"),
     "holdouts": ("open_holdout", "settings_kept", "settings_typed"),
     "options": ("fit_options", "fit_terms", "names_accuracy"),

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from steelyard.account import Account
+from steelyard.documents import decode, parse
 from steelyard.errors import KeyConflict
+from steelyard.lazy import lazy
 from steelyard.models import FitLinear, FitLogistic
 from steelyard.models.accuracy import Goal, Reached, Stop, epsilons, loss_unit, reach_linear, reach_logistic, within
 from steelyard.privacy import Loss, Number, Terms, decimal_text
@@ -39,11 +41,22 @@ class AccuracyRequest:
     """
 
     task: FitLinear | FitLogistic
-    goal: Goal
-    penalty: Number
+    target_loss: Number | None = None
+    excess_loss: Number | None = None
+    confidence: Number = "0.9"
+    check: str = "auto"
+    penalty: Number = "0.001"
     key: str | None = None
     ids: str | None = None
     most: Number | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.goal  # refuses what makes no sense
+
+    @lazy
+    def goal(self) -> Goal:
+        """The one question that is asked."""
+        return Goal.read(self.target_loss, self.excess_loss, None, self.confidence, self.check)
 
     @property
     def scale(self) -> float:
@@ -132,6 +145,12 @@ class AccuracyRequest:
             ("model", none if saved is None else f"saved to {saved}"),
             ("account", note or "charged to the account that was named"),
         ]
+
+
+def accuracy_from(request: Any) -> AccuracyRequest:
+    """A request for an accuracy, as JSON text or already parsed, that ``request_of`` wrote; strict as for a task."""
+    data = parse(request) if isinstance(request, str | bytes) else request
+    return cast(AccuracyRequest, decode(AccuracyRequest, data, "request"))
 
 
 def is_met(found: Reached) -> bool:

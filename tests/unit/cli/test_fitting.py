@@ -11,10 +11,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from steelyard.cli import fitting
 from steelyard.errors import BudgetExceeded, ColumnMissing, InvalidTask, TableError
 from steelyard.ledger import open_account
+from steelyard.models.accuracy import CHECKS
 from steelyard.privacy import rows
 from unit.cli.commands import FEATURES, command
+
+
+def test_the_command_offers_the_ways_to_check_that_there_are() -> None:
+    assert fitting._CHECKS == CHECKS
 
 
 def test_a_model_is_fitted_saved_and_predicts_in_the_order_of_the_rows(spend: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from steelyard.holdout.question import Question
 from steelyard.ledger import open_account
 from steelyard.models import Categorical, FitLinear, FitLogistic, Numeric
 from steelyard.privacy import Terms, Unit, canonical, holdout, labels, rows, users
-from steelyard.requests import TASKS, schema_from, task_from, terms_from, unit_from
+from steelyard.requests import TASKS, AccuracyRequest, accuracy_from, schema_from, task_from, terms_from, unit_from
 from steelyard.tables import Schema
 from unit.test_accepted_tasks import Draw, models, profile, profiles, questions, spreads, together, totals
 
@@ -204,6 +204,21 @@ def test_a_field_of_any_other_value_is_refused_or_means_something(task: Any, dat
     except InvalidTask:
         return
     assert travelled(found) == found
+
+
+def test_a_request_for_an_accuracy_travels() -> None:
+    task = FitLogistic([Numeric("age", 0, 100)], "rich", [False, True], 5)
+    asked = AccuracyRequest(task, excess_loss="0.05", confidence="0.95", key="k", most="1/3")
+    assert accuracy_from(canonical(request_of(asked))) == asked
+    for change, words in (
+        ({"target_loss": 1}, "request: give exactly one of target_loss"),
+        ({"check": "hope"}, "request: check must be one of"),
+        ({"confidence": True}, "request.confidence must be"),
+        ({"task": request_of(Count(epsilon=1, cap=1))}, "request.task.type must be one of FitLinear, FitLogistic"),
+        ({"goal": "excess"}, "no field 'goal'"),
+    ):
+        with pytest.raises(InvalidTask, match=words):
+            accuracy_from({**request_of(asked), **change})
 
 
 UNITS = [rows(), rows(neighbours="replace", n=3), users("who"), users("who", neighbours="replace", n=9)]
