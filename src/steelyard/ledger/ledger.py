@@ -92,8 +92,7 @@ class LedgerAccount:
 
     def answered(self, key: str) -> dict[str, tuple[str, int]]:
         """Every answered charge that is named by this key or by a step of it: what its key is bound to, and its cost by now."""
-        with self._store.reading() as connection:
-            return moves.answered(connection, self.name, key)
+        return self._store.read(moves.answered(self.name, key))
 
     def seal(self, purpose: str, data: bytes) -> bytes:
         """A keyed digest, under a key that is derived from the ledger's own for this account and purpose."""
@@ -105,10 +104,7 @@ class LedgerAccount:
         return address.parse(self.location).kind != "memory"
 
     def _balance(self) -> tuple[Loss, Loss]:
-        with self._store.reading() as connection:
-            row = connection.one(
-                "SELECT spent, spent_delta, cap, cap_delta FROM balances WHERE account = ?", (self.name,)
-            )
+        row = self._store.read(lambda transaction: transaction.one(moves.BALANCE, (self.name,)))
         if row is None:
             raise _no_account(self._store, self.name)
         return Loss(self.terms.currency, row[0], row[1]), Loss(self.terms.currency, row[2], row[3])
@@ -173,8 +169,7 @@ def seal(key: bytes, purpose: list[str], data: bytes) -> bytes:
 
 
 def _terms_on_ledger(store: Store, name: str) -> Terms:
-    with store.reading() as connection:
-        row = connection.one("SELECT terms FROM accounts WHERE name = ?", (name,))
+    row = store.read(lambda transaction: transaction.one(moves.TERMS, (name,)))
     if row is None:
         raise _no_account(store, name)
     return Terms.from_json(json.loads(row[0]))

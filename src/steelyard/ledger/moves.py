@@ -13,13 +13,14 @@ from collections.abc import Callable
 from steelyard.account import OF, Standing
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, KeyConflict, LedgerError, LedgerTampered, OurBug
 from steelyard.ledger.chain import COLUMNS, Entry
-from steelyard.ledger.connection import Connection, Transaction
+from steelyard.ledger.connection import Transaction
 from steelyard.ledger.terms import check_size
 from steelyard.privacy import Currency, Event, Loss, Terms, canonical
 
 Move = Callable[[Transaction], Standing]
 
-_BALANCE = "SELECT spent, spent_delta, cap, cap_delta FROM balances WHERE account = ?"
+TERMS = "SELECT terms FROM accounts WHERE name = ?"
+BALANCE = "SELECT spent, spent_delta, cap, cap_delta FROM balances WHERE account = ?"
 _SPEND = (
     "UPDATE balances SET spent = spent + ?, spent_delta = spent_delta + ? "
     "WHERE account = ? AND ? <= cap - spent AND ? <= cap_delta - spent_delta"
@@ -40,7 +41,7 @@ def open_account(name: str, terms: Terms) -> Callable[[Transaction], str]:
     """Open an account, unless it exists; returns the terms on the ledger as text."""
 
     def move(transaction: Transaction) -> str:
-        row = transaction.one("SELECT terms FROM accounts WHERE name = ?", (name,))
+        row = transaction.one(TERMS, (name,))
         if row is not None:
             return str(row[0])
         text, cap = canonical(terms.to_json()).decode(), terms.cap
@@ -168,7 +169,7 @@ def _spend(transaction: Transaction, account: str, cost: Loss, wanted: Loss) -> 
     amounts = (cost.amount, cost.delta)
     if transaction.execute(_SPEND, (*amounts, account, *amounts)) == 1:
         return
-    row = transaction.one(_BALANCE, (account,))
+    row = transaction.one(BALANCE, (account,))
     if row is None:
         raise LedgerError(f"there is no account {account!r} on this ledger.")
     spent, spent_delta, cap, cap_delta = row
@@ -210,8 +211,12 @@ def store(account: str, sequence: int, step: int, payload: bytes) -> Callable[[T
     return move
 
 
-def answered(connection: Connection, account: str, key: str) -> dict[str, tuple[str, int]]:
+def answered(account: str, key: str) -> Callable[[Transaction], dict[str, tuple[str, int]]]:
     """Each answered charge named by a key, or by a step of it, in order: what its key is bound to, and its cost by now."""
     steps = f"{key}/"
-    found = connection.rows(_STEPS.format(length=len(steps)), (account, key, steps))
-    return {name: (request, amount if raised is None else raised) for name, request, amount, raised in found}
+
+    def move(transaction: Transaction) -> dict[str, tuple[str, int]]:
+        found = transaction.connection.rows(_STEPS.format(length=len(steps)), (account, key, steps))
+        return {name: (request, amount if raised is None else raised) for name, request, amount, raised in found}
+
+    return move

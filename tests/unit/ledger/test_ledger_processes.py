@@ -195,6 +195,7 @@ def test_a_move_that_only_reads_changes_nothing(account: Account) -> None:
 def test_a_refused_move_leaves_the_others_of_its_group_alone(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hold the writer back until all wait, so that one group has good, refused and broken moves in it."""
     store, groups = open_store(account.location), list[int]()
+    assert account.terms  # read once; the moves below are then of one group
     run = writer.Writer._run
 
     def noting(self: writer.Writer, group: list[writer._Move]) -> None:
