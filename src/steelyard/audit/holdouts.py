@@ -7,16 +7,15 @@ else can be seen must be the same: answers, refusals, warnings, what is printed,
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
-from steelyard.audit.odd_labels import Container, containers
+from steelyard.audit.odd_labels import LabelTrace, answer_of, changes, labels_in, listening
 from steelyard.audit.steering import STEERABLE, Distance, SteeredNoise, distance
 from steelyard.audit.verdict import Check, Finding, Findings
 from steelyard.holdout import (
@@ -31,10 +30,7 @@ from steelyard.holdout import (
     SquaredError,
     pack,
 )
-from steelyard.interrupts import INTERRUPTS
 from steelyard.ledger import Ledger
-from steelyard.mechanisms import Seen
-from steelyard.mechanisms.observe import observing
 from steelyard.privacy import Neighbours
 
 ROWS = 40
@@ -50,15 +46,6 @@ CHECKS = {
     "errors": "no refusal, error or warning depends on a label",
     "noise": "every answer passed through a mechanism",
 }
-
-
-@dataclass(frozen=True)
-class HoldoutTrace:
-    """Everything that one holdout let the world see, and (for the audit alone) what was noised."""
-
-    heard: tuple[str, ...]
-    seen: tuple[Seen, ...]
-    written: list[list[int]]
 
 
 @dataclass(frozen=True)
@@ -78,53 +65,39 @@ class HiddenLabels:
     def audited(self, share: int) -> tuple[Check, ...]:
         """Replay one in ``share`` of all pairs and say, check by check, what was seen."""
         found, pairs, worst = Findings(CHECKS), 0, 0.0
-        lefts: dict[tuple[str, str], HoldoutTrace] = {}
-        for mode, container, odd, place in islice(self._pairs(share), self.seed % share, None, share):
-            base = self.labels(container)
+        lefts: dict[tuple[str, str], LabelTrace] = {}
+        usual = [self.usual[row % len(self.usual)] for row in range(ROWS)]
+        for mode, container, odd, place in changes(self.modes, self.places, share, self.seed):
+            base = labels_in(container, usual)
             left = lefts.get((mode, container.name))
             if left is None:
                 left = lefts[mode, container.name] = self.run(mode, base, base, None)
-            right = self.run(mode, self.labels(container, place, odd), base, left.written)
+            right = self.run(mode, labels_in(container, usual, place, odd), base, left.written)
             found.note(compare(left, right), f"{mode}, {container.name}, {_short(odd)} in row {place}")
             worst = max([worst, *(far.share for far in distances(left, right))])
             pairs += 1
         return found.checks({"distance": f" (largest: {worst:.4g} of it, {pairs} pairs)"})
 
-    def labels(self, container: Container, place: int | None = None, odd: Any = None) -> Any:
-        """The usual labels, with one odd value if a place is given."""
-        values = [self.usual[row % len(self.usual)] for row in range(ROWS)]
-        if place is not None:
-            values[place] = odd
-        return container.make(values)
-
-    def run(self, mode: str, labels: Any, base: Any, script: list[list[int]] | None) -> HoldoutTrace:
+    def run(self, mode: str, labels: Any, base: Any, script: list[list[int]] | None) -> LabelTrace:
         """Open, print, ask, open again with the usual labels, print."""
-        with warnings.catch_warnings(record=True) as warned, observing() as window:
-            warnings.simplefilter("always")
+        heard: list[str] = []
+        with listening(heard) as window:
             noise = SteeredNoise(window, self.seed, script)
-            heard = list(self._conversation(MODES[mode], labels, base, noise))
-        told = [f"warning {each.message}" for each in warned]
-        return HoldoutTrace((*heard, *told), tuple(window), noise.written)
-
-    def _pairs(self, share: int) -> Iterator[tuple[str, Container, Any, int]]:
-        kept = containers()
-        for place in self.places if share == 1 else self.places[:1]:
-            for container in kept:
-                for odd in container.odd:
-                    yield from ((mode, container, odd, place) for mode in self.modes)
+            heard += self._conversation(MODES[mode], labels, base, noise)
+        return LabelTrace(tuple(heard), tuple(window), written=noise.written)
 
     def _conversation(self, mode: dict[str, Any], labels: Any, base: Any, noise: SteeredNoise) -> Iterator[str]:
         given = {**mode, "tolerance": self.metric.upper * Fraction(99, 100), "metric": self.metric, "source": noise}
         guess = {"guess": self.metric.upper / 4} if mode["mode"] == "classic" else {}
         given |= {"threshold": self.metric.upper / 100} if guess else {}
         opened: list[Holdout] = []
-        yield _heard(lambda: _shown(opened, Holdout(labels, **given)), "opened")
+        yield answer_of(lambda: _shown(opened, Holdout(labels, **given)), "opened")
         if not opened:
             return
         holdout = opened[0]
         for predictions in (*self.predictions, *_bad()):
-            yield _heard(lambda asked=predictions: str(holdout.check(asked, **guess)))  # type: ignore[misc]
-        yield _heard(lambda: str(Holdout(base, account=holdout.account, **given)), "opened")
+            yield answer_of(lambda asked=predictions: str(holdout.check(asked, **guess)))  # type: ignore[misc]
+        yield answer_of(lambda: str(Holdout(base, account=holdout.account, **given)), "opened")
         yield f"{holdout}\nleft {holdout.forecast()}"
         yield "\n".join(f"{e.name} {e.amount} {e.detail}" for e in Ledger(holdout.account.location).charges("%"))
 
@@ -172,17 +145,7 @@ def _shown(opened: list[Holdout], holdout: Holdout) -> str:
     return f"{holdout}\n{holdout!r}"
 
 
-def _heard(ask: Callable[[], str], told: str = "told") -> str:
-    """What was told, or the error that the world would see, be it an exception or a panic of an engine that is none."""
-    try:
-        return f"{told} {ask()}"
-    except INTERRUPTS:
-        raise
-    except BaseException as failure:
-        return f"error {type(failure).__name__}: {failure}"
-
-
-def compare(left: HoldoutTrace, right: HoldoutTrace) -> Iterator[Finding]:
+def compare(left: LabelTrace, right: LabelTrace) -> Iterator[Finding]:
     """Every difference between two neighbouring conversations that noise does not cover."""
     if not right.seen and any(text.startswith("told") for text in right.heard):
         yield "noise", "an answer was told that no mechanism noised"
@@ -196,7 +159,7 @@ def compare(left: HoldoutTrace, right: HoldoutTrace) -> Iterator[Finding]:
     yield from (("distance", str(far)) for far in distances(left, right) if far.broken)
 
 
-def distances(left: HoldoutTrace, right: HoldoutTrace) -> list[Distance]:
+def distances(left: LabelTrace, right: LabelTrace) -> list[Distance]:
     """How far apart what was noised is, release by release, where the releases are the same."""
     if [seen.event for seen in left.seen] != [seen.event for seen in right.seen]:
         return []

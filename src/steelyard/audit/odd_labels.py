@@ -1,22 +1,28 @@
-"""Labels that hurt: odd values, and the containers they come in.
+"""Labels that hurt: odd values, the containers they come in, and how a run on neighbouring labels is listened to.
 
 A loose container (a list, a tuple, an array or column of objects) takes any value. A typed one takes what its type holds:
 missing values, NaN, infinities, far numbers, text that is no class. Neighbouring labels differ in one row of one container;
-its type is a public fact and the same on both sides.
+its type is a public fact and the same on both sides. Whatever is told, raised or warned is heard.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import islice
 from typing import Any
 
 import numpy as np
+
+from steelyard.interrupts import INTERRUPTS
+from steelyard.mechanisms import Seen, observing
 
 ODD: tuple[Any, ...] = (
     float("nan"), None, float("inf"), float("-inf"), -0.0, 5e-324, 1e308, 1.5, -1, 7, True, False, 2**53 + 1, 2**64,
@@ -36,6 +42,52 @@ class Container:
     name: str
     make: Callable[[list[Any]], Any]
     odd: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class LabelTrace:
+    """Everything one run let the world see; for the audit alone ``seen``, what was noised, and ``written``, into what."""
+
+    heard: tuple[str, ...]
+    seen: tuple[Seen, ...]
+    noisy: tuple[float, ...] = ()
+    written: list[list[int]] = field(default_factory=list)
+
+
+def labels_in(container: Container, usual: Sequence[Any], place: int | None = None, odd: Any = None) -> Any:
+    """The usual labels, with one odd value if a place is given."""
+    values = list(usual)
+    if place is not None:
+        values[place] = odd
+    return container.make(values)
+
+
+def changes(
+    ways: Sequence[str], places: Sequence[int], share: int, seed: int
+) -> Iterator[tuple[str, Container, Any, int]]:
+    """One in ``share`` of all ways to change one label: a way of use, a container, an odd value, a row."""
+    rows = places if share == 1 else places[:1]
+    every = ((way, each, odd, row) for row in rows for each in containers() for odd in each.odd for way in ways)
+    return islice(every, seed % share, None, share)
+
+
+@contextmanager
+def listening(heard: list[str]) -> Iterator[list[Seen]]:
+    """A window on what is noised; warnings are heard at the end."""
+    with warnings.catch_warnings(record=True) as warned, observing() as window:
+        warnings.simplefilter("always")
+        yield window
+    heard += [f"warning {each.message}" for each in warned]
+
+
+def answer_of(ask: Callable[[], str], told: str = "told") -> str:
+    """What was told, or the error that the world would see, be it an exception or a panic of an engine that is none."""
+    try:
+        return f"{told} {ask()}"
+    except INTERRUPTS:
+        raise
+    except BaseException as failure:
+        return f"error {type(failure).__name__}: {failure}"
 
 
 def containers() -> list[Container]:

@@ -7,20 +7,16 @@ refusals, warnings, prices, entries on the ledger, and how many random words wer
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from steelyard.audit.odd_labels import Container, containers
+from steelyard.audit.odd_labels import LabelTrace, answer_of, changes, labels_in, listening
 from steelyard.audit.steering import distance
 from steelyard.audit.verdict import Check, Finding, Findings
 from steelyard.ledger import Ledger, open_account
-from steelyard.mechanisms import Seen
-from steelyard.mechanisms.observe import observing
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours, labels
 
@@ -32,15 +28,6 @@ CHECKS = {
     "transcript": "same type, length, price, entries and number of random words",
 }
 _GROUPS = ["a", "b"] * (ROWS // 2)
-
-
-@dataclass(frozen=True)
-class LabelTrace:
-    """Everything one run let the world see; ``noisy`` is row by row, ``seen`` (for the audit alone) what was noised."""
-
-    heard: tuple[str, ...]
-    noisy: tuple[float, ...]
-    seen: tuple[Seen, ...]
 
 
 @dataclass(frozen=True)
@@ -57,61 +44,45 @@ class RandomizedLabels:
 
     def audited(self, share: int) -> tuple[Check, ...]:
         """Replay one in ``share`` of all pairs and say, check by check, what was seen."""
-        found, pairs, lefts = Findings(CHECKS), 0, {}
-        for container, odd, place in islice(self._pairs(share), self.seed % share, None, share):
+        found, pairs, lefts, usual = Findings(CHECKS), 0, {}, [row % 2 for row in range(ROWS)]
+        for _, container, odd, place in changes([self.way], self.places, share, self.seed):
             if container.name not in lefts:
-                lefts[container.name] = self.run(self.labels(container))
-            right = self.run(self.labels(container, place, odd))
+                lefts[container.name] = self.run(labels_in(container, usual))
+            right = self.run(labels_in(container, usual, place, odd))
             where = f"{container.name}, a value of type {type(odd).__name__} in row {place}"
             found.note(compare(lefts[container.name], right, place, counts=self.way == "prior"), where)
             pairs += 1
         return found.checks(dict.fromkeys(CHECKS, f" ({pairs} pairs)"))
 
-    def labels(self, container: Container, place: int | None = None, odd: Any = None) -> Any:
-        """The usual labels, with one odd value if a place is given."""
-        values: list[Any] = [row % 2 for row in range(ROWS)]
-        if place is not None:
-            values[place] = odd
-        return container.make(values)
-
     def run(self, y: Any) -> LabelTrace:
         """Fit, transform, and write down everything that can be seen."""
         noise, account = TestNoise(self.seed), open_account(":memory:", "y", unit=labels("y"), epsilon="9")
-        with warnings.catch_warnings(record=True) as warned, observing() as window:
-            warnings.simplefilter("always")
-            try:
-                heard, noisy = self._use(y, noise, account)
-            except Exception as failure:  # whatever is raised is a thing the world would see
-                heard, noisy = [f"error {type(failure).__name__}: {failure}"], ()
-        told = [*heard, *(f"warning {each.message}" for each in warned), f"spent {account.spent}"]
-        told += [f"{e.amount} {e.detail}" for e in Ledger(account.location).charges("%")]
+        heard, noisy = list[str](), list[float]()
+        with listening(heard) as window:
+            heard.append(answer_of(lambda: self._use(y, noise, account, noisy)))
+        heard += [f"spent {account.spent}", *(f"{e.amount} {e.detail}" for e in Ledger(account.location).charges("%"))]
         if self.way != "prior":  # there the mechanism, and with it what is drawn, follows from the noisy counts
-            told.append(f"next word {noise.bits(1)[0]}")
-        return LabelTrace(tuple(told), noisy, tuple(window))
+            heard.append(f"next word {noise.bits(1)[0]}")
+        return LabelTrace(tuple(heard), tuple(window), tuple(noisy))
 
-    def _use(self, y: Any, noise: TestNoise, account: Any) -> tuple[list[str], tuple[float, ...]]:
+    def _use(self, y: Any, noise: TestNoise, account: Any, noisy: list[float]) -> str:
         from steelyard.labels import LabelRandomizer
 
         given = {"epsilon": 1, "lower": 0, "upper": UPPER, "missing": 3, "account": account, "noise": noise}
         made = LabelRandomizer(**{**given, **self.options})
         if self.way == "prior":
             made.fit(y, key="prior")
-            return [f"{made.guarantee_}"], ()
+            return f"{made.guarantee_}"
         made.fit(y, groups=_GROUPS if self.way == "groups" else None)
         ways: dict[str, dict[str, Any]] = {
             "key": {"key": "k"},
             "records": {"ids": range(ROWS)},
             "groups": {"groups": _GROUPS},
         }
-        noisy = made.transform(y, **ways.get(self.way, {}))
-        values = np.asarray(noisy)
-        kind = f"{type(noisy).__name__} {getattr(noisy, 'dtype', getattr(noisy, 'type', ''))} {len(noisy)}"
-        return [kind, f"{made.guarantee_}"], tuple(values.astype(np.float64).tolist())
-
-    def _pairs(self, share: int) -> Iterator[tuple[Container, Any, int]]:
-        for place in self.places if share == 1 else self.places[:1]:
-            for container in containers():
-                yield from ((container, odd, place) for odd in container.odd)
+        given_back = made.transform(y, **ways.get(self.way, {}))
+        noisy += np.asarray(given_back).astype(np.float64).tolist()
+        kind = getattr(given_back, "dtype", getattr(given_back, "type", ""))
+        return f"{type(given_back).__name__} {kind} {len(given_back)}, {made.guarantee_}"
 
 
 def compare(left: LabelTrace, right: LabelTrace, place: int, *, counts: bool = False) -> Iterator[Finding]:
