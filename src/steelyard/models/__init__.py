@@ -45,6 +45,8 @@ _HOMES: dict[str, str] = {
     "read_models": "model",
 }
 __all__ = sorted(_HOMES)
+TASKS = ("FitLinear", "FitLogistic")
+"""What may be asked of a session by its name."""
 
 
 def __getattr__(name: str) -> Any:

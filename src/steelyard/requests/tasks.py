@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+import steelyard.models as models
 from steelyard.bounding import Count, CountUsers, GradualSum, Histogram, Mean, Profile, Quantile, Sum, Together
 from steelyard.documents import decode, decode_one, parse
 from steelyard.errors import InvalidTask
 from steelyard.holdout import Question
-from steelyard.models import FitLinear, FitLogistic
 from steelyard.privacy import Terms, Unit, holdout, labels, rows, users
 from steelyard.session import Dialogue, Task
 from steelyard.tables import Schema
@@ -22,7 +22,8 @@ TASKS: Mapping[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
         *(Sum, Count, CountUsers, Mean, Quantile, Histogram, Profile, Together, GradualSum),
-        *(FitLinear, FitLogistic, Question),
+        *(getattr(models, name) for name in models.TASKS),
+        Question,
     )
 }
 """Every task and dialogue that a request may name."""
