@@ -1,4 +1,4 @@
-"""A validation set that stays valid however often it is asked: planner, certified checks, private checks, ladder, rounds.
+"""A validation set that stays valid however often it is asked: certified and private checks, ladder, rounds, a planner.
 
 Names load when first used, so importing this package costs nothing. The package is also the unit constructor of the
 same public name: ``holdout("name")`` is a holdout whose validity is spent, in nats.

@@ -1,9 +1,9 @@
 """Labels and predictions as arrays fit to be compared: classes as codes or bits, numbers, probabilities.
 
-Every check of a prediction is on public facts (the number of rows, declared classes, whether labels are text, numbers or
-truth values), and so is the form that names a question; neither looks at a label. Labels are checked when a holdout is
-opened, or settled where they must stay hidden. Two classes are kept as bits, 64 to a word: one exclusive or and one count of
-bits compare a million rows in microseconds.
+Every check of a prediction is on public facts (the number of rows, declared classes, whether labels are text, numbers
+or truth values), and so is the form that names a question; neither looks at a label. Labels are checked when a holdout
+is opened, or settled where they must stay hidden. Two classes are kept as bits, 64 to a word: one exclusive or and one
+count of bits compare a million rows in microseconds.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def differing(one: Packed, other: Packed) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """Predictions in two forms: what names the question, made of them and of public facts alone, and what is compared."""
+    """Predictions in two forms: what names the question, made of them and of public facts, and what is compared."""
 
     content: NDArray[Any]
     compared: Packed | NDArray[np.int32]

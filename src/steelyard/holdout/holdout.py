@@ -41,13 +41,13 @@ class Holdout:
 
     ``account`` is an account in nats (or ``ledger`` a place to open one); without either the budget lives in memory and
     dies with the process. ``classes`` declares what labels and predictions may be; where privacy is promised it must be
-    given, and a label outside counts as the first. Labels have one budget on a ledger, under one name; where they are hidden,
-    ``separate`` states that no row is in another holdout of as many rows there. Further options belong to the mode
-    (``questions=``, ``between=`` …).
-    *Accuracy:* every interval ever given holds, all at once, with probability ``confidence`` over the draw of the rows: for
-    the population, if predictors were made without these rows' features; else for the mean over these rows alone.
-    It is assumed that nobody measures how long an answer takes, and that the ledger's files are not put back to an older
-    state. A check that ends in an error or with the process counts as a surprise, since both could tell one.
+    given, and a label outside counts as the first. Labels have one budget on a ledger, under one name; where they are
+    hidden, ``separate`` states that no row is in another holdout of as many rows there. Further options belong to the
+    mode (``questions=``, ``between=`` …).
+    *Accuracy:* every interval ever given holds, all at once, with probability ``confidence`` over the draw of the rows:
+    for the population, if predictors were made without these rows' features; else for the mean over these rows alone.
+    It is assumed that nobody measures how long an answer takes, and that the ledger's files are not put back to an
+    older state. A check that ends in an error or with the process counts as a surprise, since both could tell one.
     *Privacy:* none; answers are exact up to rounding. Use mode="private" for labels of people.
 
     >>> labels = np.arange(10_000) % 5 > 0                    # 80% are true
@@ -123,10 +123,11 @@ class Holdout:
     def scorer(self, features: Any, guess: Number | None = None) -> Any:
         """A scorer for scikit-learn searches: each fitted estimator is checked on ``features``, the holdout's rows.
 
-        Without a ``guess`` the estimator's own score on the fold is the guess. *Accuracy:* the interval is for the population
-        if no predictor was made with these features, so keep them here: the scorer shows the search neither them nor the
-        labels, and a pickled copy cannot score. A search that has the features otherwise (pseudo-labels, scaling, distilling)
-        is told the truth about these rows, not about others. ``predict`` must treat each row by itself.
+        Without a ``guess`` the estimator's own score on the fold is the guess. *Accuracy:* the interval is for the
+        population if no predictor was made with these features, so keep them here: the scorer shows the search neither
+        them nor the labels, and a pickled copy cannot score. A search that has the features otherwise (pseudo-labels,
+        scaling, distilling) is told the truth about these rows, not about others. ``predict`` must treat each row by
+        itself.
         """
         from steelyard.holdout.scorers import kept_scorer
 
@@ -245,7 +246,7 @@ _entered: weakref.WeakSet[Holdout] = weakref.WeakSet()
 
 @atexit.register
 def _leave_all() -> None:
-    """Leave holdouts in order at the end of the process; what cannot be said then costs a surprise after a power cut."""
+    """Leave holdouts in order when the process ends; what cannot be said then costs a surprise after a power cut."""
     for holdout in list(_entered):
         with contextlib.suppress(LedgerError, OSError, RuntimeError):
             if holdout.account.durable:

@@ -2,11 +2,12 @@
 
 A description-length argument multiplies the error level by the number of histories, so levels such as exp(-5000) are
 ordinary here and everything is done with logarithms: Clopper and Pearson (1934) for losses of 0 or 1, the binary
-relative entropy (Hoeffding 1963, Theorem 1) or Hoeffding's width for losses anywhere in [0, 1].
-Of a paid answer only the nearest of ``steps + 1`` grid values is shown, with an interval that covers every score of that
-cell, so both are functions of the rounded score alone; the grid is fixed when the holdout is opened and includes both ends
-of the range. Law: every end is rounded outward; where a tail is not known exactly, an upper bound of it is used. Rows need be
-independent and no more: each may have a mean of its own, and the interval is for the mean of those (docs/proofs/nats.md).
+relative entropy (Hoeffding 1963, Theorem 1) or Hoeffding's width for losses anywhere in [0, 1]. Of a paid answer only
+the nearest of ``steps + 1`` grid values is shown, with an interval that covers every score of that cell, so both are
+functions of the rounded score alone; the grid is fixed when the holdout is opened and includes both ends of the range.
+Law: every end is rounded outward; where a tail is not known exactly, an upper bound of it is used. Rows need be
+independent and no more: each may have a mean of its own, and the interval is for the mean of those
+(docs/proofs/nats.md).
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ class Rounding:
 def nats_allowed(rounding: Rounding, tolerance: Fraction, lowest: Fraction, highest: Fraction) -> int:
     """The micro-nats at which rounded scores between ``lowest`` and ``highest`` are still within the tolerance; or 0.
 
-    *Cost:* tens of milliseconds. The widest cells are those nearest 1/2; all are looked at in the end (beyond 512, some).
+    *Cost:* tens of milliseconds. The widest cells are those nearest 1/2; all are looked at in the end (beyond 512,
+    some).
     """
     places = [k for k in range(rounding.steps + 1) if lowest <= Fraction(k, rounding.steps) <= highest]
     places.sort(key=lambda k: abs(2 * k - rounding.steps))
@@ -174,7 +176,8 @@ def _check(n: int, log_alpha: float) -> None:
 def _low_end(x: int, n: int, log_alpha: float) -> float:
     """The binomial's lower end, held where unequal chances with the same mean have no heavier tail.
 
-    That is at least a success below x (Hoeffding 1956); for one success it is where the chances add up to half the level.
+    That is at least a success below x (Hoeffding 1956); for one success it is where the chances add up to half the
+    level.
     """
     most = (x - 1) / n if x != 1 else math.exp(log_alpha - math.log(2 * n))
     return max(0.0, min(_lowest(x, n, log_alpha), _below(most)))
@@ -215,7 +218,7 @@ def _wilson(x: int, n: int, nats: float) -> float:
 
 
 def _tail_over_mass(x: int, n: int, p: float) -> float:
-    """An upper bound on P[X >= x] / P[X = x] for p below x/n: terms shrink ever faster, so a geometric rest is above."""
+    """An upper bound on P[X >= x] / P[X = x] for p below x/n; what is left out is below a geometric sum."""
     if x == n:
         return 1.0
     count = min(n - x, 32 + math.isqrt(n) // 2, _TERMS)

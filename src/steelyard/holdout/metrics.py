@@ -3,7 +3,8 @@
 Only such scores can be certified: the interval of a mean holds for bounded independent rows, and one label moves the
 score by at most one row's share. AUC, F1 or R2 are no such means, and an unclipped loss has no bound at all: one
 log-loss value with five decimals gives away a dozen labels. Law: each row is judged by one total function of its own
-label and prediction, whatever the other rows hold; errors depend on the predictions and on public facts, never on a label.
+label and prediction, whatever the other rows hold; errors depend on the predictions and on public facts, never on a
+label.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ Integers = NDArray[np.int64]
 class Judge:
     """Labels made ready for one metric.
 
-    ``read`` gives predictions in one canonical form, or an error that depends on them and on public facts alone; ``total`` is the
-    sum over all rows of one whole number in 0..scale.
+    ``read`` gives predictions in one canonical form, or an error that depends on them and on public facts alone;
+    ``total`` is the sum over all rows of one whole number in 0..scale.
     """
 
     def __init__(self, rows: int, read: Callable[[Any], Any], total: Callable[[Any], int]) -> None:
@@ -79,8 +80,9 @@ class Metric(Protocol):
 class Accuracy:
     """The share of rows whose class is predicted (``error=True``: is not predicted).
 
-    ``classes`` declares the classes: a prediction outside them is refused, and with two of them predictions may be packed.
-    Without them such a prediction counts as wrong, because an error would tell which classes occur among the labels.
+    ``classes`` declares the classes: a prediction outside them is refused, and with two of them predictions may be
+    packed. Without them such a prediction counts as wrong, because an error would tell which classes occur among the
+    labels.
     """
 
     classes: tuple[Any, ...] | None = None
@@ -112,7 +114,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Cost:
-    """The mean cost of predicting class j where class i is right: ``matrix[i][j]``, at least 0; the largest is ``upper``."""
+    """The mean cost of predicting class j where class i is right: ``matrix[i][j]`` >= 0; the largest is ``upper``."""
 
     matrix: tuple[tuple[Number, ...], ...]
     classes: tuple[Any, ...]
@@ -303,7 +305,7 @@ _NO_MEANS = (
 
 
 def find_metric(metric: str | Metric, classes: Sequence[Any] | None = None) -> Metric:
-    """The metric of this name, or the metric itself, of these classes; what cannot be certified is refused with the reason.
+    """The metric of this name, or the metric itself, of these classes; what cannot be certified is refused.
 
     >>> str(find_metric("accuracy"))
     'accuracy'
@@ -326,7 +328,7 @@ def _declare(metric: Any, classes: tuple[Any, ...]) -> Metric:
 
 
 def settled(labels: Any, metric: Any, mode: str) -> Any:
-    """Labels for a mode that hides them: one that does not fit becomes a fixed public value, where others see an error."""
+    """Labels for a mode that hides them: one that does not fit becomes a fixed public value and no error."""
     if isinstance(metric, Accuracy | Cost | Brier | LogLoss):
         if metric.classes is None:
             raise InvalidTask(

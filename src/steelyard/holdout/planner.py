@@ -1,8 +1,8 @@
 """Which holdout fits: how many questions n rows can answer within a tolerance, by every method, and the best of them.
 
-Nothing here reads data: a plan is arithmetic on n, the number of questions, the tolerance (tau) and the confidence
-(1 - beta). The best method is the one with the smallest certified half-width among the modes of a holdout that are valid
-for what is known about the questions: any analyst at all, or one whose guesses are good. Published bounds stand beside.
+Nothing here reads data: a plan is arithmetic on n, the number of questions, the tolerance (tau) and the confidence (1 -
+beta). The best method is the one with the smallest certified half-width among the modes of a holdout that are valid for
+what is known about the questions: any analyst at all, or one whose guesses are good. Published bounds stand beside.
 Law: a plan never promises more for fewer rows, more questions, a smaller tolerance or a higher confidence; what it
 recommends opens, with the options it names, and answers so many questions of 0/1 loss.
 """
@@ -95,7 +95,7 @@ class HoldoutPlan:
 
     @property
     def allowed(self) -> int:
-        """The largest number of questions any valid mode certifies within the tolerance (at most a thousand million)."""
+        """The most questions any valid mode certifies within the tolerance (at most a thousand million)."""
         return max(row.questions for row in self._candidates)
 
     @lazy
@@ -157,8 +157,8 @@ def plan(
     """The best way to answer so many questions on a holdout of n rows, and what every way would allow.
 
     ``tolerance`` is how far an answer may be from the population, ``confidence`` the chance that all answers are that
-    close. ``guess_error``: how far the guesses that come with the questions are from the holdout's scores, at most; left
-    out, certified checks are shown for exact guesses and not chosen. ``delta``: that of the mode "private".
+    close. ``guess_error``: how far the guesses that come with the questions are from the holdout's scores, at most;
+    left out, certified checks are shown for exact guesses and not chosen. ``delta``: that of the mode "private".
     *Privacy:* no row is read. *Cost:* about 50 milliseconds.
 
     >>> print(plan(100_000, 200, 0.05).best.name)
@@ -222,7 +222,7 @@ def _bounded(n: int, questions: int, tolerance: float, beta: float, failure: flo
 
 
 def _paid(n: int, questions: int, beta: float) -> float:
-    """Certified checks whose every guess is wrong: the least tolerance, of a thousand to a factor ten, that has the nats."""
+    """Certified checks, every guess wrong: the least tolerance, of a thousand to a factor ten, that has the nats."""
     low, high = 0, _FINEST
     while high - low > 1:
         middle = (low + high) // 2

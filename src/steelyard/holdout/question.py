@@ -4,8 +4,9 @@ Each row gives a number between 0 and 1: whether a column has a given value, or 
 public bounds. The rows' whole numbers are added by the engine and noised once. On an account of n replaced rows the
 charge that keeps rows private also bounds how far any mean can be from the population's, whatever was asked before
 (docs/proofs/transfer.md), so the answer has an interval for the population and not only for these rows.
-Law: bounds, value, grid and n are public; rows without a usable value count as 0. A table of another number of rows than
-the account declares gets no answer: its share would be one of rows that are not there. Proof: docs/proofs/question.md.
+Law: bounds, value, grid and n are public; rows without a usable value count as 0. A table of another number of rows
+than the account declares gets no answer: its share would be one of rows that are not there. Proof:
+docs/proofs/question.md.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class Question:
     *Privacy:* one replaced row moves the total by at most one row's worth; exactly ``epsilon`` is charged. *Accuracy:*
     the population's mean lies between ``low`` and ``high`` with probability ``confidence``, also when the question was
     chosen after other answers of the same account; ``questions``: for that many such answers at once. The interval
-    widens with all the account may ever spend, so an account of small epsilon gives the narrower one. The n of the account
-    is compared with the table after the charge; a table of another size gets no answer, and the charge stays.
+    widens with all the account may ever spend, so an account of small epsilon gives the narrower one. The n of the
+    account is compared with the table after the charge; a table of another size gets no answer, and the charge stays.
     """
 
     column: str
@@ -129,7 +130,10 @@ class Question:
             return Laplace(self._steps, Fraction(self._steps * MICRO, self._micro(self.epsilon)), Neighbours.REPLACE)
         if (self.mu is None) == (self.epsilon is None):
             raise InvalidTask("give epsilon or mu: how much this question may spend.")
-        micro = mu_request(Fraction(self.epsilon), terms.filter_delta) if self.mu is None else self._micro(self.mu)  # type: ignore[arg-type]
+        if self.mu is not None:
+            micro = self._micro(self.mu)
+        else:
+            micro = mu_request(exact(self.epsilon or 0, "epsilon"), terms.filter_delta)
         return Gaussian(self._steps, Fraction(self._steps * MICRO, micro), Neighbours.REPLACE)
 
     @staticmethod

@@ -4,8 +4,8 @@ The state of a holdout is public: how many numbers were reserved, how many answe
 recomputed from the entries of the record. A number belongs to one process and is used only while its block is the
 newest entry but for that process's own surprises; after anyone else's entry the rest of the block counts as asked and
 answered free. One process asks at a time, and marks that it does; whoever finds a mark charges a surprise for it first.
-Law: nothing is answered anew without a number of its own; of a number that was scored, "free" was delivered or a surprise is
-charged before the next one is scored; every interval is made at the level of all that has been charged
+Law: nothing is answered anew without a number of its own; of a number that was scored, "free" was delivered or a
+surprise is charged before the next one is scored; every interval is made at the level of all that has been charged
 (docs/proofs/holdout_ledger.md).
 """
 
@@ -48,7 +48,7 @@ class _Block:
 
 
 class Counter:
-    """The questions of one holdout; ``price(asked, paid)`` is the nats of a history that long, never falling in either."""
+    """The questions of one holdout; ``price(asked, paid)``: the nats of a history that long, never falling in either."""
 
     def __init__(
         self, record: Record, price: Callable[[int, int], float], cap: int, most: int | None, facts: Mapping[str, Any]
@@ -200,7 +200,7 @@ class Counter:
             self._used = []
 
     def follow(self) -> None:
-        """Learn what others did, under the lock if a number is to be taken; if they did anything, the block is not the newest."""
+        """Learn what others did, under the lock if a number is to be taken; after that the block is not the newest."""
         if not self._record.current():
             self._record.refresh()
             self._settle()
@@ -297,7 +297,8 @@ def _short(name: str) -> bytes:
 class NumberedMode(NatsMode):
     """A mode whose questions are numbered: on a grid of ``steps``, at most ``questions`` if any number was promised.
 
-    It looks whether it has answered a question before, takes a number for one that is new, and answers it free or for a price.
+    It looks whether it has answered a question before, takes a number for one that is new, and answers it free or for a
+    price.
     """
 
     kinds: tuple[str, ...] = KINDS

@@ -2,13 +2,13 @@
 
 Entry k of a holdout has the key "holdout/NAME/k", so two processes cannot both add it: whoever knows entries 0..k-1
 alone can add entry k, and every entry a process did not know shows up before it can add its own. An entry is charged
-first; then it is claimed by storing what it is for, and the first claim stands for ever (law 1).
-A glance at the ledger's anchor, which moves between a commit and the return of the call that committed, tells in
-microseconds whether anyone has added anything since.
-Entry 0 is the opening. Under a second name the same labels would have a second budget, and votes over many names see through
-both. Where labels are not hidden, entry 0 carries a sealed digest of them, and equal labels are refused. Where they are, a
-comparison would tell for nothing whether any label has changed, so nothing is made of them: a holdout of as many rows is
-refused unless whoever opens it states that no row is in both. The proof is docs/proofs/holdout_ledger.md.
+first; then it is claimed by storing what it is for, and the first claim stands for ever (law 1). A glance at the
+ledger's anchor, which moves between a commit and the return of the call that committed, tells in microseconds whether
+anyone has added anything since. Entry 0 is the opening. Under a second name the same labels would have a second budget,
+and votes over many names see through both. Where labels are not hidden, entry 0 carries a sealed digest of them, and
+equal labels are refused. Where they are, a comparison would tell for nothing whether any label has changed, so nothing
+is made of them: a holdout of as many rows is refused unless whoever opens it states that no row is in both. The proof
+is docs/proofs/holdout_ledger.md.
 Law: a refusal that looks at labels is for modes that do not hide them, on both sides.
 """
 

@@ -1,10 +1,10 @@
 """Labels row by row: what one row holds never depends on another row, whatever they came in.
 
 numpy gives a whole list one type, so that one odd label makes text or floats of all the others; a column with a missing
-number hands out floats. Here a list, a tuple or a column stays a row of objects, each as it is; an array that has a type
-of its own keeps it (the type is a public fact, and whoever made the array chose it). A table of columns is refused: as
-an array it has one type for all rows, and a missing value may decide which. A user's own function is called for each row
-by itself too, and what it raises or warns tells nothing.
+number hands out floats. Here a list, a tuple or a column stays a row of objects, each as it is; an array that has a
+type of its own keeps it (the type is a public fact, and whoever made the array chose it). A table of columns is
+refused: as an array it has one type for all rows, and a missing value may decide which. A user's own function is called
+for each row by itself too, and what it raises or warns tells nothing.
 Law: every function below looks at one row at a time, takes anything, and never fails because of what it holds.
 """
 
@@ -111,7 +111,7 @@ def loss_of(function: Callable[[Any, Any], float], label: Any, prediction: Any) 
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """Without warnings, which could tell a label; one caller at a time, since Python keeps them for all threads together."""
+    """Without warnings, which could tell a label; one caller at a time, since all threads share them."""
     with _alone, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -129,8 +129,8 @@ os.register_at_fork(after_in_child=_after_fork)
 def known_by(function: Callable[..., Any]) -> str:
     """A text that differs between functions of different code, the same in every process.
 
-    Known by its name alone, another function would answer from the first one's record. What the code reads from elsewhere
-    (globals, closures, files) is not seen, and another Python compiles differently; a version is for both.
+    Known by its name alone, another function would answer from the first one's record. What the code reads from
+    elsewhere (globals, closures, files) is not seen, and another Python compiles differently; a version is for both.
     """
     code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     return "version None" if code is None else f"code {hashlib.sha256(_code(code).encode()).hexdigest()}"

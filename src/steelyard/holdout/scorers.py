@@ -1,11 +1,13 @@
 """Searches that use a holdout: a scorer for scikit-learn's, and an objective for Optuna's.
 
-With the scorer every fitted estimator is checked on the holdout's own rows, and the search sees what the holdout answers and
-nothing else: the guess itself where it holds, the rounded score where not. A search over K candidates and F folds asks K * F
-questions; right guesses make nearly all of them free. Optuna's study sees your own score: a sampler fed with holdout scores
-would climb on them. After every ``batch`` trials the holdout says which of them, and the winner before, is best.
-Law: features and labels stay with the keeper. A scorer carries public facts alone, also when it is pickled, and it is a copy
-of the estimator that meets the features: models chosen with their help are certified for these rows only (docs/proofs/nats.md).
+With the scorer every fitted estimator is checked on the holdout's own rows, and the search sees what the holdout
+answers and nothing else: the guess itself where it holds, the rounded score where not. A search over K candidates and F
+folds asks K * F questions; right guesses make nearly all of them free. Optuna's study sees your own score: a sampler
+fed with holdout scores would climb on them. After every ``batch`` trials the holdout says which of them, and the winner
+before, is best.
+Law: features and labels stay with the keeper. A scorer carries public facts alone, also when it is pickled, and it is a
+copy of the estimator that meets the features: models chosen with their help are certified for these rows only
+(docs/proofs/nats.md).
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ FAILED = (
 
 @dataclass(frozen=True, eq=False)
 class Scorer:
-    """Call it as scikit-learn does: ``scorer(estimator, X, y)``. Made by ``Holdout.scorer``, and able to score there only."""
+    """Call it as scikit-learn does: ``scorer(estimator, X, y)``; made by ``Holdout.scorer``, it scores there only."""
 
     name: str
     metric: Metric
@@ -93,7 +95,7 @@ def _again(name: str, metric: Metric, guess: Number | None, token: str) -> Score
 
 
 class RoundObjective:
-    """``function(trial)`` returns (your score, predictions for the holdout's rows); give the object to ``study.optimize``.
+    """``function(trial)`` returns (your score, predictions for the holdout's rows); for ``study.optimize``.
 
     *Cost:* ln(batch + 1) nats after every ``batch`` trials; run trials one at a time.
     """

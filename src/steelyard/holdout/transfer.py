@@ -1,15 +1,16 @@
 """From privacy to validity: how far any question's answer may be from the population, given a loss curve.
 
-If the answers are (epsilon, delta(epsilon))-private when a row is replaced, every row's law given the answers is close to
-what it was before, on average over the rows: P[distance >= tanh(epsilon/4) + d] <= 2 delta / ((1 + e^(epsilon/2)) d), for
-every question at once, also those asked afterwards. A question that is one function for all rows may use a little more:
-P[distance >= g] <= delta / (g - (e^epsilon - 1)(1 - g)^2 / 4). Both come from comparing pairs of values of a row and
-sharpen the posterior argument of Jung et al. (2020); proved in docs/proofs/transfer.md.
-An interval is what the noise may add plus that distance: for normal noise and on the account's terms, read from what the
-*account* may ever spend, so that other releases on it, and restarts, are covered; for bounded noise of radius R, R plus the
-distance of its own pessimistic loss curve (docs/proofs/bounded_noise.md). An approximation only chooses the noise.
-Law: widths are rounded up and functions of public numbers alone; rows are independent, every value of a question lies in
-[0, 1]; predictions, one for each row, are a function of the row's place, so whatever takes them uses the first bound.
+If the answers are (epsilon, delta(epsilon))-private when a row is replaced, every row's law given the answers is close
+to what it was before, on average over the rows: P[distance >= tanh(epsilon/4) + d] <= 2 delta / ((1 + e^(epsilon/2))
+d), for every question at once, also those asked afterwards. A question that is one function for all rows may use a
+little more: P[distance >= g] <= delta / (g - (e^epsilon - 1)(1 - g)^2 / 4). Both come from comparing pairs of values of
+a row and sharpen the posterior argument of Jung et al. (2020); proved in docs/proofs/transfer.md. An interval is what
+the noise may add plus that distance: for normal noise and on the account's terms, read from what the *account* may ever
+spend, so that other releases on it, and restarts, are covered; for bounded noise of radius R, R plus the distance of
+its own pessimistic loss curve (docs/proofs/bounded_noise.md). An approximation only chooses the noise.
+Law: widths are rounded up and functions of public numbers alone; rows are independent, every value of a question lies
+in [0, 1]; predictions, one for each row, are a function of the row's place, so whatever takes them uses the first
+bound.
 """
 
 from __future__ import annotations
@@ -210,7 +211,7 @@ class BoundedDesign:
 def design(
     n: int, questions: int, beta: float, failure: float, transfer: Transfer = positional_distance_at
 ) -> BoundedDesign | None:
-    """The best bounded noise for 0/1 losses on n rows that gives a row away with less than ``failure``; None if none does.
+    """The best bounded noise for 0/1 losses on n rows that gives a row away with less than ``failure``, if any.
 
     *Cost:* milliseconds up to a hundred thousand questions; remembered.
     """
@@ -247,7 +248,7 @@ def _powers(questions: int, beta: float) -> tuple[int, ...]:
 
 
 def _noise(n: int, questions: int, beta: float, power: int, transfer: Transfer) -> BoundedNoise | None:
-    """R + c mu(R) is least where both are equal; mu(R) = sqrt(k) pi p / (2 sqrt(p - 1) n R), from Fisher information."""
+    """R + c mu(R) is least where both are equal; mu(R) = sqrt(k) pi p / (2 sqrt(p - 1) n R), by Fisher information."""
     fisher = math.sqrt(questions) * math.pi / 2 * power / math.sqrt(power - 1) / n
     rate = gaussian_distance(0.01, beta, transfer) / 0.01
     radius = math.ceil(math.sqrt(rate * fisher) * n)
@@ -270,7 +271,8 @@ def planned_capacity(n: int, tolerance: float, beta: float, failure: float, near
     """How many questions, in three significant digits, bounded noise answers within the tolerance; 0 when none.
 
     The half-width grows like the fourth root of the questions, and like the square root where rows are left unused, so
-    a few looks are enough. The first is at ``near``, whose width a plan needs anyway, if that is not far from the guess.
+    a few looks are enough. The first is at ``near``, whose width a plan needs anyway, if that is not far from the
+    guess.
     """
     rate = gaussian_distance(0.01, beta) / 0.01 * math.pi
     guess = min((tolerance / 2) ** 4 * (n / rate) ** 2, (tolerance / 2 * _PLANNED_RADIUS / rate) ** 2)

@@ -1,15 +1,17 @@
 """The attacks: voting with random predictors, climbing by flipped rows, and reading labels out of a log loss.
 
-*Voting.* A random predictor is right on half the rows give or take 1/(2 sqrt n), and its score says to which side and how
-far. A vote of k of them, each weighted by its luck, is right on about Phi(sqrt(k/n)) of the rows asked about and on half of
-all others (after Blum and Hardt 2015 for a leaderboard; Dwork et al. 2015 for feature selection). Against a mechanism that
-hands back the training score unless the holdout disagrees, the attacker picks that score so that it must.
-*Climbing.* Two rows flipped together are both wrong with chance (1 - a)^2 at accuracy a, so q questions to an oracle that
-admits every improvement of two rows lift the score on n rows from 1/2 to 1 - 1/(2 + 2q/n), and fresh rows not at all. An
-oracle that moves in coarser steps is climbed by blocks of rows whose luck exceeds a step.
-*Reading.* A row whose predicted odds are e^-d adds d more to a log loss when its label is 1 than when it is 0. With d = u,
-2u, 4u, ... for m rows and even odds elsewhere, the total says their labels in binary, as long as u exceeds the rounding of
-the report and the largest d stays below the oracle's clipping (Whitehill 2017). Rounding and clipping change m, not the end.
+*Voting.* A random predictor is right on half the rows give or take 1/(2 sqrt n), and its score says to which side and
+how far. A vote of k of them, each weighted by its luck, is right on about Phi(sqrt(k/n)) of the rows asked about and on
+half of all others (after Blum and Hardt 2015 for a leaderboard; Dwork et al. 2015 for feature selection). Against a
+mechanism that hands back the training score unless the holdout disagrees, the attacker picks that score so that it
+must.
+*Climbing.* Two rows flipped together are both wrong with chance (1 - a)^2 at accuracy a, so q questions to an oracle
+that admits every improvement of two rows lift the score on n rows from 1/2 to 1 - 1/(2 + 2q/n), and fresh rows not at
+all. An oracle that moves in coarser steps is climbed by blocks of rows whose luck exceeds a step.
+*Reading.* A row whose predicted odds are e^-d adds d more to a log loss when its label is 1 than when it is 0. With d =
+u, 2u, 4u, ... for m rows and even odds elsewhere, the total says their labels in binary, as long as u exceeds the
+rounding of the report and the largest d stays below the oracle's clipping (Whitehill 2017). Rounding and clipping
+change m, not the end.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class Frame:
         )
 
     def reach(self, width: float) -> str:
-        """A half-width in the metric's own unit as text, rounded up: a printed interval is no narrower than the true one."""
+        """A half-width in the metric's own unit, rounded up: a printed interval is no narrower than the true one."""
         return f"± {_UP.create_decimal_from_float(width * float(self.upper)):f}"
 
     def answer(self, value: Fraction | float, low: Fraction | float, high: Fraction | float, kind: str) -> Answer:
@@ -164,7 +164,7 @@ class NatsMode(Mode):
         self._rounding = Rounding(frame.rows, frame.scale, steps)
 
     def _allow(self, between: tuple[Number, Number], first: float) -> None:
-        """Fix the scores that are answered within the tolerance, and what may be spent; ``first`` is what one question costs."""
+        """Fix the scores answered within the tolerance and what may be spent; ``first``: what one question costs."""
         self._span = read_between(between, self.frame)
         self.nats = require_nats(self._rounding, self.frame, self._span, first)
 
@@ -186,7 +186,7 @@ class NatsMode(Mode):
 
 
 class NoisyMode(Mode):
-    """A mode whose answers are private: the score with noise, in an interval of one half-width for all ``questions``."""
+    """A mode whose answers are private: the score with noise, in an interval of one width for all ``questions``."""
 
     hides = True
 

@@ -1,9 +1,9 @@
 """Certified checks: a right guess is free, a surprise is paid for, every interval holds with one confidence for all.
 
 A question chosen after seeing answers is one of as many questions as there were possible answers. A free answer says
-one thing only ("your guess holds"), so it adds almost nothing; a surprise adds the logarithm of the grid. The interval of
-every question is made at the level exp(-nats) of all that was charged. Guess and check of Rogers et al. (2020), after
-Dwork et al. (2015); the proof is docs/proofs/nats.md and docs/proofs/holdout_ledger.md.
+one thing only ("your guess holds"), so it adds almost nothing; a surprise adds the logarithm of the grid. The interval
+of every question is made at the level exp(-nats) of all that was charged. Guess and check of Rogers et al. (2020),
+after Dwork et al. (2015); the proof is docs/proofs/nats.md and docs/proofs/holdout_ledger.md.
 Law: a free answer shows guess and tolerance, a paid one the rounded score and an interval made from it; nothing else.
 """
 

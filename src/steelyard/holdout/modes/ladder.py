@@ -20,8 +20,10 @@ from steelyard.privacy import MICRO, Number, exact
 
 
 class LadderMode(NumberedMode):
-    """The best so far. ``start``: the score shown before any record (default: the worst one); ``steps``, ``between`` and
-    ``questions`` (submissions) as for certified checks."""
+    """The best so far. ``start``: the score shown before any record (default: the worst one).
+
+    ``steps``, ``between`` and ``questions`` (submissions) as for certified checks.
+    """
 
     def __init__(
         self,

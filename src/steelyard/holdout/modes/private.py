@@ -129,7 +129,8 @@ class PrivateMode(NoisyMode):
     """The mode "private": ``questions`` answers that reveal little about any row and are valid for the population.
 
     ``noise`` is "gaussian" (pays as it goes) or "bounded" (pays at the start, narrower on many rows). What all answers
-    cost together is chosen for the narrowest intervals; with "gaussian", ``epsilon`` is the most it may be at ``delta``.
+    cost together is chosen for the narrowest intervals; with "gaussian", ``epsilon`` is the most it may be at
+    ``delta``.
     """
 
     kinds: tuple[str, ...] = (PAID, PLANNED)

@@ -1,8 +1,8 @@
 """Rounds: of each batch of predictions only the winner's place is told, and once, at the end, one score.
 
-A round of N tells one of N things, so it costs ln N nats, and whatever is chosen in the end is one of the product of all
-N. Its score is shown when the conversation ends, so that costs nothing more. Ties go to the first in the batch, which
-the data did not choose. The proof is docs/proofs/rounds.md and docs/proofs/holdout_ledger.md.
+A round of N tells one of N things, so it costs ln N nats, and whatever is chosen in the end is one of the product of
+all N. Its score is shown when the conversation ends, so that costs nothing more. Ties go to the first in the batch,
+which the data did not choose. The proof is docs/proofs/rounds.md and docs/proofs/holdout_ledger.md.
 Law: between the rounds nothing but the place of the winner is told; ``finish`` closes the holdout.
 """
 

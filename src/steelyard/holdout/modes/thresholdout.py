@@ -146,9 +146,9 @@ def noise_bound(plan: Thresholdout, questions: int, rows: int, beta: float) -> f
 class ClassicMode(NoisyMode):
     """The mode "classic": Thresholdout with its published noise, and with the interval that it really certifies.
 
-    ``budget`` paid answers among at most ``questions`` in each row of answers, and the interval covers as many rows as the
-    account can pay for; ``threshold`` and ``sigma`` default to the published theorem's
-    (3/4 of the tolerance; the tolerance over 96 ln(4 questions / beta)). A restart ends the row of answers for good.
+    ``budget`` paid answers among at most ``questions`` in each row of answers, and the interval covers as many rows as
+    the account can pay for; ``threshold`` and ``sigma`` default to the published theorem's (3/4 of the tolerance; the
+    tolerance over 96 ln(4 questions / beta)). A restart ends the row of answers for good.
     """
 
     kinds: tuple[str, ...] = (_ROW,)
