@@ -138,11 +138,12 @@ class Desk:
             stored = charge.store(made, step=step) if keep else made
         return _opened(stored)
 
-    def drawn(self, charge: Charge) -> list[bytes]:
-        """What was drawn for the steps of a charge so far, in order from step 0."""
-        answers, found = charge.answers, list[bytes]()
+    def drawn(self, charge: Charge) -> list[bytes | None]:
+        """What was drawn for the steps of a charge so far, in order from step 0; None where that failed."""
+        answers, found = charge.answers, list[bytes | None]()
         while len(found) in answers:
-            found.append(_opened(answers[len(found)]))
+            stored = answers[len(found)]
+            found.append(None if stored == _FAILURE else _opened(stored))
         return found
 
     def claim(

@@ -148,10 +148,12 @@ class Collection:
 
     def __init__(self, desk: Desk, sampler: GroupSampler) -> None:
         self._desk, self._sampler, self._code = desk, sampler, np.dtype(sampler.first.code)
-        self._charge = desk.charge(sampler.event)
+        self._charge, self._next = desk.charge(sampler.event), 0
         self._parts: list[tuple[Keys, Ints]] = []
         for payload in desk.drawn(self._charge):
-            self._add(payload)
+            self._next += 1
+            if payload is not None:  # a step that failed holds nothing; its records are drawn in a later one
+                self._add(payload)
 
     def noisy(self, y: Floats, keys: Keys | None = None) -> Floats:
         """The noisy labels of one batch of records, known by their keys."""
@@ -171,10 +173,11 @@ class Collection:
 
     def _drawn(self, keys: Keys, fresh: NDArray[np.intp], draw: Draw) -> bytes:
         """What the next step of the collection holds: draws for these records, or what another process stored there."""
+        step, self._next = self._next, self._next + 1
         return self._desk.draw(
             self._charge,
             lambda noise: keys[fresh].tobytes() + draw(fresh, noise).astype(self._code).tobytes(),
-            step=len(self._parts),
+            step=step,
         )
 
     def _add(self, payload: bytes) -> None:

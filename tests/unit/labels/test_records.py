@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict, OurBug
+from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict, OurBug, TableError
 from steelyard.labels.randomizer import LabelRandomizer
 from steelyard.labels.records import Collection, digests
+from steelyard.labels.sampler import GroupSampler
 from steelyard.ledger import Account, open_account
 from steelyard.noise import ExactNoise
 from steelyard.privacy import labels
@@ -170,3 +171,24 @@ def test_a_pass_with_a_key_keeps_every_batch_apart() -> None:
     assert str(budget.spent) == "epsilon 1"
     with pytest.raises(OurBug, match="more labels"):
         first.noisy(np.zeros(1))
+
+
+def test_a_draw_that_fails_loses_no_record_that_was_drawn_and_none_that_comes_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    budget = account()
+    made = LabelRandomizer(1, 0, 3, account=budget).fit()
+    first = made.transform(np.zeros(30), ids=range(30))
+
+    def exhausted(*_: Any) -> Any:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(GroupSampler, "draw", exhausted)
+        with pytest.raises(TableError, match="for good"):
+            made.transform(np.zeros(10), ids=range(30, 40))
+    later = made.transform(np.zeros(40), ids=range(40))
+    again = LabelRandomizer(1, 0, 3, account=budget).fit().transform(np.full(40, 3.0), ids=range(40))
+    assert later[:30].tolist() == first.tolist()
+    assert again.tolist() == later.tolist()
+    assert str(budget.spent) == "epsilon 1"
