@@ -27,7 +27,7 @@ from steelyard.errors import InvalidTask
 from steelyard.privacy import exact, written
 
 _TAG = "type"
-_DEEPEST = 12
+_DEEPEST, _MOST = 12, 10**5
 _LARGEST = 10**38
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
@@ -117,7 +117,7 @@ def _read(kind: Any, data: Any, at: str, depth: int) -> Any:
     if isinstance(origin, type) and is_dataclass(origin):
         return _tagged({origin.__name__: origin}, data, at, depth)
     if origin in (Sequence, list, tuple):
-        _must(isinstance(data, list), at, "a list", data)
+        _must(isinstance(data, list) and len(data) <= _MOST, at, f"a list of at most {_MOST} values", data)
         return tuple(_read(parts[0], item, f"{at}[{place}]", depth + 1) for place, item in enumerate(data))
     if origin is Mapping:
         _must(isinstance(data, dict), at, "an object", data)

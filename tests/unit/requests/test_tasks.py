@@ -165,6 +165,7 @@ HOSTILE: list[tuple[Any, str]] = [
     ({**BY, "keys": [{"type": "decimal", "value": "x" * 9999}]}, r"task.keys\[0\] must be a decimal"),
     ({**BY, "keys": [{"type": "decimal", "value": "sNaN"}]}, r"task.keys\[0\] must be a decimal"),
     ({**BY, "keys": [{"type": "eval", "value": "1"}]}, r"task.keys\[0\] must be"),
+    ({**BY, "keys": list(range(10**5 + 1))}, "task.keys must be a list of at most 100000 values"),
     ({**BY, "keys": deep(100)}, r"task.keys\[0\] must be .*; got a list"),
     ({"type": "Together", "tasks": [{"type": "Together", "tasks": []}]}, r"task.tasks\[0\].type must be one of Sum, C"),
     (
