@@ -32,7 +32,7 @@ from steelyard.models.rows import Rows
 from steelyard.models.user_descent import Descent, UserDescent, UserRows, root_weights
 from steelyard.models.user_sums import UserSum
 from steelyard.noise import TestNoise
-from steelyard.noise.grid import fit
+from steelyard.noise.norms import fit_norm
 from user_statistics import UserStatistics
 
 Floats = NDArray[np.float64]
@@ -58,7 +58,7 @@ class Data:
     @property
     def rows(self) -> Rows:
         """The training rows on the grid."""
-        return Rows(fit(self.x, Fraction(1, SIZE), SIZE, 2).astype(float), self.y, self.users)
+        return Rows(fit_norm(np.rint(self.x * SIZE).astype(np.int64), SIZE, 2).astype(float), self.y, self.users)
 
     def loss(self, theta: Floats) -> float:
         """Mean log-loss on the test rows."""

@@ -22,7 +22,6 @@ from steelyard.bounding import Sum
 from steelyard.errors import OurBug, TableError
 from steelyard.interrupts import attempt
 from steelyard.ledger import Account, Ledger, open_account
-from steelyard.noise.grid import fit
 from steelyard.privacy import Loss, users
 from steelyard.session import Session
 from steelyard.tables import Table, numbers_of, read
@@ -149,7 +148,6 @@ class Panics:
 def test_a_value_that_panics_is_the_missing_value() -> None:
     values = np.array([1.0, Panics()], dtype=object)
     assert np.isnan(numbers_of(values)[1])
-    assert fit(values, 1, 5, 1) is not None  # type: ignore[arg-type]
 
 
 def test_an_interrupted_release_is_answered_by_the_same_key_for_nothing(

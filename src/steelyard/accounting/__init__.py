@@ -3,7 +3,6 @@
 Everything that becomes a cost or a cap is exact or rounded to the safe side; the proofs are in ``docs/proofs``.
 """
 
-from steelyard.accounting.filters import admits
 from steelyard.accounting.gaussian import delta_of, epsilon_of, mu_cap, mu_request
 from steelyard.accounting.normal import normal_quantile, normal_tail
 from steelyard.accounting.odometers import LinearOdometer, MixtureOdometer
@@ -13,7 +12,6 @@ from steelyard.accounting.pure import group, pure_to_mu
 __all__ = [
     "LinearOdometer",
     "MixtureOdometer",
-    "admits",
     "composed",
     "delta_of",
     "epsilon_of",

@@ -10,13 +10,14 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from steelyard.accounting.curves import Curve
 from steelyard.errors import OurBug
 from steelyard.privacy import ATTO
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from steelyard.accounting.curves import Curve
 
     Weights = NDArray[np.int64]
 
@@ -42,7 +43,7 @@ def loss_curve(weights: Weights, sensitivity: int, questions: int) -> Curve:
     """The pessimistic loss curve of all questions together; both directions agree, because the law is symmetric."""
     import numpy as np
 
-    from steelyard.accounting.repeated import repeated
+    from steelyard.accounting.curves import repeated
 
     total = int(weights.sum())
     support = np.flatnonzero(weights)  # without gaps: the weights fall away from the middle

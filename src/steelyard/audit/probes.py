@@ -140,7 +140,7 @@ def _first(mechanism: Any, value: int, noise: Noise) -> int:
     return int(mechanism.release([value], noise)[0])
 
 
-def _histogram(mechanism: shipped.Histogram, effort: Effort, noise: Noise) -> Iterator[Check]:
+def _histogram(mechanism: shipped.NoisyCounts, effort: Effort, noise: Noise) -> Iterator[Check]:
     yield from _additive(mechanism.mechanism, effort, noise)
 
 
@@ -317,7 +317,7 @@ _PROBES: tuple[tuple[type, Callable[[Any, Effort, Noise], Iterator[Check]]], ...
     (Laplace, _additive),
     (Gaussian, _additive),
     (shipped.Staircase, _staircase),
-    (shipped.Histogram, _histogram),
+    (shipped.NoisyCounts, _histogram),
     (shipped.Finite, _finite),
     (shipped.Exponential, _exponential),
     (shipped.AboveThreshold, _above_threshold),

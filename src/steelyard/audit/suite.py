@@ -31,8 +31,7 @@ from steelyard.audit.paths import (
 from steelyard.audit.randomized import randomized_labels
 from steelyard.audit.subjects import audit
 from steelyard.audit.verdict import Verdict
-from steelyard.bounding import Count, CountUsers, Mean, Profile, Quantile, Sum, Together
-from steelyard.bounding import Histogram as ValueHistogram
+from steelyard.bounding import Count, CountUsers, Histogram, Mean, Profile, Quantile, Sum, Together
 from steelyard.errors import InvalidTask
 from steelyard.holdout import Question, Thresholdout
 from steelyard.models import Categorical, Column, Features, FitLinear, FitLogistic, Numeric, Target
@@ -103,8 +102,8 @@ def mechanisms() -> dict[str, Item]:
         "gaussian-squared": shipped.Gaussian(None, Fraction(7, 3), squared_sensitivity=2),
         "staircase": shipped.Staircase(7, 3, Fraction(1)),
         "staircase-wide": shipped.Staircase.least(1_000_000, Fraction(2)),
-        "histogram": shipped.Histogram.laplace(8, Fraction(2)),
-        "histogram-replace": shipped.Histogram.gaussian(8, Fraction(3), Neighbours.REPLACE),
+        "histogram": shipped.NoisyCounts.laplace(8, Fraction(2)),
+        "histogram-replace": shipped.NoisyCounts.gaussian(8, Fraction(3), Neighbours.REPLACE),
         "exponential": shipped.Exponential(Fraction(1), 1),
         "exponential-monotone": shipped.Exponential(Fraction(2), 3, monotone=True),
         "above-threshold": shipped.AboveThreshold(1, Fraction(1), Fraction(1)),
@@ -176,17 +175,13 @@ def bounded() -> dict[str, Item]:
         "mean-gaussian": Item(Mean("amount", mu="0.4", lower=5, upper=9), gaussian(EACH), AMOUNTS),
         "mean-keys": Item(Mean("amount", epsilon="1", lower=-50, upper=10, cap=3, **GROUPED), pure(WHO), PLACED),
         "quantile": Item(Quantile("amount", epsilon="1", lower=-5, upper=100, cap=3), pure(WHO), AMOUNTS),
-        "value-histogram": Item(
-            ValueHistogram("amount", epsilon="1", edges=[-1, 0, 0.5, 10], cap=3), pure(WHO), AMOUNTS
-        ),
-        "value-histogram-gaussian": Item(
-            ValueHistogram("amount", mu="1", edges=[0, 100, 101], cap=2), gaussian(WHO), WHOLE
-        ),
+        "value-histogram": Item(Histogram("amount", epsilon="1", edges=[-1, 0, 0.5, 10], cap=3), pure(WHO), AMOUNTS),
+        "value-histogram-gaussian": Item(Histogram("amount", mu="1", edges=[0, 100, 101], cap=2), gaussian(WHO), WHOLE),
         "value-histogram-ranges": Item(
-            ValueHistogram("amount", epsilon="1", edges=[-1, 0, 5, 10], cap=3, ranges=True), gaussian(WHO), AMOUNTS
+            Histogram("amount", epsilon="1", edges=[-1, 0, 5, 10], cap=3, ranges=True), gaussian(WHO), AMOUNTS
         ),
         "value-histogram-keys": Item(
-            ValueHistogram("amount", epsilon="1", edges=[-1, 0, 10], cap=3, **GROUPED), gaussian(WHO), PLACED
+            Histogram("amount", epsilon="1", edges=[-1, 0, 10], cap=3, **GROUPED), gaussian(WHO), PLACED
         ),
     }
 

@@ -10,14 +10,13 @@ True
 
 from __future__ import annotations
 
-from steelyard.charts.budget import Spend, budget
 from steelyard.charts.chart import Chart, check_target
 from steelyard.charts.curves import Line, lines, tradeoff
 from steelyard.charts.matrix import matrix
 from steelyard.charts.report import Code, Figure, Figures, Report, Section, Tabular
-from steelyard.charts.rows import bars, intervals
+from steelyard.charts.rows import Spending, bars, budget, intervals
 
 __all__ = [
-    "Chart", "Code", "Figure", "Figures", "Line", "Report", "Section", "Spend", "Tabular",
+    "Chart", "Code", "Figure", "Figures", "Line", "Report", "Section", "Spending", "Tabular",
     "bars", "budget", "check_target", "intervals", "lines", "matrix", "tradeoff",
 ]  # fmt: skip

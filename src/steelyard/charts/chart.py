@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.charts.marks import Mark, fit, measure, one_line, tag, text, wrap
-from steelyard.charts.page import page
+from steelyard.charts.page import FONT, THEMES, chart_rules, page
 from steelyard.charts.scales import Scale
-from steelyard.charts.theme import FONT, THEMES, chart_rules
 from steelyard.errors import EngineMissing, InvalidTask
 
 WIDTH, MARGIN = 680.0, 24.0

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from steelyard.charts.chart import MARGIN, RIGHT, Chart, Sheet, clipped
 from steelyard.charts.marks import Mark, measure, one_line, tag, text
-from steelyard.charts.numbers import Number, columns, short
-from steelyard.charts.scales import Scale, scale
-from steelyard.charts.theme import SERIES
+from steelyard.charts.page import SERIES
+from steelyard.charts.scales import Number, Scale, columns, scale, short
 
 _HEIGHT = 280.0
 _DASHES = (None, "7 4", "2 4", "9 3 2 3", "5 2", "1 3")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from steelyard.charts.chart import MARGIN, RIGHT, WIDTH, Chart, Sheet
 from steelyard.charts.marks import fit, measure, one_line, tag, text
-from steelyard.charts.numbers import Number, columns, short
+from steelyard.charts.scales import Number, columns, short
 
 _MOST = 64
 _Cells = list[list[float | None]]

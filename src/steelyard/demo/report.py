@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from steelyard.charts import Code, Figure, Figures, Report, Section, Spend, Tabular, budget, intervals
+from steelyard.charts import Code, Figure, Figures, Report, Section, Spending, Tabular, budget, intervals
 
 _SPENT = (("profile", 0.2), ("total spent", 0.5), ("by country", 0.4), ("prices", 0.2))
 
@@ -85,7 +85,7 @@ def _countries(facts: dict[str, Any]) -> Section:
 
 def _cost(facts: dict[str, Any]) -> Section:
     account = facts["account"]
-    entries = [*(Spend(name, amount) for name, amount in _SPENT), Spend("total, once more", 0.5, refused=True)]
+    entries = [*(Spending(name, amount) for name, amount in _SPENT), Spending("total, once more", 0.5, refused=True)]
     picture = budget(
         entries, float(account.terms.cap.value), unit="epsilon", subtitle="One account, one cap; a retry is free"
     )

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from steelyard.errors import InvalidTask
 from steelyard.labels.mechanism import read_prior
 from steelyard.labels.nodes import Floats, Nodes
-from steelyard.mechanisms import Histogram
-from steelyard.noise.grid import whole_grid
-from steelyard.privacy import Neighbours, exact
+from steelyard.mechanisms import NoisyCounts
+from steelyard.privacy import MICRO, Neighbours, exact
 
 ALL: tuple[str, ...] = ("",)  # the groups of records that have none: one, without a name
 SPREAD = 100  # one part in this many is spread evenly, so that no label is thought impossible
@@ -99,9 +98,9 @@ def from_counts(counts: tuple[int, ...]) -> tuple[int, ...]:
     )
 
 
-def histogram(bins: int, micro: int) -> Histogram:
+def histogram(bins: int, micro: int) -> NoisyCounts:
     """The mechanism that buys a prior over ``bins`` nodes for ``micro`` millionths of epsilon."""
-    return Histogram.laplace(bins, whole_grid(2, micro).scale, Neighbours.CHANGE_LABEL)
+    return NoisyCounts.laplace(bins, Fraction(2 * MICRO, micro), Neighbours.CHANGE_LABEL)
 
 
 def count(nodes: Nodes, y: Floats, missing: float | None, groups: int = 1) -> NDArray[np.int64]:

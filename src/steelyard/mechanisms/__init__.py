@@ -6,7 +6,7 @@ from steelyard.mechanisms.exponential import Exponential
 from steelyard.mechanisms.finite import Finite
 from steelyard.mechanisms.gaussian import Gaussian, sigma_for
 from steelyard.mechanisms.gradual import GaussianPath, LaplacePath, combined
-from steelyard.mechanisms.histogram import Histogram
+from steelyard.mechanisms.histogram import NoisyCounts
 from steelyard.mechanisms.key_threshold import KeyThreshold
 from steelyard.mechanisms.laplace import Laplace
 from steelyard.mechanisms.objective import Objective, PureObjective, UserObjective
@@ -21,10 +21,10 @@ __all__ = [
     "Finite",
     "Gaussian",
     "GaussianPath",
-    "Histogram",
     "KeyThreshold",
     "Laplace",
     "LaplacePath",
+    "NoisyCounts",
     "Objective",
     "PureObjective",
     "Questions",

@@ -16,7 +16,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from steelyard.accounting.bounded import loss_curve, whole_weights
-from steelyard.accounting.curves import Curve
 from steelyard.errors import InvalidTask, OurBug
 from steelyard.lazy import lazy
 from steelyard.mechanisms.integers import check_sensitivity, noisy
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from steelyard.accounting.curves import Curve
     from steelyard.noise import Noise
 
 _MOST = 1 << 24

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Histogram:
+class NoisyCounts:
     """Noisy counts of ``bins`` disjoint bins; make one with ``laplace`` or ``gaussian``."""
 
     bins: int
@@ -37,16 +37,16 @@ class Histogram:
             raise OurBug("a histogram's distance is 1 when a unit is added or removed and 2 when it is replaced.")
 
     @classmethod
-    def laplace(cls, bins: int, scale: Fraction, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> Histogram:
+    def laplace(cls, bins: int, scale: Fraction, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> NoisyCounts:
         """Counts with discrete Laplace noise.
 
-        >>> Histogram.laplace(8, Fraction(10)).event.parameters["sensitivity"]
+        >>> NoisyCounts.laplace(8, Fraction(10)).event.parameters["sensitivity"]
         1
         """
         return cls(bins, Laplace(1 if neighbours is Neighbours.ADD_REMOVE else 2, scale, neighbours))
 
     @classmethod
-    def gaussian(cls, bins: int, sigma: Fraction, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> Histogram:
+    def gaussian(cls, bins: int, sigma: Fraction, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> NoisyCounts:
         """Counts with rounded normal noise."""
         if neighbours is Neighbours.ADD_REMOVE:
             return cls(bins, Gaussian(1, sigma, neighbours))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian
-from steelyard.noise.grid import sqrt_above
+from steelyard.noise.norms import sqrt_above
 from steelyard.privacy import MICRO, Event
 
 if TYPE_CHECKING:

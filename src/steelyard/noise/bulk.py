@@ -14,9 +14,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.noise.deviate import Word, attempt, replay
+from steelyard.noise.deviate import Law, Word, attempt, replay
 from steelyard.noise.stream import Stream
-from steelyard.noise.tables import Law
 
 CHUNK = 8192  # attempts whose arrays stay in the cache
 _SLACK = 5

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
+from steelyard.noise.deviate import alias, weights_of
 from steelyard.noise.sources import Noise
-from steelyard.noise.tables import alias, weights_of
 
 _CHUNK = 1 << 16
 

@@ -14,9 +14,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 from steelyard.errors import EngineMissing, InsecureNoise, InvalidTask
-from steelyard.noise.deviate import draw
+from steelyard.noise.deviate import Law, draw, exponential, normal
 from steelyard.noise.stream import SeededStream, Stream, current
-from steelyard.noise.tables import Law, exponential, normal
 
 if TYPE_CHECKING:
     import numpy as np

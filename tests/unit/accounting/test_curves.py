@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as oracle
 
-from steelyard.accounting.curves import Curve, finite_curve, gaussian_curve, laplace_curve
+from steelyard.accounting.curves import Curve
 from steelyard.accounting.gaussian import delta_of, epsilon_of
 from steelyard.errors import InvalidTask
+from unit.accounting.loss_curves import Composable, finite_curve, gaussian_curve, laplace_curve
 
 STEP = Fraction(1, 100)
 
@@ -37,7 +38,7 @@ def test_a_hundred_gaussian_steps_compose_to_their_closed_form() -> None:
 
 def test_a_curve_rounded_down_is_caught() -> None:
     curve = gaussian_curve(0.1, STEP)
-    twin = Curve(curve.step, curve.lowest - 1, curve.masses, curve.infinite) * 100
+    twin = Composable(curve.step, curve.lowest - 1, curve.masses, curve.infinite) * 100
     assert not never_below(twin, 1.0)
 
 

@@ -9,9 +9,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from steelyard.accounting import repeated as module
-from steelyard.accounting.curves import Curve
-from steelyard.accounting.repeated import repeated
+from steelyard.accounting import curves as module
+from steelyard.accounting.curves import Curve, repeated
 from steelyard.mechanisms import BoundedNoise
 
 

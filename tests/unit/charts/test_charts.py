@@ -21,9 +21,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.charts import Chart, Line, Spend, bars, budget, intervals, lines, matrix, tradeoff
+from steelyard.charts import Chart, Line, Spending, bars, budget, intervals, lines, matrix, tradeoff
 from steelyard.charts.marks import measure, one_line, printable
-from steelyard.charts.numbers import short
+from steelyard.charts.scales import short
 from steelyard.errors import EngineMissing, InvalidTask
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -43,7 +43,9 @@ def all_kinds(words: str, numbers: Numbers) -> dict[str, Chart]:
         "tradeoff": tradeoff(positive, numbers, numbers, numbers, **said, x_title=words, y_title=words),
         "intervals": intervals(names, numbers, numbers, numbers, truths=numbers, **said, x_title=words),
         "bars": bars(names, numbers, positive, **said, x_title=words),
-        "budget": budget([Spend(words, n, refused=i % 3 == 2) for i, n in enumerate(positive)], 4, unit=words, **said),
+        "budget": budget(
+            [Spending(words, n, refused=i % 3 == 2) for i, n in enumerate(positive)], 4, unit=words, **said
+        ),
         "lines": lines([Line(words, numbers, numbers, numbers, numbers)], **said, x_title=words, y_title=words),
         "log lines": lines([Line(words, numbers, numbers)] * 2, **said, log_x=True, log_y=True),
         "matrix": matrix([numbers], down=[words], across=names, **said, x_title=words, y_title=words),
@@ -166,7 +168,9 @@ def rectangles(chart: Chart, colour: str) -> list[tuple[float, float]]:
 
 
 def test_each_spending_begins_where_the_last_one_ended_and_a_refusal_moves_nothing() -> None:
-    chart = budget([Spend("a", 1), Spend("b", Fraction(1, 2)), Spend("no", 3, refused=True), Spend("c", 1)], 4)
+    chart = budget(
+        [Spending("a", 1), Spending("b", Fraction(1, 2)), Spending("no", 3, refused=True), Spending("c", 1)], 4
+    )
     (a0, a1), (b0, b1), (c0, c1) = rectangles(chart, "sy-f-blue")
     ((no0, no1),) = rectangles(chart, "sy-s-orange")
     ((left0, left1),) = rectangles(chart, "sy-f-axis")
@@ -179,7 +183,7 @@ def test_each_spending_begins_where_the_last_one_ended_and_a_refusal_moves_nothi
 
 
 def test_a_long_ledger_is_folded_and_loses_nothing() -> None:
-    chart = budget([Spend(f"task {i}", Fraction(1, 100)) for i in range(200)], 4)
+    chart = budget([Spending(f"task {i}", Fraction(1, 100)) for i in range(200)], 4)
     assert "185 earlier entries" in chart.svg()
     assert chart.description.startswith("2 of 4 spent (50%)")
 

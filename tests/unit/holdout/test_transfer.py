@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from steelyard.accounting.curves import gaussian_curve
 from steelyard.errors import InvalidTask
 from steelyard.holdout import transfer
 from steelyard.holdout.transfer import (
@@ -23,6 +22,7 @@ from steelyard.holdout.transfer import (
     positional_distance_at,
     shared_distance_at,
 )
+from unit.accounting.loss_curves import gaussian_curve
 
 Floats = NDArray[np.float64]
 EPSILONS = (0.0, 0.1, 0.3, 0.7, 1.2, 2.0)

@@ -16,8 +16,7 @@ from steelyard.labels.nodes import Nodes
 from steelyard.labels.prior import Prior, count, from_counts, histogram
 from steelyard.labels.randomizer import LabelRandomizer
 from steelyard.ledger import Account, open_account
-from steelyard.mechanisms import Laplace, observing
-from steelyard.mechanisms.histogram import Histogram
+from steelyard.mechanisms import Laplace, NoisyCounts, observing
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours, labels
 
@@ -51,7 +50,7 @@ def test_one_changed_label_moves_the_counts_by_two_and_that_is_what_is_charged()
 
 def test_a_histogram_that_counts_a_changed_label_once_cannot_be_built() -> None:
     with pytest.raises(OurBug):
-        Histogram(4, Laplace(1, Fraction(5), Neighbours.CHANGE_LABEL))
+        NoisyCounts(4, Laplace(1, Fraction(5), Neighbours.CHANGE_LABEL))
 
 
 def test_fit_and_one_pass_cost_epsilon_together() -> None:

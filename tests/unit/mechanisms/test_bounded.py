@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from steelyard.accounting import price
 from steelyard.accounting.bounded import log_concave
-from steelyard.accounting.curves import Curve
+from steelyard.accounting.curves import Curve, repeated
 from steelyard.accounting.gaussian import delta_of
-from steelyard.accounting.repeated import repeated
 from steelyard.errors import CurrencyMismatch, InvalidTask, NeighbourMismatch, OurBug
 from steelyard.mechanisms import BoundedNoise
 from steelyard.noise import ExactNoise, TestNoise

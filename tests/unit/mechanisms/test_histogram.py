@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from steelyard.errors import InvalidTask, OurBug
-from steelyard.mechanisms import Gaussian, Histogram, Laplace
+from steelyard.mechanisms import Gaussian, Laplace, NoisyCounts
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours
 
@@ -45,8 +45,8 @@ def farthest(count: Callable[[tuple[int, ...]], Counts], relation: Neighbours) -
 @pytest.mark.parametrize("relation", [Neighbours.ADD_REMOVE, Neighbours.REPLACE])
 def test_the_declared_distances_are_the_true_ones(relation: Neighbours) -> None:
     l1, squared_l2 = farthest(one_bin, relation)
-    laplace = Histogram.laplace(BINS, Fraction(2), relation).mechanism
-    gaussian = Histogram.gaussian(BINS, Fraction(2), relation).mechanism
+    laplace = NoisyCounts.laplace(BINS, Fraction(2), relation).mechanism
+    gaussian = NoisyCounts.gaussian(BINS, Fraction(2), relation).mechanism
     assert isinstance(laplace, Laplace)
     assert isinstance(gaussian, Gaussian)
     assert (laplace.sensitivity, gaussian.square) == (l1, squared_l2)
@@ -54,21 +54,21 @@ def test_the_declared_distances_are_the_true_ones(relation: Neighbours) -> None:
 
 @pytest.mark.parametrize("relation", [Neighbours.ADD_REMOVE, Neighbours.REPLACE])
 def test_units_that_stand_in_two_bins_are_caught(relation: Neighbours) -> None:
-    mechanism = Histogram.laplace(BINS, Fraction(2), relation).mechanism
+    mechanism = NoisyCounts.laplace(BINS, Fraction(2), relation).mechanism
     assert farthest(two_bins, relation)[0] > (mechanism.sensitivity or 0)
 
 
 def test_a_replace_histogram_at_the_add_remove_distance_cannot_be_made() -> None:
     with pytest.raises(OurBug):
-        Histogram(4, Laplace(1, Fraction(2), Neighbours.REPLACE))
+        NoisyCounts(4, Laplace(1, Fraction(2), Neighbours.REPLACE))
     with pytest.raises(OurBug):
-        Histogram(4, Gaussian(None, Fraction(2), Neighbours.ADD_REMOVE, squared_sensitivity=2))
+        NoisyCounts(4, Gaussian(None, Fraction(2), Neighbours.ADD_REMOVE, squared_sensitivity=2))
     with pytest.raises(InvalidTask):
-        Histogram.laplace(0, Fraction(2))
+        NoisyCounts.laplace(0, Fraction(2))
 
 
 def test_counts_come_back_near_the_truth_and_in_order() -> None:
-    released = Histogram.laplace(3, Fraction(1, 4)).release([10, 2000, 300_000], TestNoise(1))
+    released = NoisyCounts.laplace(3, Fraction(1, 4)).release([10, 2000, 300_000], TestNoise(1))
     assert all(abs(a - b) < 10 for a, b in zip(released, [10, 2000, 300_000], strict=True))
     with pytest.raises(OurBug):
-        Histogram.laplace(3, Fraction(1)).release([1, 2], TestNoise(1))
+        NoisyCounts.laplace(3, Fraction(1)).release([1, 2], TestNoise(1))

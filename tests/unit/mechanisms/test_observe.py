@@ -13,9 +13,9 @@ from steelyard.mechanisms import (
     Exponential,
     Finite,
     Gaussian,
-    Histogram,
     Laplace,
     LaplacePath,
+    NoisyCounts,
     observing,
 )
 from steelyard.noise import ExactNoise, Noise, TestNoise
@@ -26,7 +26,7 @@ LAPLACE = Laplace(1, Fraction(3))
 
 def everything(noise: Noise) -> list[Event]:
     """Run every mechanism once and say which events must have been seen, in order."""
-    gaussian, histogram = Gaussian(1, Fraction(3)), Histogram.laplace(2, Fraction(3))
+    gaussian, histogram = Gaussian(1, Fraction(3)), NoisyCounts.laplace(2, Fraction(3))
     threshold, choice = AboveThreshold(1, Fraction(3), Fraction(3)), Exponential(Fraction(1), 1)
     table, path = Finite(((2, 1), (1, 2))), LaplacePath(1, (Fraction(3), Fraction(2)))
     LAPLACE.release([1], noise)

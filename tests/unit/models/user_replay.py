@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from steelyard.mechanisms import Seen, observing
 from steelyard.models.columns import SIZE
 from steelyard.models.passes import Method
 from steelyard.models.rows import Fitted, Rows
-from steelyard.noise.grid import fit
+from steelyard.noise.norms import fit_norm
 from steelyard.privacy import Neighbours
 
 
@@ -30,7 +29,7 @@ class Trace:
 
 def rows_of(x: Any, y: Any, users: Any) -> Rows:
     """Features of length at most one and labels of at most one, on the grid."""
-    whole = fit(np.asarray(x, dtype=float), Fraction(1, SIZE), SIZE, 2).astype(float)
+    whole = fit_norm(np.rint(np.asarray(x, dtype=float) * SIZE).astype(np.int64), SIZE, 2).astype(float)
     labels = np.clip(np.rint(np.asarray(y, dtype=float) * SIZE), -SIZE, SIZE)
     return Rows(whole, labels, np.asarray(users, dtype=np.int64))
 

@@ -11,9 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from steelyard.noise import bulk
-from steelyard.noise.deviate import attempt, replay
+from steelyard.noise.deviate import Law, attempt, exponential, normal, replay
 from steelyard.noise.stream import SeededStream, Stream
-from steelyard.noise.tables import Law, exponential, normal
 from unit.noise.exactly import mutant
 
 TOP = (1 << 64) - 1

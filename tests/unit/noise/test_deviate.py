@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from steelyard.noise import deviate
-from steelyard.noise.tables import Law
+from steelyard.noise.deviate import Law
 from unit.noise.exactly import NeedsMore, enumerate_tapes, mutant, p_value
 
 WIDTH = 2

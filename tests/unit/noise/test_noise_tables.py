@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.errors import OurBug
-from steelyard.noise import certify, tables
-from steelyard.noise.tables import Law, alias, exponential, normal, weights_of
+from steelyard.noise import certify, deviate
+from steelyard.noise.deviate import Law, alias, exponential, normal, weights_of
 from unit.noise.exactly import enumerate_tapes, mutant
 
 MIDDLE = {kind: Law(kind, 64, 6, 10) for kind in ("exponential", "normal")}
@@ -85,15 +85,15 @@ def test_starting_with_too_few_bits_only_costs_another_round() -> None:
 
 
 def test_the_digests_are_the_pinned_ones() -> None:
-    assert exponential().digest == tables.EXPONENTIAL_SHA256
-    assert normal().digest == tables.NORMAL_SHA256
+    assert exponential().digest == deviate.EXPONENTIAL_SHA256
+    assert normal().digest == deviate.NORMAL_SHA256
 
 
 def test_a_table_that_differs_in_one_entry_is_refused() -> None:
     law = Law("exponential")
     law.__dict__["table"] = (law.table[0] ^ 1, *law.table[1:])
     with pytest.raises(OurBug, match="built wrongly"):
-        tables._pinned(law, tables.EXPONENTIAL_SHA256)
+        deviate._pinned(law, deviate.EXPONENTIAL_SHA256)
 
 
 @pytest.mark.parametrize("law", [exponential(), normal()], ids=lambda law: law.kind)
@@ -163,7 +163,7 @@ def test_the_symbol_has_law_p_k_on_every_tape(kind: str, width: int, strip: int,
     ],
 )
 def test_the_enumeration_catches_broken_symbols(kind: str, old: str, new: str) -> None:
-    twin = mutant(tables, old, new)
+    twin = mutant(deviate, old, new)
     caught = [symbol_gap(twin.Law(kind, *case[:3]), case[3]) > 0 for case in SMALL]
     assert any(caught)
 

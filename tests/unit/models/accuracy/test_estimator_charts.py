@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from steelyard.bounding import Count
-from steelyard.charts.numbers import short
+from steelyard.charts.scales import short
 from steelyard.ledger import open_account
 from steelyard.models.accuracy.charts import path_chart, relative
 from steelyard.models.accuracy.estimator import AccuracyFirst

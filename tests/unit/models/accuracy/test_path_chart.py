@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.charts.numbers import short
+from steelyard.charts.scales import short
 from steelyard.ledger import Account
 from steelyard.models.accuracy.charts import path_chart
 from steelyard.models.accuracy.outcome import Found
