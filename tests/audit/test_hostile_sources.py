@@ -19,8 +19,8 @@ from steelyard.audit.corpus import Corpus, Pool, Row, days, floats, prices, text
 from steelyard.audit.replays import Replay
 from steelyard.audit.suite import WHO, Item, gaussian, pure, set_aside, tasks
 from steelyard.bounding import Count, CountUsers, Sum
-from steelyard.tables import Table, engine, keys, plain, quantity, read, soundness
-from steelyard.tables.quantity import LARGEST, double
+from steelyard.tables import Table, engine, keyed, plain, read, soundness, totals
+from steelyard.tables.totals import LARGEST, double
 from writers import SOURCES, Writer
 
 pytestmark = pytest.mark.filterwarnings("ignore::steelyard.errors.UncheckedQuery")
@@ -148,7 +148,7 @@ class TestTwins:
     def test_a_planner_that_believes_statistics(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(engine, "BLIND", "")
         monkeypatch.setattr(soundness, "_passed", {"DuckDB"})
-        monkeypatch.setattr(quantity, "finite", lambda number: number.abs() <= double(LARGEST))
+        monkeypatch.setattr(totals, "finite", lambda number: number.abs() <= double(LARGEST))
         values = (float("nan"), 0.1, 0.2, float("inf"))
         pools = {"who": texts(), "amount": Pool("float64", values)}
         rows = [{"who": f"u{i}", "amount": values[i % 3]} for i in range(12)]
@@ -166,8 +166,8 @@ class TestTwins:
 
             return ibis.literal(number, f"decimal(38, {min(38, -int(number.as_tuple().exponent))})")
 
-        monkeypatch.setattr(keys, "_holds", lambda kind, number: True)
-        monkeypatch.setattr(keys, "_exact", widest)
+        monkeypatch.setattr(keyed, "_holds", lambda kind, number: True)
+        monkeypatch.setattr(keyed, "_exact", widest)
         rows = [{"who": f"u{i}", "price": Decimal("0.25")} for i in range(5)]
         assert "errors" in self.caught("decimal-keys", "an Arrow table", PRICED, rows)
 

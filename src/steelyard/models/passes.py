@@ -90,7 +90,7 @@ class Reading:
     @lazy
     def kept(self) -> Rows | None:
         """All rows, where they fit in memory."""
-        return None if self.table.engine == "pyspark" else kept(self.table, self.features, self.label)
+        return kept(self.table, self.features, self.label) if self.table.local else None
 
 
 @dataclass(frozen=True)

@@ -2,31 +2,34 @@
 
 ``read`` opens a table lazily; a ``Table`` answers only in integers whose change under one added or removed unit is
 known in advance (docs/proofs/tables.md). Ibis writes every question once; DuckDB answers it by default, Spark when
-one machine is too small. This is the only room that knows the engines, and it loads them only when asked.
+one machine is too small. This is the only room that knows the engines, and it loads them only when asked; each name
+loads its module when it is first used.
 """
 
 from __future__ import annotations
 
-from steelyard.tables.entries import (
-    decoded,
-    entries_of,
-    finite_of,
-    is_untyped,
-    kind_of,
-    number_of,
-    numbers_of,
-    text_of,
-    texts_of,
-)
-from steelyard.tables.files import is_csv, read_column, scan
-from steelyard.tables.keyed import Capped
-from steelyard.tables.quantity import LIMIT, Quantity
-from steelyard.tables.sampling import Limits
-from steelyard.tables.schema import Schema
-from steelyard.tables.sources import read
-from steelyard.tables.table import Table
-from steelyard.tables.totals import Bounded
-from steelyard.tables.vectors import Bins
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from steelyard.tables.entries import (
+        decoded,
+        entries_of,
+        finite_of,
+        is_untyped,
+        kind_of,
+        number_of,
+        numbers_of,
+        text_of,
+        texts_of,
+    )
+    from steelyard.tables.files import is_csv, read_column, scan
+    from steelyard.tables.keyed import Bins, Capped
+    from steelyard.tables.sampling import Limits
+    from steelyard.tables.schema import Schema
+    from steelyard.tables.sources import read
+    from steelyard.tables.table import Table
+    from steelyard.tables.totals import LIMIT, Bounded, Quantity
 
 __all__ = [
     "LIMIT",
@@ -51,3 +54,35 @@ __all__ = [
     "text_of",
     "texts_of",
 ]
+_ENTRIES = (
+    "decoded",
+    "entries_of",
+    "finite_of",
+    "is_untyped",
+    "kind_of",
+    "number_of",
+    "numbers_of",
+    "text_of",
+    "texts_of",
+)
+_HOMES = {
+    "entries": _ENTRIES,
+    "files": ("is_csv", "read_column", "scan"),
+    "keyed": ("Bins", "Capped"),
+    "sampling": ("Limits",),
+    "schema": ("Schema",),
+    "sources": ("read",),
+    "table": ("Table",),
+    "totals": ("LIMIT", "Bounded", "Quantity"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = next((home for home, names in _HOMES.items() if name in names), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -19,12 +19,8 @@ from steelyard.errors import TableError
 from steelyard.interrupts import attempt
 from steelyard.tables import plain, soundness
 from steelyard.tables.folding import Step, added
-
-SOURCE = "steelyard_source"
-"""What a source is called inside its engine, as it comes."""
-
-PLAIN = "steelyard_plain"
-"""The same with every column in plain form: what questions are asked of."""
+from steelyard.tables.plain import PLAIN, SOURCE, Bind
+from steelyard.tables.totals import DUCKDB, Dialect
 
 FAILED = (
     "the engine could not answer. Nothing more is said here, because the reason may depend on private rows. "
@@ -42,9 +38,9 @@ T = TypeVar("T")
 
 
 class Engine(Protocol):
-    """What can answer: ``name`` is the Ibis dialect."""
+    """What can answer."""
 
-    name: str
+    dialect: Dialect
 
     def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         """All rows of a small answer; ``columns`` are those the question reads."""
@@ -77,17 +73,10 @@ def guarded_batches(batches: Iterator[T]) -> Iterator[T]:
         guarded(getattr(batches, "close", lambda: None))
 
 
-Bind = Callable[[Any, Sequence[str], bool], None]
-"""Makes the source visible on a fresh DuckDB cursor under the name ``SOURCE``.
-
-It is given the columns that are needed (none: the schema alone), and whether they are certainly read only once.
-"""
-
-
 class DuckEngine:
     """A private in-memory DuckDB that sees one source."""
 
-    name = "duckdb"
+    dialect = DUCKDB
 
     def __init__(self, bind: Bind, text: str = plain.REPAIRED) -> None:
         self._bind, self._text = bind, text

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.errors import ColumnMissing, InvalidTask, TableError
-from steelyard.tables.engine import SOURCE, Bind
 from steelyard.tables.parquet import bind_parquet
+from steelyard.tables.plain import SOURCE, Bind
 
 _FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"}
 _SCANNED = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv"}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import OurBug
 from steelyard.privacy import Unit
-from steelyard.tables.totals import beside, identity
+from steelyard.tables.totals import Dialect, beside, identity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,7 +87,7 @@ def by_unit(rows: Any, columns: Sequence[str], unit: Unit) -> Any:
     return kept.order_by(unit.column).select(*dict.fromkeys([*columns, unit.column]))
 
 
-def beside_sizes(rows: Any, columns: Sequence[str], unit: Unit, engine: str) -> Any:
+def beside_sizes(rows: Any, columns: Sequence[str], unit: Unit, engine: Dialect) -> Any:
     """The columns of the rows of somebody, and last how many rows their unit has."""
     if unit.column is None:
         raise OurBug("a row has no other rows to be counted beside it.")

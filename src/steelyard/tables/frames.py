@@ -13,10 +13,9 @@ from contextlib import suppress
 from typing import Any
 
 from steelyard.errors import TableError
-from steelyard.tables.engine import SOURCE, Bind
 from steelyard.tables.entries import texts_of
 from steelyard.tables.kinds import check_names
-from steelyard.tables.plain import unusable
+from steelyard.tables.plain import SOURCE, Bind, unusable
 
 
 def bind_pandas(frame: Any) -> Bind:

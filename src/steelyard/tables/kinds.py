@@ -14,6 +14,9 @@ from steelyard.errors import TableError
 NUMERIC = ("integer", "float", "decimal", "boolean")
 GROUPABLE = (*NUMERIC, "string", "date", "timestamp", "uuid", "binary")
 KINDS = (*GROUPABLE, "time", "other")
+MOST_KEYS = 2**22
+"""The most keys that one question may name."""
+
 _NAMES = ("boolean", "integer", "floating", "decimal", "string", "date", "timestamp", "time", "uuid", "binary")
 
 

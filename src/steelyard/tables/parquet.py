@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steelyard.errors import TableError
-from steelyard.tables.engine import SOURCE, Bind
-from steelyard.tables.plain import unusable
+from steelyard.tables.plain import SOURCE, Bind, unusable
 
 _DIGITS = {
     "BOOLEAN": 1, "TINYINT": 3, "UTINYINT": 3, "SMALLINT": 5, "USMALLINT": 5, "INTEGER": 10, "UINTEGER": 10,

@@ -8,8 +8,20 @@ Law: a plain form is a total function of the cell alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+SOURCE = "steelyard_source"
+"""What a source is called inside its engine, as it comes."""
+
+PLAIN = "steelyard_plain"
+"""The same with every column in plain form: what questions are asked of."""
+
+Bind = Callable[[Any, Sequence[str], bool], None]
+"""Makes the source visible on a fresh DuckDB cursor under the name ``SOURCE``.
+
+It is given the columns that are needed (none: the schema alone), and whether they are certainly read only once.
+"""
 
 AS_IT_IS = "{}"
 """For text that its reader has repaired and that has no collation."""

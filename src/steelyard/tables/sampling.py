@@ -1,9 +1,14 @@
-"""Keeping some of a unit's rows or keys, chosen by a keyed digest.
+"""Keyed digests of rows: to keep some of a unit's rows or keys, and to know a snapshot again.
 
 Each candidate gets 64 bits of SHA-256 over a fresh secret and its own content; the smallest are kept. So the choice
 depends on what the rows say and never on where they lie, equals uniform sampling to whoever does not know the secret,
 and is the same on every engine. Exactly min(limit, available) are kept. Identical rows are told apart by a number.
 Law: what is kept of a unit is a function of that unit's rows and the secret alone.
+
+A fingerprint is the same for the same rows in any order, and another for a changed row. Every row is read as text, hashed with a secret, and 120 bits of the hashes are added up in wide integers by the engine
+itself; the sum does not mind the order and needs no memory. Whoever does not hold the secret learns nothing from it;
+whoever does could test a guess about the rows, so a fingerprint is compared where it is made and never released.
+Law: a fingerprint leaves its process under a seal of the ledger's key or not at all (docs/proofs/accuracy_first_paths.md).
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from typing import Any
 
 from steelyard.errors import InvalidTask, TableError
 from steelyard.tables.kinds import GROUPABLE, kind_of
-from steelyard.tables.totals import beside, identity
+from steelyard.tables.totals import WIDE, Dialect, beside, identity
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ def check_secret(secret: bytes) -> bytes:
     return secret
 
 
-def keep_keys(pairs: Any, limits: Limits, engine: str) -> Any:
+def keep_keys(pairs: Any, limits: Limits, engine: Dialect) -> Any:
     """At most ``max_keys`` of each unit's rows ``(u, k, …)``, one per key."""
     import ibis
 
@@ -63,14 +68,14 @@ def keep_keys(pairs: Any, limits: Limits, engine: str) -> Any:
     return ranked.filter(ranked.r < limits.max_keys).select(*pairs.columns)
 
 
-def keep_rows_per_key(units: Any, limits: Limits, engine: str) -> Any:
+def keep_rows_per_key(units: Any, limits: Limits, engine: Dialect) -> Any:
     """At most ``rows_per_key`` of the rows ``(u, k, q0, …)`` of each unit and key."""
     if limits.rows_per_key is None:
         return units
     return _keep(units, ["u", "k"], limits.rows_per_key, limits.secret, engine, as_text=False)
 
 
-def keep_rows(rows: Any, column: str, columns: Sequence[str], limit: int, secret: bytes, engine: str) -> Any:
+def keep_rows(rows: Any, column: str, columns: Sequence[str], limit: int, secret: bytes, engine: Dialect) -> Any:
     """At most ``limit`` rows of each unit, with the given columns; rows without a unit are dropped."""
     known = rows.filter(identity(rows[column]).notnull())
     for name in columns:
@@ -80,7 +85,7 @@ def keep_rows(rows: Any, column: str, columns: Sequence[str], limit: int, secret
     return _keep(units, ["steelyard_unit"], limit, secret, engine, as_text=True).select(*columns)
 
 
-def _keep(rows: Any, group: Sequence[str], limit: int, secret: bytes, engine: str, *, as_text: bool) -> Any:
+def _keep(rows: Any, group: Sequence[str], limit: int, secret: bytes, engine: Dialect, *, as_text: bool) -> Any:
     """At most ``limit`` rows of each group: light groups whole, heavy ones in the order of their digests.
 
     Identical rows are numbered. They are told by their text where columns may hold values that compare equal but read
@@ -122,3 +127,38 @@ def _text(value: Any) -> Any:
 
 def _content(rows: Any, names: Sequence[str]) -> Any:
     return reduce(add, [_text(rows[name]) for name in names])
+
+
+_DIGITS = "0123456789abcdef"
+_EACH = 15
+
+
+def fingerprint_sums(rows: Any, columns: Sequence[str], secret: bytes) -> Any:
+    """The number of rows and two sums of sixty bits of each row's keyed digest, as an Ibis question."""
+    import ibis
+
+    key = ibis.literal(hashlib.sha256(check_secret(secret)).hexdigest()[:32])
+    digested = rows.select(d=(key + _row_text(rows, columns)).hexdigest("sha256"))
+    parts = {f"s{i}": _number(digested.d, i * _EACH).cast(WIDE).sum() for i in range(2)}
+    return digested.aggregate(n=digested.count(), **parts)
+
+
+def sealed_fingerprint(numbers: Sequence[int], secret: bytes) -> str:
+    """The sums as one text that is no longer a sum of anything."""
+    return hashlib.sha256(secret + repr([int(number) for number in numbers]).encode()).hexdigest()
+
+
+def _number(digest: Any, start: int) -> Any:
+    """Fifteen hexadecimal digits as an integer, by operations every engine has."""
+    import ibis
+
+    places = [ibis.literal(_DIGITS).find(digest.substr(start + i, 1)).cast("int64") for i in range(_EACH)]
+    return reduce(add, [place * ibis.literal(16**i, "int64") for i, place in enumerate(places)])
+
+
+def _row_text(rows: Any, columns: Sequence[str]) -> Any:
+    """A row as text, each value with its length before it, so that no two rows read the same."""
+    import ibis
+
+    texts = [rows[name].cast("string") for name in columns]
+    return reduce(add, [ibis.cases((t.isnull(), "-:"), else_=t.length().cast("string") + ":" + t) for t in texts])

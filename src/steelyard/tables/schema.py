@@ -6,14 +6,25 @@ down by hand (a paper table) serves to plan and to price as well as a table's ow
 
 from __future__ import annotations
 
+import datetime
+import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
 from steelyard.errors import ColumnMissing, InvalidTask, TableError
 from steelyard.privacy import Unit
-from steelyard.tables.keys import check_keys
-from steelyard.tables.kinds import GROUPABLE, KINDS, NUMERIC, check_names
+from steelyard.tables.kinds import GROUPABLE, KINDS, MOST_KEYS, NUMERIC, check_names
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "boolean": (bool,),
+    "float": (int, float),
+    "decimal": (int, Decimal),
+    "date": (datetime.date,),
+}
 
 
 class Schema:
@@ -68,3 +79,32 @@ class Schema:
         """Refuse a column that cannot hold keys, and keys that are not of its kind; the keys as the column holds them."""
         self.require(by)
         return check_keys(self._kinds[by], keys, by)
+
+
+def check_keys(kind: str, keys: Sequence[Any], by: str) -> list[Any]:
+    """Public keys of the column's kind, none twice; refuses a kind that cannot be a key."""
+    if kind not in _TYPES:
+        raise TableError(f"column {by!r} holds {kind} values and cannot be a key; use one of {', '.join(_TYPES)}.")
+    if isinstance(keys, str | bytes):
+        raise InvalidTask("keys must be a sequence of keys, not one text.")
+    checked = [_check_key(kind, key, by) for key in keys]
+    if len(set(checked)) != len(checked):
+        raise InvalidTask("the same key is given twice.")
+    if len(checked) > MOST_KEYS:
+        raise InvalidTask(f"at most {MOST_KEYS} keys can be asked for at once; got {len(checked)}.")
+    return checked
+
+
+def _check_key(kind: str, key: Any, by: str) -> Any:
+    fits = isinstance(key, _TYPES[kind]) and (kind == "boolean" or not isinstance(key, bool))
+    if kind == "date":
+        fits = fits and not isinstance(key, datetime.datetime)
+    elif kind in ("integer", "decimal"):
+        fits = fits and Decimal(key).is_finite() and abs(key) < 10**37
+    elif kind == "float":
+        fits = fits and math.isfinite(key)
+    elif kind == "string":
+        fits = fits and key.encode(errors="replace").decode() == key  # half a surrogate pair is no text
+    if not fits:
+        raise InvalidTask(f"column {by!r} holds {kind} values; {key!r} is not one.")
+    return float(key) + 0.0 if kind == "float" else key

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.errors import TableError
-from steelyard.tables.quantity import Quantity, finite
-from steelyard.tables.totals import identity, wide_sum
+from steelyard.tables.totals import DUCKDB, SPARK, Dialect, Quantity, finite, identity, wide_sum
 
 UNSOUND = (
     "this {engine} does not compute what the guarantees rest on: its planner trusts statistics, or its arithmetic differs. "
@@ -51,7 +50,7 @@ def duckdb_passes(connection: Any, folder: str) -> bool:
     try:
         cursor = connection.cursor()
         cursor.execute(f"CREATE OR REPLACE TEMP VIEW {TRIAL} AS {_made_up()}")
-        if not computes("duckdb", lambda sql: cursor.execute(sql).fetchall()):
+        if not computes(DUCKDB, lambda sql: cursor.execute(sql).fetchall()):
             return False
         _write_lie(cursor, path)
         cursor.execute(f"CREATE OR REPLACE TEMP VIEW {TRIAL} AS SELECT * FROM read_parquet('{_text(path)}')")
@@ -72,12 +71,12 @@ def spark_passes(session: Any) -> bool:
     name = f"{TRIAL}_{secrets.token_hex(8)}"
     session.sql(_made_up()).createOrReplaceTempView(name)
     try:
-        return computes("pyspark", lambda sql: [tuple(row) for row in session.sql(sql).collect()], name)
+        return computes(SPARK, lambda sql: [tuple(row) for row in session.sql(sql).collect()], name)
     finally:
         session.catalog.dropTempView(name)
 
 
-def computes(dialect: str, ask: Callable[[str], list[tuple[Any, ...]]], name: str = TRIAL) -> bool:
+def computes(engine: Dialect, ask: Callable[[str], list[tuple[Any, ...]]], name: str = TRIAL) -> bool:
     """Whether an engine turns the made-up values into the reference's integers, and adds them without overflow."""
     import ibis
 
@@ -87,10 +86,10 @@ def computes(dialect: str, ask: Callable[[str], list[tuple[Any, ...]]], name: st
     numbers = [None, *map(float, _VALUES)]
     expected = [(i, *(each.integer(value) for each in quantities)) for i, value in enumerate(numbers)]
     named = rows.select(n=identity(rows.x).notnull().cast("int64"), i=ibis.literal(2**63 - 1, "int64"))
-    added = named.agg(n=named.n.sum(), s=wide_sum(named.i, dialect))
-    if sorted(ask(str(ibis.to_sql(shown, dialect=dialect)))) != expected:
+    added = named.agg(n=named.n.sum(), s=wide_sum(named.i, engine))
+    if sorted(ask(str(ibis.to_sql(shown, dialect=engine.name)))) != expected:
         return False
-    return [tuple(map(int, row)) for row in ask(str(ibis.to_sql(added, dialect=dialect)))] == [
+    return [tuple(map(int, row)) for row in ask(str(ibis.to_sql(added, dialect=engine.name)))] == [
         (len(_VALUES) - 1, len(numbers) * (2**63 - 1))
     ]
 
@@ -133,7 +132,7 @@ def _about_lie() -> list[tuple[str, list[tuple[Any, ...]]]]:
     grouped = rows.group_by("i", "k").agg(n=rows.count())
     questions: list[tuple[Any, list[tuple[Any, ...]]]] = [(integers, [(0, None)]), (grouped, [(whole, text, 1)])]
     questions += [(each.agg(n=each.count()), [(n,)]) for n, some in enumerate((held, kept)) for each in some]
-    return [(str(ibis.to_sql(question, dialect="duckdb")), expected) for question, expected in questions]
+    return [(str(ibis.to_sql(question, dialect=DUCKDB.name)), expected) for question, expected in questions]
 
 
 def _packed(kind: str, value: Any) -> bytes:

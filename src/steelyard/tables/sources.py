@@ -14,12 +14,12 @@ from typing import Any
 from steelyard.errors import TableError
 from steelyard.tables import plain
 from steelyard.tables.databases import bind_duckdb_file, bind_ibis, is_duckdb_table, native, open_ibis, split_url
-from steelyard.tables.engine import PLAIN, Bind, DuckEngine
+from steelyard.tables.engine import DuckEngine
 from steelyard.tables.files import bind_files
 from steelyard.tables.frames import bind_arrow, bind_dict, bind_pandas, bind_polars, bind_relation
-from steelyard.tables.identity import identify, in_words
+from steelyard.tables.identity import identify, in_words, is_stored, warn_unchecked
 from steelyard.tables.kinds import schema_of
-from steelyard.tables.origin import is_stored, warn_unchecked
+from steelyard.tables.plain import PLAIN, Bind
 from steelyard.tables.table import Table
 
 _FRAMES: dict[str, Callable[[Any], Bind]] = {

@@ -16,10 +16,12 @@ from typing import Any
 
 from steelyard.errors import EngineMissing, TableError
 from steelyard.tables import plain, soundness
-from steelyard.tables.engine import SOURCE, guarded, guarded_batches
+from steelyard.tables.engine import guarded, guarded_batches
 from steelyard.tables.folding import Step, on_spark
 from steelyard.tables.kinds import check_names
+from steelyard.tables.plain import SOURCE
 from steelyard.tables.table import Table
+from steelyard.tables.totals import SPARK
 
 INSTALL = "pip install 'steelyard[spark]'"
 
@@ -27,7 +29,7 @@ INSTALL = "pip install 'steelyard[spark]'"
 class SparkEngine:
     """The session of a Spark data frame."""
 
-    name = "pyspark"
+    dialect = SPARK
 
     def __init__(self, frame: Any) -> None:
         self.source = f"{SOURCE}_{secrets.token_hex(8)}"

@@ -15,17 +15,27 @@ from typing import Any
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.privacy import Unit
-from steelyard.tables import fingerprint, folding, sampling, totals
+from steelyard.tables import folding, sampling, totals
 from steelyard.tables.engine import Engine
 from steelyard.tables.identity import in_words
-from steelyard.tables.keyed import MOST_KEYS, SATURATION, Capped, capped_by_key, whole
-from steelyard.tables.keys import is_wanted, key_column
-from steelyard.tables.kinds import GROUPABLE, kind_of
-from steelyard.tables.quantity import Quantity
+from steelyard.tables.keyed import (
+    SATURATION,
+    Bins,
+    Capped,
+    Side,
+    capped_by_key,
+    is_wanted,
+    key_column,
+    known,
+    position,
+    sides_by_key,
+    sides_in_ball,
+    whole,
+)
+from steelyard.tables.kinds import GROUPABLE, MOST_KEYS, kind_of
 from steelyard.tables.sampling import Limits
 from steelyard.tables.schema import Schema
-from steelyard.tables.totals import Bounded
-from steelyard.tables.vectors import Bins, Side, known, position, sides_by_key, sides_in_ball
+from steelyard.tables.totals import Bounded, Quantity
 
 
 class Table:
@@ -40,7 +50,7 @@ class Table:
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}: {kind}" for name, kind in self.columns.items())
-        return f"Table({shown}) on {self._engine.name}"
+        return f"Table({shown}) on {self._engine.dialect.name}"
 
     @lazy
     def schema(self) -> Schema:
@@ -60,7 +70,7 @@ class Table:
     @property
     def identity(self) -> str:
         """Which table this is, in public words that no row can change; a request's key is bound to it."""
-        return self._identity or in_words(self._engine.name, self.columns)
+        return self._identity or in_words(self._engine.dialect.name, self.columns)
 
     def called(self, identity: str) -> Table:
         """The same rows under another identity."""
@@ -69,7 +79,12 @@ class Table:
     @property
     def engine(self) -> str:
         """Who answers: ``"duckdb"`` or ``"pyspark"``."""
-        return self._engine.name
+        return self._engine.dialect.name
+
+    @property
+    def local(self) -> bool:
+        """Whether the rows lie on this machine."""
+        return self._engine.dialect.local
 
     def prepare(self) -> None:
         """Compile a question without asking it: an installation that cannot must fail before anything is paid for."""
@@ -107,7 +122,7 @@ class Table:
     def capped_totals(self, unit: Unit, parts: Sequence[Bounded]) -> list[int]:
         """Several capped sums in one pass over the rows, in the order asked."""
         self._check(unit, [part.quantity for part in parts])
-        return self._numbers(totals.capped(self._rows, unit, parts, self.engine)) if parts else []
+        return self._numbers(totals.capped(self._rows, unit, parts, self._engine.dialect)) if parts else []
 
     def totals_histogram(self, unit: Unit, quantity: Quantity, edges: Sequence[int]) -> list[int]:
         """How many units' totals lie in each bin [edges[i], edges[i + 1]); totals outside go to the end bins.
@@ -116,7 +131,7 @@ class Table:
         """
         self._check(unit, [quantity])
         edges = totals.check_edges(edges)
-        counts = self._numbers(totals.tails(self._rows, unit, quantity, edges, self.engine))
+        counts = self._numbers(totals.tails(self._rows, unit, quantity, edges, self._engine.dialect))
         return [left - right for left, right in zip(counts, [*counts[1:], 0], strict=True)]
 
     def sums_by_key(
@@ -169,7 +184,7 @@ class Table:
         if isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= SATURATION:
             raise InvalidTask(f"the cap on a unit's sides must be an integer from 1 to 2^50; got {cap!r}.")
         sides = Side(quantity, low, high, True), Side(quantity, low, high, False)
-        above, below = self._numbers(sides_in_ball(self._rows, unit, sides, cap, self.engine))
+        above, below = self._numbers(sides_in_ball(self._rows, unit, sides, cap, self._engine.dialect))
         return above, below
 
     def sums_by_key_and_bin(
@@ -199,7 +214,7 @@ class Table:
         keys = self.require_keys(by, keys)
         sides = Side(quantity, low, high, True), Side(quantity, low, high, False)
         wanted = there & is_wanted(key, keys)
-        question = sides_by_key(self._rows, unit, sides, position(key, keys), wanted, cap, self.engine)
+        question = sides_by_key(self._rows, unit, sides, position(key, keys), wanted, cap, self._engine.dialect)
         found = {int(row[0]): int(row[2]) for row in self._run(question)}
         return [(found.get(2 * i, 0), found.get(2 * i + 1, 0)) for i in range(len(keys))]
 
@@ -220,7 +235,7 @@ class Table:
             return self._with(self._rows.select(*kept))
         if unit.column not in kept:
             kept.append(unit.column)
-        return self._with(sampling.keep_rows(self._rows, unit.column, kept, rows, secret, self.engine))
+        return self._with(sampling.keep_rows(self._rows, unit.column, kept, rows, secret, self._engine.dialect))
 
     def batches(self, columns: Sequence[str], size: int = 65_536) -> Iterator[Any]:
         """Stream the rows of some columns as Arrow record batches of about ``size`` rows; in no promised order."""
@@ -259,7 +274,7 @@ class Table:
             question = self._rows.select(*columns)
         else:
             self._check(sizes_of, ())
-            question = folding.beside_sizes(self._rows, columns, sizes_of, self.engine)
+            question = folding.beside_sizes(self._rows, columns, sizes_of, self._engine.dialect)
         return self._engine.fold(self._sql(question), self._needed(question), size, step, start)
 
     def fingerprint(self, columns: Sequence[str], secret: bytes) -> str:
@@ -268,7 +283,9 @@ class Table:
         *Privacy:* none: it is a function of the rows, to be compared where it is made and never released.
         """
         self.require(*columns)
-        return fingerprint.sealed(self._numbers(fingerprint.sums(self._rows, columns, secret)), secret)
+        return sampling.sealed_fingerprint(
+            self._numbers(sampling.fingerprint_sums(self._rows, columns, secret)), secret
+        )
 
     def _with(self, rows: Any) -> Table:
         return Table(self._engine, self._base, rows, stored=self._stored, identity=self.identity)
@@ -287,7 +304,7 @@ class Table:
     def _by_key(
         self, unit: Unit, parts: Sequence[Capped], key: Any, wanted: Any, limits: Limits
     ) -> dict[Any, tuple[int, list[int]]]:
-        answer = self._run(capped_by_key(self._rows, unit, parts, key, wanted, limits, self.engine))
+        answer = self._run(capped_by_key(self._rows, unit, parts, key, wanted, limits, self._engine.dialect))
         return {row[0]: (int(row[1]), [int(value) for value in row[2:]]) for row in answer}
 
     def _numbers(self, question: Any) -> list[int]:
@@ -301,7 +318,7 @@ class Table:
     def _sql(self, question: Any) -> str:
         import ibis
 
-        return str(ibis.to_sql(question, dialect=self._engine.name))
+        return str(ibis.to_sql(question, dialect=self._engine.dialect.name))
 
     @property
     def _counted(self) -> str:

@@ -1,6 +1,11 @@
-"""Per-unit totals, clamped and added up, as Ibis expressions.
+"""From rows to integers, from a unit's integers to its total, from totals to clamped sums: all as Ibis expressions.
 
-Rows become integers, a unit's integers are added in wide integers, the total is clamped, the clamped totals are added
+A quantity is one total function from a row to an integer on a public grid: floor(value / step + 1/2), computed in IEEE doubles in one fixed order of operations, clamped to ±2^53 as a double
+before it becomes an integer. Null, NaN and the infinities become 0. No input whatsoever is an error, and every
+engine gives the same integer, because each operation used here is correctly rounded everywhere.
+Law: the integer is the only thing the rest of the library sees of a value.
+
+A unit's integers are added in wide integers, the total is clamped, the clamped totals are added
 in wide integers. No float is ever added, so neither order nor size can change an answer; the widths are chosen so
 that no sum can overflow (decimal(38): 10^38 against 2^53 per row and 2^80 per unit).
 Law: rows whose unit is null or NaN belong to nobody and are dropped; everything else of a unit goes into its one total.
@@ -8,20 +13,130 @@ Law: rows whose unit is null or NaN belong to nobody and are dropped; everything
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from steelyard.errors import InvalidTask
-from steelyard.privacy import Unit
-from steelyard.tables.quantity import Quantity, double, finite
+
+if TYPE_CHECKING:
+    from steelyard.privacy import Unit
+
+LIMIT = 2**53
+"""The largest absolute value of a row's integer."""
+
+LARGEST = 1.7976931348623157e308
+_EXACT_DIGITS = 15  # a decimal this short is a quotient of two exact doubles, so a plain cast is correctly rounded
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What is added up: a column on a grid of width ``step``, or (``column=None``) the number one for every row.
+
+    >>> Quantity("amount", Fraction(1, 100)).integer(19.99)
+    1999
+    >>> Quantity("amount", Fraction(1)).integer(float("nan"))
+    0
+    """
+
+    column: str | None = None
+    step: Fraction = Fraction(1)
+
+    def __post_init__(self) -> None:
+        if self.column is not None and (not isinstance(self.column, str) or not self.column):
+            raise InvalidTask(f"a quantity's column must be a name or None; got {self.column!r}.")
+        if type(self.step) not in (int, Fraction) or self.step <= 0:
+            raise InvalidTask(f"a quantity's step must be a fraction above zero; got {self.step!r}.")
+        if not Fraction(1, 10**300) < self.step < 10**300:
+            raise InvalidTask("a quantity's step must lie between 1e-300 and 1e300.")
+
+    def integer(self, value: object) -> int:
+        """The integer of one value: the reference that the engines must match to the last digit."""
+        number = 1.0 if self.column is None else _double(value)
+        if not abs(number) <= LARGEST:
+            return 0
+        multiply, factor = self._scale()
+        scaled = (number * factor if multiply else number / factor) + 0.5
+        return math.floor(max(min(scaled, float(LIMIT)), -float(LIMIT)))
+
+    def expression(self, table: Any) -> Any:
+        """The same function as an Ibis expression of type int64, never null."""
+        import ibis
+
+        if self.column is None:
+            return ibis.literal(self.integer(1), "int64")
+        number = as_double(table[self.column])
+        multiply, factor = self._scale()
+        scaled = (number * double(factor) if multiply else number / double(factor)) + double(0.5)
+        clamped = ibis.greatest(ibis.least(scaled, double(float(LIMIT))), double(-float(LIMIT)))
+        return ibis.cases((finite(number), clamped.floor().cast("int64")), else_=ibis.literal(0, "int64"))
+
+    def _scale(self) -> tuple[bool, float]:
+        """Whether to multiply or divide, and by which double: exact where one of the two is."""
+        inverse = 1 / Fraction(self.step)
+        if Fraction(float(inverse)) != inverse and Fraction(float(self.step)) == self.step:
+            return False, float(self.step)
+        return True, float(inverse)
+
+
+def double(value: float) -> Any:
+    """A double literal, written as text: engines parse text correctly rounded, but not every bare literal."""
+    import ibis
+
+    return ibis.literal(repr(value)).cast("float64")
+
+
+def finite(number: Any) -> Any:
+    """Whether a double is finite: null for null, and false for NaN and the infinities, however an engine orders them.
+
+    Only a finite number less itself is zero. No bound on the column decides that, so a planner cannot know it better.
+    """
+    return number - number == double(0.0)
+
+
+def as_double(column: Any) -> Any:
+    """A numeric column as doubles, correctly rounded in every engine; long decimals go through text to be so."""
+    kind = column.type()
+    if kind.is_decimal() and (kind.precision is None or kind.precision > _EXACT_DIGITS):
+        return column.cast("string").cast("float64")
+    return column.cast("float64")
+
+
+def _double(value: object) -> float:
+    if value is None:
+        return math.nan
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        return math.inf
+
 
 WIDEST = 2**80
 """The largest absolute bound or edge of a unit's total."""
 
 WIDE = "decimal(38, 0)"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What questions must know of an engine: the SQL it speaks, and what it may be trusted to do by itself.
+
+    ``widens``: sums of 64-bit integers have 128 bits. ``rereads``: a source that is read twice gives the same rows both times.
+    ``local``: rows lie on this machine, so that few of them may be kept in memory.
+    """
+
+    name: str
+    widens: bool
+    rereads: bool
+    local: bool
+
+
+DUCKDB = Dialect("duckdb", widens=True, rereads=True, local=True)
+SPARK = Dialect("pyspark", widens=False, rereads=False, local=False)
 
 
 class RowInteger(Protocol):
@@ -81,18 +196,18 @@ def identity(column: Any) -> Any:
     )
 
 
-def wide_sum(column: Any, engine: str) -> Any:
+def wide_sum(column: Any, engine: Dialect) -> Any:
     """The exact sum of an int64 column: DuckDB widens such sums to 128 bits itself; Spark must be told to."""
-    return column.sum().cast(WIDE) if engine == "duckdb" else column.cast(WIDE).sum()
+    return column.sum().cast(WIDE) if engine.widens else column.cast(WIDE).sum()
 
 
-def beside(rows: Any, group: Sequence[str], engine: str, aggregates: dict[str, Any]) -> Any:
+def beside(rows: Any, group: Sequence[str], engine: Dialect, aggregates: dict[str, Any]) -> Any:
     """The rows with aggregates of their group beside them.
 
     DuckDB joins, which is faster, and reads its sources alike twice (what it cannot is held in memory). Spark might not
     (a frame that ends in an unordered limit, say), so there a window takes both from one reading.
     """
-    if engine != "duckdb":
+    if not engine.rereads:
         return rows.mutate(**{name: value.over(group_by=list(group)) for name, value in aggregates.items()})
     found = rows.group_by(*group).agg(**aggregates)
     return rows.left_join(found, list(group)).select(
@@ -108,7 +223,7 @@ def unit_count(rows: Any, unit: Unit) -> Any:
     return units.agg(n=units.count(where=units.u.notnull()))
 
 
-def unit_totals(rows: Any, unit: Unit, quantities: Sequence[RowInteger], engine: str) -> Any:
+def unit_totals(rows: Any, unit: Unit, quantities: Sequence[RowInteger], engine: Dialect) -> Any:
     """One row per unit ``u`` with its totals ``t0``, ``t1``, … as wide integers; a null ``u`` stands for nobody."""
     import ibis
 
@@ -121,7 +236,7 @@ def unit_totals(rows: Any, unit: Unit, quantities: Sequence[RowInteger], engine:
     return chosen.group_by("u").agg(**sums)
 
 
-def capped(rows: Any, unit: Unit, parts: Sequence[Bounded], engine: str) -> Any:
+def capped(rows: Any, unit: Unit, parts: Sequence[Bounded], engine: Dialect) -> Any:
     """One row: the sums over units of the clamped totals.
 
     Rows of nobody are dropped here, after grouping, which is the same sum and spares every row one test.
@@ -136,7 +251,7 @@ def capped(rows: Any, unit: Unit, parts: Sequence[Bounded], engine: str) -> Any:
     return units.agg(**sums)
 
 
-def tails(rows: Any, unit: Unit, quantity: Quantity, edges: Sequence[int], engine: str) -> Any:
+def tails(rows: Any, unit: Unit, quantity: Quantity, edges: Sequence[int], engine: Dialect) -> Any:
     """One row: the number of all units, then of units at or above each inner edge."""
     units = unit_totals(rows, unit, [quantity], engine)
     known = units.u.notnull()
