@@ -54,19 +54,18 @@ __all__ = [
     "text_of",
     "texts_of",
 ]
-_ENTRIES = (
-    "decoded",
-    "entries_of",
-    "finite_of",
-    "is_untyped",
-    "kind_of",
-    "number_of",
-    "numbers_of",
-    "text_of",
-    "texts_of",
-)
 _HOMES = {
-    "entries": _ENTRIES,
+    "entries": (
+        "decoded",
+        "entries_of",
+        "finite_of",
+        "is_untyped",
+        "kind_of",
+        "number_of",
+        "numbers_of",
+        "text_of",
+        "texts_of",
+    ),
     "files": ("is_csv", "read_column", "scan"),
     "keyed": ("Bins", "Capped"),
     "sampling": ("Limits",),
