@@ -26,6 +26,7 @@ PLAIN = {"privacy", "errors", "interrupts", "lazy"}
 """What every room speaks; going there changes no room."""
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Every module by its dotted name."""
     found = {}
@@ -41,15 +42,37 @@ def room(module: str) -> str:
 
 
 def imports(name: str, path: Path, known: set[str]) -> set[str]:
-    """The modules of ours that are imported when this one is (not those inside functions or for types alone)."""
+    """The modules of ours that are imported when this one is (not those inside functions or for types alone).
+
+    A name that a room loads when it is first used counts as its module, and the room besides: a lazy door hides no depth.
+    """
     found: set[str] = set()
     for node in _at_import(ast.parse(path.read_text()).body):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif node.module:
-            inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {each if each in known else node.module for each in inner}
+            found |= {each for alias in node.names for each in _origins(node.module, alias.name, known)}
     return (found & known) - {name}
+
+
+def _origins(module: str, name: str, known: set[str]) -> list[str]:
+    """What importing a name from a module runs."""
+    if f"{module}.{name}" in known:
+        return [f"{module}.{name}"]
+    home = homes(modules()[module]).get(name) if module in known else None
+    return [module] if home is None else [module, *_origins(f"{module}.{home}", name, known)]
+
+
+@cache
+def homes(path: Path) -> dict[str, str]:
+    """Where the names of a lazy room are defined: its ``_HOMES``, by name or by module."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and _name(node) == "_HOMES" and node.value is not None:
+            found = eval(compile(ast.Expression(node.value), str(path), "eval"))  # noqa: S307 - our own source
+            if all(isinstance(each, str) for each in found.values()):
+                return dict(found)
+            return {name: home for home, names in found.items() for name in names}
+    return {}
 
 
 def _at_import(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -75,17 +98,29 @@ def longest_chain(graph: dict[str, set[str]]) -> list[str]:
 
 
 def names(found: dict[str, Path]) -> tuple[dict[str, list[str]], list[str]]:
-    """Class names with their modules, and every public-looking top-level name."""
+    """Class names with their modules, and every public name.
+
+    Of a module that nothing marks as private these are the names in its ``__all__``, or, where it has none, every top-level
+    name without an underscore.
+    """
     classes: dict[str, list[str]] = defaultdict(list)
     public: list[str] = []
     for name, path in found.items():
-        tree = ast.parse(path.read_text())
-        for node in tree.body:
+        body = ast.parse(path.read_text()).body
+        for node in body:
             if isinstance(node, ast.ClassDef):
                 classes[node.name].append(name)
-            if _is_public(node, name):
-                public.append(f"{name}.{_name(node)}")
+        if not any(part.startswith("_") for part in name.split(".")):
+            public += [f"{name}.{each}" for each in _offered(body, path)]
     return classes, public
+
+
+def _offered(body: list[ast.stmt], path: Path) -> list[str]:
+    for node in body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and _name(node) == "__all__" and node.value is not None:
+            listed = isinstance(node.value, ast.List | ast.Tuple)
+            return list(ast.literal_eval(node.value)) if listed else list(homes(path))
+    return [*homes(path), *(_name(node) for node in body if not _name(node).startswith("_"))]
 
 
 def _name(node: ast.stmt) -> str:
@@ -96,10 +131,6 @@ def _name(node: ast.stmt) -> str:
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
         return node.target.id
     return "_"
-
-
-def _is_public(node: ast.stmt, module: str) -> bool:
-    return not _name(node).startswith("_") and not any(part.startswith("_") for part in module.split("."))
 
 
 def switches(walk: Callable[[], Any]) -> tuple[int, int]:
@@ -179,7 +210,7 @@ def main() -> None:
     classes, public = names(found)
     doubled = {name: where for name, where in classes.items() if len(where) > 1}
     print(f"class names in more than one module {len(doubled)}: {', '.join(sorted(doubled))}")
-    print(f"public-looking top-level names {len(public):,}")
+    print(f"public names {len(public):,}")
     used = Counter(other for others in graph.values() for other in others)
     print(f"modules imported by one other {sum(1 for count in used.values() if count == 1)}")
     _print_walks()

@@ -1,13 +1,14 @@
-"""A property that is worked out once and kept, without a lock.
+"""What is worked out or loaded only when it is first asked for: properties of objects, and the names of a room.
 
-``functools.cached_property`` holds, in Python 3.11, one lock for all instances of a class while it works. A fork in that
+A property is kept without a lock. ``functools.cached_property`` holds, in Python 3.11, one lock for all instances of a class while it works. A fork in that
 moment leaves it held in the child for ever, and whoever touches the property there waits for ever. Here two threads that come
 at the same time may both work; every value kept this way is a function of its object alone, so either may stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
@@ -34,3 +35,19 @@ class lazy(Generic[T]):  # noqa: N801 - used like property
             return self
         kept: dict[str, T] = instance.__dict__
         return kept.setdefault(self._name, self._work(instance))
+
+
+def loading(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a room whose names, listed by their modules, load when they are first used.
+
+    >>> loading("steelyard", {"privacy": ("Loss",)})("Loss").__name__
+    'Loss'
+    """
+
+    def find(name: str) -> Any:
+        home = next((home for home, names in homes.items() if name in names), None)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{home}"), name)
+
+    return find

@@ -6,8 +6,9 @@ For private data: ``Profile`` and the releases. For data one may look at, the th
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from steelyard.lazy import loading
 
 if TYPE_CHECKING:
     from steelyard.bounding.amounts import Amount, Spend, bound, check_unit, finite, noise_error
@@ -78,14 +79,4 @@ _HOMES = {
     "totals": ("Count", "CountUsers", "Sum", "Together"),
     "values": ("Histogram", "Mean", "Quantile", "check_range"),
 }
-
-
-def __getattr__(name: str) -> Any:
-    home = next((home for home, names in _HOMES.items() if name in names), None)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__ = loading(__name__, _HOMES)

@@ -10,13 +10,59 @@ True
 
 from __future__ import annotations
 
-from steelyard.charts.chart import Chart, check_target
-from steelyard.charts.curves import Line, lines, tradeoff
-from steelyard.charts.matrix import matrix
-from steelyard.charts.report import Code, Figure, Figures, Report, Section, Tabular
-from steelyard.charts.rows import Spending, bars, budget, intervals
+from typing import TYPE_CHECKING
+
+from steelyard.lazy import loading
+
+if TYPE_CHECKING:
+    from steelyard.charts.chart import Chart, check_target
+    from steelyard.charts.curves import Line, lines, tradeoff
+    from steelyard.charts.matrix import matrix
+    from steelyard.charts.report import Code, Figure, Figures, Report, Section, Tabular
+    from steelyard.charts.rows import Spending, bars, budget, intervals
 
 __all__ = [
-    "Chart", "Code", "Figure", "Figures", "Line", "Report", "Section", "Spending", "Tabular",
-    "bars", "budget", "check_target", "intervals", "lines", "matrix", "tradeoff",
-]  # fmt: skip
+    "Chart",
+    "Code",
+    "Figure",
+    "Figures",
+    "Line",
+    "Report",
+    "Section",
+    "Spending",
+    "Tabular",
+    "bars",
+    "budget",
+    "check_target",
+    "intervals",
+    "lines",
+    "matrix",
+    "tradeoff",
+]
+_HOMES = {
+    "chart": (
+        "Chart",
+        "check_target",
+    ),
+    "curves": (
+        "Line",
+        "lines",
+        "tradeoff",
+    ),
+    "matrix": ("matrix",),
+    "report": (
+        "Code",
+        "Figure",
+        "Figures",
+        "Report",
+        "Section",
+        "Tabular",
+    ),
+    "rows": (
+        "Spending",
+        "bars",
+        "budget",
+        "intervals",
+    ),
+}
+__getattr__ = loading(__name__, _HOMES)

@@ -1,18 +1,25 @@
 """Noise applied to bounded integers; each mechanism carries the event it must be charged for."""
 
-from steelyard.mechanisms.above_threshold import AboveThreshold, Questions
-from steelyard.mechanisms.bounded import BoundedNoise
-from steelyard.mechanisms.exponential import Exponential
-from steelyard.mechanisms.finite import Finite
-from steelyard.mechanisms.gaussian import Gaussian, sigma_for
-from steelyard.mechanisms.gradual import GaussianPath, LaplacePath, combined
-from steelyard.mechanisms.histogram import NoisyCounts
-from steelyard.mechanisms.key_threshold import KeyThreshold
-from steelyard.mechanisms.laplace import Laplace
-from steelyard.mechanisms.objective import Objective, PureObjective, UserObjective
-from steelyard.mechanisms.observe import Seen, observing
-from steelyard.mechanisms.spherical import spherical
-from steelyard.mechanisms.staircase import Staircase
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from steelyard.lazy import loading
+
+if TYPE_CHECKING:
+    from steelyard.mechanisms.above_threshold import AboveThreshold, Questions
+    from steelyard.mechanisms.bounded import BoundedNoise
+    from steelyard.mechanisms.exponential import Exponential
+    from steelyard.mechanisms.finite import Finite
+    from steelyard.mechanisms.gaussian import Gaussian, sigma_for
+    from steelyard.mechanisms.gradual import GaussianPath, LaplacePath, combined
+    from steelyard.mechanisms.histogram import NoisyCounts
+    from steelyard.mechanisms.key_threshold import KeyThreshold
+    from steelyard.mechanisms.laplace import Laplace
+    from steelyard.mechanisms.objective import Objective, PureObjective, UserObjective
+    from steelyard.mechanisms.observe import Seen, observing
+    from steelyard.mechanisms.spherical import spherical
+    from steelyard.mechanisms.staircase import Staircase
 
 __all__ = [
     "AboveThreshold",
@@ -36,3 +43,36 @@ __all__ = [
     "sigma_for",
     "spherical",
 ]
+_HOMES = {
+    "above_threshold": (
+        "AboveThreshold",
+        "Questions",
+    ),
+    "bounded": ("BoundedNoise",),
+    "exponential": ("Exponential",),
+    "finite": ("Finite",),
+    "gaussian": (
+        "Gaussian",
+        "sigma_for",
+    ),
+    "gradual": (
+        "GaussianPath",
+        "LaplacePath",
+        "combined",
+    ),
+    "histogram": ("NoisyCounts",),
+    "key_threshold": ("KeyThreshold",),
+    "laplace": ("Laplace",),
+    "objective": (
+        "Objective",
+        "PureObjective",
+        "UserObjective",
+    ),
+    "observe": (
+        "Seen",
+        "observing",
+    ),
+    "spherical": ("spherical",),
+    "staircase": ("Staircase",),
+}
+__getattr__ = loading(__name__, _HOMES)

@@ -1,10 +1,31 @@
 """Exact integer noise and where it comes from.
 
 Numbers only become private by adding integers drawn here: discrete Laplace or the rounded normal, from the operating
-system's entropy, without floats and without approximation. ``grid`` turns amounts into integers, ``finite`` draws from
+system's entropy, without floats and without approximation. ``norms`` checks integer norms, ``finite`` draws from
 tables of integer weights. Law: importing this room loads neither numpy nor cryptography.
 """
 
-from steelyard.noise.sources import ExactNoise, Noise, OpenDPNoise, TestNoise
+from __future__ import annotations
 
-__all__ = ["ExactNoise", "Noise", "OpenDPNoise", "TestNoise"]
+from typing import TYPE_CHECKING
+
+from steelyard.lazy import loading
+
+if TYPE_CHECKING:
+    from steelyard.noise.sources import ExactNoise, Noise, OpenDPNoise, TestNoise
+
+__all__ = [
+    "ExactNoise",
+    "Noise",
+    "OpenDPNoise",
+    "TestNoise",
+]
+_HOMES = {
+    "sources": (
+        "ExactNoise",
+        "Noise",
+        "OpenDPNoise",
+        "TestNoise",
+    ),
+}
+__getattr__ = loading(__name__, _HOMES)

@@ -8,8 +8,9 @@ loads its module when it is first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from steelyard.lazy import loading
 
 if TYPE_CHECKING:
     from steelyard.tables.entries import (
@@ -74,14 +75,4 @@ _HOMES = {
     "table": ("Table",),
     "totals": ("LIMIT", "Bounded", "Quantity"),
 }
-
-
-def __getattr__(name: str) -> Any:
-    home = next((home for home, names in _HOMES.items() if name in names), None)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__ = loading(__name__, _HOMES)
