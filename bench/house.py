@@ -14,6 +14,7 @@ import ast
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -66,13 +67,15 @@ def _origins(module: str, name: str, known: set[str]) -> list[str]:
 @cache
 def homes(path: Path) -> dict[str, str]:
     """Where the names of a lazy room are defined: its ``_HOMES``, by name or by module."""
+    held: dict[str, Any] = {}
     for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and _name(node) == "_HOMES" and node.value is not None:
-            found = eval(compile(ast.Expression(node.value), str(path), "eval"))  # noqa: S307 - our own source
-            if all(isinstance(each, str) for each in found.values()):
-                return dict(found)
-            return {name: home for home, names in found.items() for name in names}
-    return {}
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and "_HOMES" not in held:
+            with suppress(NameError, TypeError):  # what needs more than the lines before it is no table of names
+                held[_name(node)] = eval(compile(ast.Expression(node.value), str(path), "eval"), held)  # noqa: S307
+    found = held.get("_HOMES", {})
+    if all(isinstance(each, str) for each in found.values()):
+        return dict(found)
+    return {name: home for home, names in found.items() for name in names}
 
 
 def _at_import(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
