@@ -17,7 +17,7 @@ from steelyard.lazy import loading
 if TYPE_CHECKING:
     from steelyard.charts.chart import Chart, check_target
     from steelyard.charts.curves import Line, lines, tradeoff
-    from steelyard.charts.matrix import matrix
+    from steelyard.charts.heatmap import matrix
     from steelyard.charts.report import Code, Figure, Figures, Report, Section, Tabular
     from steelyard.charts.rows import Spending, bars, budget, intervals
 
@@ -49,7 +49,7 @@ _HOMES = {
         "lines",
         "tradeoff",
     ),
-    "matrix": ("matrix",),
+    "heatmap": ("matrix",),
     "report": (
         "Code",
         "Figure",

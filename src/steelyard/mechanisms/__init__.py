@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from steelyard.mechanisms.laplace import Laplace
     from steelyard.mechanisms.objective import Objective, PureObjective, UserObjective
     from steelyard.mechanisms.observe import Seen, observing
-    from steelyard.mechanisms.spherical import spherical
+    from steelyard.mechanisms.sphere import spherical
     from steelyard.mechanisms.staircase import Staircase
 
 __all__ = [
@@ -72,7 +72,7 @@ _HOMES = {
         "Seen",
         "observing",
     ),
-    "spherical": ("spherical",),
+    "sphere": ("spherical",),
     "staircase": ("Staircase",),
 }
 __getattr__ = loading(__name__, _HOMES)

@@ -19,7 +19,7 @@ from steelyard.accounting.objective_users import user_mu
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms.integers import check_scale, check_sensitivity, noisy
 from steelyard.mechanisms.observe import show
-from steelyard.mechanisms.spherical import EXTRA_MICRO, error, spherical
+from steelyard.mechanisms.sphere import EXTRA_MICRO, error, spherical
 from steelyard.privacy import MICRO, Event
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from steelyard.bounding import check_unit
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Objective, PureObjective, UserObjective
 from steelyard.mechanisms.objective import GRID
-from steelyard.mechanisms.spherical import error
+from steelyard.mechanisms.sphere import error
 from steelyard.models.accuracy.by_user import shares
 from steelyard.models.accuracy.population import public_n
 from steelyard.models.accuracy.quantiles import chi_square
