@@ -52,13 +52,13 @@ class Pure:
 
 
 @dataclass(frozen=True)
-class Mu:
+class MuSquared:
     """A claim of mu-GDP (for every epsilon at once, never from one (epsilon, delta)); ``squared`` is exact."""
 
     squared: Fraction
 
 
-Claim = Pure | Mu
+Claim = Pure | MuSquared
 
 
 def price(event: Event, terms: Terms) -> Loss:
@@ -125,7 +125,7 @@ def _disjoint_price(event: Event, terms: Terms) -> Loss:
     rises = sorted(b - a for a, b in zip(before, after, strict=True))
     if rises != [0, _rise(inner)] or event.neighbours is not Neighbours.ADD_REMOVE:
         raise OurBug("a step on one of two parts raises that part by its own price, and no other.")
-    claim = Mu(Fraction(max(1, max(after) - max(before)), MICRO**2))
+    claim = MuSquared(Fraction(max(1, max(after) - max(before)), MICRO**2))
     return _in_currency(claim, _units(event.neighbours, terms.unit.neighbours), terms.currency, 0)
 
 
@@ -181,7 +181,7 @@ def _claim(event: Event) -> Claim:
 
 
 def _in_currency(claim: Claim, units: int, currency: Currency, failure: int) -> Loss:
-    if isinstance(claim, Mu):
+    if isinstance(claim, MuSquared):
         if currency is not Currency.GAUSSIAN:
             raise CurrencyMismatch(
                 "Gaussian noise has no finite pure epsilon; use Laplace noise here, or open the account with a delta."
@@ -230,15 +230,17 @@ def _laplace(given: _Whole) -> Claim:
 
 
 def _gaussian(given: _Whole) -> Claim:
-    return Mu(_square(given) * Fraction(given["sigma_denominator"], given["sigma_numerator"]) ** 2)
+    return MuSquared(_square(given) * Fraction(given["sigma_denominator"], given["sigma_numerator"]) ** 2)
 
 
 def _gaussian_steps(given: _Whole) -> Claim:
-    return Mu(given["times"] * _square(given) * Fraction(given["sigma_denominator"], given["sigma_numerator"]) ** 2)
+    return MuSquared(
+        given["times"] * _square(given) * Fraction(given["sigma_denominator"], given["sigma_numerator"]) ** 2
+    )
 
 
 def _gaussian_path(given: _Whole) -> Claim:
-    return Mu(_square(given) * Fraction(given["precision_numerator"], given["precision_denominator"]))
+    return MuSquared(_square(given) * Fraction(given["precision_numerator"], given["precision_denominator"]))
 
 
 def _square(given: _Whole) -> int:
@@ -290,7 +292,7 @@ def _perturbed(given: _Whole, proved: Callable[[Fraction, int], int]) -> Claim:
     least = proved(slope, shift) - 1
     if mu < least:
         raise ValueError(f"mu_micro is {mu}, and no less than {least} is proved")
-    return Mu(Fraction(mu**2 + given["output_micro"] ** 2, MICRO**2))
+    return MuSquared(Fraction(mu**2 + given["output_micro"] ** 2, MICRO**2))
 
 
 def _objective_pure(given: _Whole) -> Claim:

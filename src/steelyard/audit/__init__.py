@@ -22,7 +22,7 @@ _HOMES = {
     "RandomizedLabels": "randomized",
     "TapeNoise": "exact",
     "Verdict": "verdict",
-    "audit": "subjects",
+    "audit": "replays",
     "certify": "sampling",
     "decimals": "corpus",
     "enumerated": "exact",
@@ -54,11 +54,11 @@ if TYPE_CHECKING:
     from steelyard.audit.exact import largest_ratio as largest_ratio
     from steelyard.audit.holdouts import HiddenLabels as HiddenLabels
     from steelyard.audit.randomized import RandomizedLabels as RandomizedLabels
+    from steelyard.audit.replays import audit as audit
     from steelyard.audit.replays import replay as replay
     from steelyard.audit.sampling import Bound as Bound
     from steelyard.audit.sampling import Feature as Feature
     from steelyard.audit.sampling import certify as certify
-    from steelyard.audit.subjects import audit as audit
     from steelyard.audit.verdict import Check as Check
     from steelyard.audit.verdict import Epsilon as Epsilon
     from steelyard.audit.verdict import Mu as Mu

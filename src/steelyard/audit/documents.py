@@ -174,6 +174,11 @@ def _parts(data: Document) -> list[Document]:
     return [part for part in found if isinstance(part, dict)]
 
 
+def _tables(data: Document) -> list[Document]:
+    """The mechanisms that are tables, written out."""
+    return [part["mechanism"] for part in _parts(data) if isinstance(part["mechanism"].get("columns"), list)]
+
+
 def _wider_grid(data: Document, rng: random.Random) -> None:
     """Noise made for a wider range than there is: as private, and biased."""
     times = Fraction(rng.choice(["2", "10", "1/2"]))
@@ -188,20 +193,16 @@ def _wider_grid(data: Document, rng: random.Random) -> None:
 def _longer_words(data: Document, rng: random.Random) -> None:
     """Rows that sum to another power of two: the same probabilities."""
     more = rng.choice([1, 2, 3, 4, 8, 64])
-    for part in _parts(data):
-        table = part["mechanism"]
-        if isinstance(table.get("columns"), list):
-            table["bits"] += more
-            for column in table["columns"]:
-                column[2] = [str(int(w) << more) for w in column[2]]
+    for table in _tables(data):
+        table["bits"] += more
+        for column in table["columns"]:
+            column[2] = [str(int(w) << more) for w in column[2]]
 
 
 def _as_numbers(data: Document, rng: random.Random) -> None:
-    for part in _parts(data):
-        table = part["mechanism"]
-        if isinstance(table.get("columns"), list):
-            for column in table["columns"]:
-                column[2] = [int(w) for w in column[2]]
+    for table in _tables(data):
+        for column in table["columns"]:
+            column[2] = [int(w) for w in column[2]]
 
 
 def _borrowed_proof(data: Document, rng: random.Random) -> None:
@@ -234,10 +235,7 @@ def _another_scale(data: Document, rng: random.Random) -> None:
     """All labels and outputs times a number: true, unless floats cannot say it."""
     times = Fraction(rng.choice(["10", "1/3", "1000000000000", "1/1000000000000000000000", "-1"]))
     move = Fraction(rng.choice(["0", "0", "1/3", "100000000000000000", "-1000000"]))
-    for part in _parts(data):
-        table = part["mechanism"]
-        if not isinstance(table.get("columns"), list) or table.get("certificate") is not None:
-            continue
+    for table in (table for table in _tables(data) if table.get("certificate") is None):
         table["inputs"] = [str(Fraction(y) * times + move) for y in table["inputs"]]
         for column in table["columns"]:
             column[0] = str(Fraction(column[0]) * times + move)

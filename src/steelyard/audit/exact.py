@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache, partial
-from itertools import permutations
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from steelyard.audit.verdict import Check, Epsilon
@@ -95,7 +95,7 @@ def _one_way(left: Outcomes, right: Outcomes, delta: float) -> tuple[float, floa
 def enumerated(
     mechanism: Callable[[Any, Any], Hashable], inputs: Sequence[Any], *, delta: float = 0.0, **limits: Any
 ) -> Bracket:
-    """The loss of ``mechanism(input, noise)`` over every ordered pair of the given mutually neighbouring inputs.
+    """The loss of ``mechanism(input, noise)`` over every pair, in both orders, of the given mutually neighbouring inputs.
 
     >>> from steelyard.mechanisms import Laplace
     >>> laplace = Laplace(1, Fraction(2))
@@ -103,7 +103,7 @@ def enumerated(
     0.5
     """
     laws = [law_of(partial(mechanism, given), **limits) for given in inputs]
-    found = [between(left, right, delta) for left, right in permutations(laws, 2)]
+    found = [between(left, right, delta) for left, right in combinations(laws, 2)]
     return Bracket(max(b.low for b in found), max(b.high for b in found))
 
 

@@ -29,7 +29,7 @@ from steelyard.audit.paths import (
     RidgeLook,
 )
 from steelyard.audit.randomized import randomized_labels
-from steelyard.audit.subjects import audit
+from steelyard.audit.replays import audit
 from steelyard.audit.verdict import Verdict
 from steelyard.bounding import Count, CountUsers, Histogram, Mean, Profile, Quantile, Sum, Together
 from steelyard.errors import InvalidTask

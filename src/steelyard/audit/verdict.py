@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 from steelyard.accounting import normal_quantile, price
 from steelyard.errors import CurrencyMismatch
@@ -89,17 +89,6 @@ class Findings:
         return tuple(self.check(name, measured.get(name, "")) for name in self._about)
 
 
-class Claim(Protocol):
-    """A promise: how much it claims, and how much a pair of probabilities shows."""
-
-    @property
-    def value(self) -> float:
-        """The claimed amount."""
-
-    def shown(self, p: float, q: float) -> float:
-        """The smallest amount that allows an event with probability ``p`` here and ``q`` next door."""
-
-
 @dataclass(frozen=True)
 class Epsilon:
     """(epsilon, delta)-differential privacy; delta 0 is pure.
@@ -115,7 +104,7 @@ class Epsilon:
         return f"epsilon {self.value:.6g}" + (f", delta {self.delta:.3g}" if self.delta else "")
 
     def shown(self, p: float, q: float) -> float:
-        """ln((p - delta) / q)."""
+        """The smallest amount that allows an event of probability ``p`` here and ``q`` next door: ln((p - delta) / q)."""
         if p <= self.delta:
             return -math.inf
         return math.inf if q <= 0 else math.log((p - self.delta) / q)
@@ -136,7 +125,7 @@ class Mu:
         return f"mu {self.value:.6g}" + (f", failing with {self.delta:.3g}" if self.delta else "")
 
     def shown(self, p: float, q: float) -> float:
-        """Phi^-1(p - delta) - Phi^-1(q)."""
+        """The same in mu: Phi^-1(p - delta) - Phi^-1(q)."""
         p -= self.delta
         if p <= 0 or q >= 1:
             return -math.inf
@@ -145,7 +134,11 @@ class Mu:
         return normal_quantile(p) - normal_quantile(q)
 
 
-def claim_of(event: Event) -> Epsilon | Mu:
+Claim = Epsilon | Mu
+"""A promise: how much it claims, and the smallest amount that allows an event's two probabilities."""
+
+
+def claim_of(event: Event) -> Claim:
     """What an event promises between the neighbours it was derived for, at the price an account would pay."""
     unit = Unit("rows", None, event.neighbours, 1)
     try:

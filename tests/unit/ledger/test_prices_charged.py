@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from steelyard.accounting import prices
-from steelyard.accounting.prices import Claim, Mu, composed, disjoint, price
+from steelyard.accounting.prices import Claim, MuSquared, composed, disjoint, price
 from steelyard.cli import main
 from steelyard.ledger import Account, Ledger, open_account, verify
 from steelyard.ledger.connection import Transaction
@@ -39,7 +39,7 @@ def account(place: Path | str = ":memory:", **budget: Any) -> Account:
 
 def trusting(given: Any) -> Claim:
     """The twin: a price that believes what the event says of itself."""
-    return Mu(Fraction(given["mu_micro"] ** 2 + given["output_micro"] ** 2, MICRO**2))
+    return MuSquared(Fraction(given["mu_micro"] ** 2 + given["output_micro"] ** 2, MICRO**2))
 
 
 def lowered(event: Event, **changes: int) -> Event:
