@@ -10,7 +10,7 @@ import pytest
 
 from steelyard.errors import InvalidTask
 from steelyard.models.columns import SIZE
-from steelyard.models.losses import CEILING, COST_BITS, LOSSES, RESIDUAL_BITS, LossFunction, Squared, exact_scores
+from steelyard.models.losses import CEILING, COST_BITS, LOSSES, RESIDUAL_BITS, LossFunction, SquaredLoss, exact_scores
 from steelyard.models.objective import gaussian_objective, pure_objective
 
 SCORES = np.concatenate([np.linspace(-3, 3, 301), np.random.default_rng(5).normal(size=200)])
@@ -38,7 +38,7 @@ def test_derivatives_are_those_of_the_value(loss: LossFunction) -> None:
     assert np.abs((slopes[0] - slopes[1]) / (2 * h) - loss.derivatives(SCORES, labels)[1]).max() < 1e-8
 
 
-class Steeper(Squared):
+class Steeper(SquaredLoss):
     """The twin: forgets that half of the square is meant."""
 
     def derivatives(self, scores: Any, labels: Any) -> tuple[Any, Any]:

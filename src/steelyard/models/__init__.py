@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from steelyard.models.accuracy.estimator import AccuracyFirst as AccuracyFirst
-    from steelyard.models.capped import CappedFit as CappedFit
     from steelyard.models.columns import Categorical as Categorical
     from steelyard.models.columns import Column as Column
     from steelyard.models.columns import Features as Features
@@ -24,11 +23,12 @@ if TYPE_CHECKING:
     from steelyard.models.regression import LogisticRegression as LogisticRegression
     from steelyard.models.rows import Target as Target
     from steelyard.models.scaler import PrivateScaler as PrivateScaler
+    from steelyard.models.user_descent import CappedFit as CappedFit
     from steelyard.models.user_descent import UserDescent as UserDescent
 
 _HOMES: dict[str, str] = {
     "AccuracyFirst": "accuracy.estimator",
-    "CappedFit": "capped",
+    "CappedFit": "user_descent",
     "Categorical": "columns",
     "Column": "columns",
     "Features": "columns",

@@ -35,9 +35,10 @@ _WIDEST = Fraction(10) ** 200
 Floats = NDArray[np.float64]
 
 
-def _named(column: object) -> None:
+def named(column: object, what: str = "a feature") -> None:
+    """Refuse what is no name of a column."""
     if not isinstance(column, str) or not column:
-        raise InvalidTask(f"a feature needs the name of a column; got {column!r}.")
+        raise InvalidTask(f"{what} needs the name of a column; got {column!r}.")
 
 
 def declared(lower: Number, upper: Number, what: str) -> tuple[Fraction, Fraction]:
@@ -55,7 +56,7 @@ class _OneNumber:
     column: str
 
     def __post_init__(self) -> None:
-        _named(self.column)
+        named(self.column)
 
     @property
     def width(self) -> int:
@@ -130,7 +131,7 @@ class Categorical:
     values: Sequence[str | int | bool]
 
     def __post_init__(self) -> None:
-        _named(self.column)
+        named(self.column)
         values = tuple(self.values) if not isinstance(self.values, str) else ()
         if not values or len(set(values)) != len(values) or not all(isinstance(v, str | int) for v in values):
             raise InvalidTask(

@@ -161,7 +161,7 @@ class PrivateEstimator:
         self.account_, self.note_ = payment.account, payment.note
         self.release_, self.guarantee_ = release, release.guarantee
         if "warning" in release.point:
-            warnings.warn(str(release.point["warning"]), UserWarning, stacklevel=4)
+            warnings.warn(str(release.point["warning"]), UserWarning, stacklevel=3)
 
     def __sklearn_tags__(self) -> Any:
         return honest(super().__sklearn_tags__())  # type: ignore[misc]

@@ -16,11 +16,10 @@ from functools import partial
 from math import isqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from steelyard.accounting.prices import composed
+from steelyard.accounting import composed
 from steelyard.bounding import Spend, check_unit, level_epsilon
 from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.lazy import lazy
-from steelyard.models.capped import CappedFit, check_cap
 from steelyard.models.columns import Categorical, Features, Numeric, Plain
 from steelyard.models.exponential_mechanism import Hypotheses
 from steelyard.models.gradient_descent import DescentFit
@@ -31,7 +30,7 @@ from steelyard.models.output_perturbation import OutputFit
 from steelyard.models.passes import Method, Reading
 from steelyard.models.rows import Classes, Label, Target
 from steelyard.models.statistics import LeastSquares, Statistics
-from steelyard.models.user_descent import UserDescent
+from steelyard.models.user_descent import CappedFit, UserDescent, check_cap
 from steelyard.privacy import Neighbours, Number, Terms, Unit, positive, rows
 from steelyard.release import Outcome
 from steelyard.session import Plan

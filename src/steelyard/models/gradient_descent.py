@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.accounting.prices import composed
+from steelyard.accounting import composed
 from steelyard.accounting.prices import steps as repeated
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, sigma_for

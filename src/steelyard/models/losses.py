@@ -12,12 +12,13 @@ depend on that row alone: a library's exponential may round differently at the e
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import cache
 from itertools import repeat
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,132 +47,114 @@ _THETA_BITS, _MARGIN_BITS = 16, 10
 _FURTHEST = 16 << _MARGIN_BITS
 
 
-class LossFunction(Protocol):
+class LossFunction(ABC):
     """The loss of a row of length at most one, as a function of its score and its label in [-1, 1]."""
 
-    @property
-    def name(self) -> str:
-        """What a model fitted to this loss is called in its saved form."""
+    name: ClassVar[str]
+    """What a model fitted to this loss is called in its saved form."""
+    classifies: ClassVar[bool]
+    """Whether labels are the signs of two classes; else they are numbers between declared bounds."""
+    smoothness: ClassVar[float]
+    """The largest second derivative by the score."""
+    steepness: ClassVar[float]
+    """The largest first derivative by the score, either way, that a residual counts."""
+    doubt: ClassVar[float] = 0.0
+    """By how much a model per user is shrunk where none of the rows were heard."""
+    objective: ClassVar[type[Objective] | None] = None
+    """The normal perturbation of the objective whose price is proved for this loss; None where none is."""
+    pure_objective: ClassVar[type[PureObjective] | None] = None
+    """The same for pure epsilon."""
 
-    @property
-    def classifies(self) -> bool:
-        """Whether labels are the signs of two classes; else they are numbers between declared bounds."""
-
-    @property
-    def smoothness(self) -> float:
-        """The largest second derivative by the score."""
-
-    @property
-    def steepness(self) -> float:
-        """The largest first derivative by the score, either way, that a residual counts."""
-
-    @property
-    def doubt(self) -> float:
-        """By how much a model per user is shrunk where none of the rows were heard."""
-
-    @property
-    def objective(self) -> type[Objective] | None:
-        """The normal perturbation of the objective whose price is proved for this loss; None where none is."""
-
-    @property
-    def pure_objective(self) -> type[PureObjective] | None:
-        """The same for pure epsilon."""
-
+    @abstractmethod
     def oriented(self, x: Floats, y: Floats) -> tuple[Floats, Floats | None]:
         """Rows and labels (whole numbers in steps of 1/S) as this loss reads them; labels are None once rows hold them."""
 
+    @abstractmethod
     def value(self, scores: Floats, labels: Floats | None) -> Floats:
         """Each row's loss."""
 
+    @abstractmethod
     def derivatives(self, scores: Floats, labels: Floats | None) -> tuple[Floats, Floats]:
         """The first and second derivative of each row's loss by its score."""
 
+    @abstractmethod
     def exact_slope(self, score: Decimal, label: Decimal | None) -> Decimal:
         """The first derivative to the digits of the context."""
 
+    @abstractmethod
     def residuals(self, scores: Floats, labels: Floats | None) -> Ints:
         """The first derivative in whole steps of 2^-14; total, and a function of each row alone."""
 
+    @abstractmethod
     def costs(self, scores: Floats, labels: Floats | None) -> Ints:
         """The loss, held at the ceiling, in whole steps of 2^-16; total, and a function of each row alone."""
 
+    @abstractmethod
     def mean(self, scores: Floats) -> Floats:
         """The label to expect at a score, or the probability of the positive class."""
 
 
-class Logistic:
-    """log(1 + e^-margin): the margin is the score times the label's sign, which rows are multiplied by beforehand."""
+class LogisticLoss(LossFunction):
+    """log(1 + e^-margin): the margin is the score times the label's sign, which rows are multiplied by beforehand.
+
+    Whole numbers come from tables over margins between -16 and 16. A row whose label is zero counts for nothing.
+    """
 
     name, classifies, smoothness, steepness, doubt = "logistic", True, 0.25, 1.0, 0.2
     objective, pure_objective = Objective, PureObjective
 
     def oriented(self, x: Floats, y: Floats) -> tuple[Floats, Floats | None]:
-        """Rows times their label's sign; a row whose label is zero counts for nothing."""
         return x * np.sign(y)[:, None], None
 
     def value(self, scores: Floats, labels: Floats | None = None) -> Floats:
-        """Each row's loss at its margin."""
         return np.asarray(np.logaddexp(0.0, -scores))
 
     def derivatives(self, scores: Floats, labels: Floats | None = None) -> tuple[Floats, Floats]:
-        """Minus the chance of the other class, and the two chances multiplied."""
-        p = 0.5 * (1 - np.tanh(0.5 * scores))
+        p = 0.5 * (1 - np.tanh(0.5 * scores))  # the chance of the other class
         return -p, p * (1 - p)
 
     def exact_slope(self, score: Decimal, label: Decimal | None = None) -> Decimal:
-        """Minus the chance of the other class."""
         return -1 / (1 + score.exp()) if score < 10**5 else Decimal(0)
 
     def residuals(self, scores: Floats, labels: Floats | None = None) -> Ints:
-        """Minus the chance of the other class, from a table over margins between -16 and 16."""
         return _slopes()[_places(scores)]
 
     def costs(self, scores: Floats, labels: Floats | None = None) -> Ints:
-        """The loss, from a table over the same margins."""
         return _values()[_places(scores)]
 
     def mean(self, scores: Floats) -> Floats:
-        """The probability of the positive class."""
         return np.asarray(0.5 * (1 + np.tanh(scores / 2)))
 
 
-class Squared:
+class SquaredLoss(LossFunction):
     """Half the squared difference between score and label; a residual counts up to four half-ranges of the label."""
 
-    name, classifies, smoothness, steepness, doubt = "linear", False, 1.0, 4.0, 0.0
-    objective = pure_objective = None
+    name, classifies, smoothness, steepness = "linear", False, 1.0, 4.0
 
     def oriented(self, x: Floats, y: Floats) -> tuple[Floats, Floats | None]:
-        """Rows, and labels in [-1, 1]."""
         return x, y / SIZE
 
     def value(self, scores: Floats, labels: Floats | None) -> Floats:
-        """Each row's loss."""
         return np.asarray(_beyond(scores, labels) ** 2 / 2)
 
     def derivatives(self, scores: Floats, labels: Floats | None) -> tuple[Floats, Floats]:
-        """The difference, and one."""
         return _beyond(scores, labels), np.ones_like(scores)
 
     def exact_slope(self, score: Decimal, label: Decimal | None) -> Decimal:
-        """The difference."""
         return score - (label or 0)
 
     def residuals(self, scores: Floats, labels: Floats | None) -> Ints:
-        """The difference, held within four half-ranges."""
         most = self.steepness * 2**RESIDUAL_BITS
         return np.asarray(np.clip(np.rint(_beyond(scores, labels) * 2.0**RESIDUAL_BITS), -most, most), dtype=np.int64)
 
     def costs(self, scores: Floats, labels: Floats | None) -> Ints:
-        """The loss; held at the ceiling before it is a whole number."""
         return np.asarray(np.rint(np.minimum(self.value(scores, labels), CEILING) * 2.0**COST_BITS), dtype=np.int64)
 
     def mean(self, scores: Floats) -> Floats:
-        """The score itself."""
         return scores
 
 
-LOGISTIC, SQUARED = Logistic(), Squared()
+LOGISTIC, SQUARED = LogisticLoss(), SquaredLoss()
 LOSSES: dict[str, LossFunction] = {loss.name: loss for loss in (LOGISTIC, SQUARED)}
 """Every loss by the name its models are saved under."""
 

@@ -130,7 +130,7 @@ class Model:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Model:
         """Read a model that ``save`` wrote."""
-        return cls.from_json(_document(path))
+        return cls.from_json(read_document(path, "a saved model"))
 
 
 @dataclass(frozen=True)
@@ -184,13 +184,9 @@ def write(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
 
 def read_models(path: str | os.PathLike[str]) -> tuple[Model, ...]:
     """Read a saved model, or one for each of several classes, in their order."""
-    document = _document(path)
+    document = read_document(path, "a saved model")
     several = document.get("models") if isinstance(document, dict) else None
     return tuple(map(Model.from_json, several if isinstance(several, list) and several else [document]))
-
-
-def _document(path: str | os.PathLike[str]) -> Any:
-    return read_document(path, "a saved model")
 
 
 def _arrow(data: Any) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
-from steelyard.models.columns import SIZE, Features, declared, matched, numbers
+from steelyard.models.columns import SIZE, Features, declared, matched, named, numbers
 from steelyard.models.losses import Memory
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Target:
     upper: Number
 
     def __post_init__(self) -> None:
-        _named(self.column)
+        named(self.column, "the label")
         lower, upper = declared(self.lower, self.upper, f"the label {self.column!r}")
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
@@ -116,7 +116,7 @@ class Classes:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", tuple(self.values))
-        _named(self.column)
+        named(self.column, "the label")
         if len(self.values) < 2 or len(set(self.values)) != len(self.values):
             raise InvalidTask("classes are the label's public values, at least two, each once.")
         if not all(isinstance(value, str | int) for value in self.values):
@@ -153,11 +153,6 @@ def signs(y: Floats, target: int) -> Floats:
     return np.where(y == 0, 0.0, np.where(y == target, 1.0, -1.0))
 
 
-def _named(column: object) -> None:
-    if not isinstance(column, str) or not column:
-        raise InvalidTask(f"the label needs the name of a column; got {column!r}.")
-
-
 @dataclass(frozen=True)
 class Fitted:
     """A private model: ``coefficients`` on features of length at most one (in steps of the grid, divided by S), for a
@@ -175,7 +170,6 @@ class Rows:
     x: Floats
     y: Floats
     users: NDArray[np.int64] | None
-    step: Fraction = Fraction(1, SIZE)
 
     def rows(self) -> Rows:
         """The same."""

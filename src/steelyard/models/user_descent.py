@@ -1,4 +1,4 @@
-"""Models that hide all rows of a user: two descents over clipped user gradients, for any loss.
+"""Models that hide all rows of a user: two descents over clipped user gradients, for any loss; or a cap on rows.
 
 A row's gradient is a residual in whole numbers times the row's integers; a user's is their exact sum. The pilot weighs a
 user's gradient by one over the root of its rows: for users who are alike its length is then the same whatever their rows,
@@ -6,30 +6,35 @@ so one clip fits all without looking. The main descent starts there and gives ea
 the noise allows, so that heavy users who differ are heard too. What the clips need to know is bought first, with a few
 hundredths of the budget (``user_sums``). In the end a classifier is shrunk by the share of rows that could not be heard:
 heavy users may differ, and where they do, a confident model serves them worse than none.
-Law: a user's gradient is a function of that user's rows and of earlier releases, in exact integers (docs/proofs/user_descent.md).
+``CappedFit`` instead keeps at most so many rows of each user and fits those by a row-level method: rows are chosen by a digest
+of their own content, keyed with a secret from the noise source, as good as drawn at random to whoever does not know it. One user
+is then a group of at most ``cap`` rows. It treats heavy users as if they were light ones; where they differ, descents hear more.
+Law: a user's gradient is a function of that user's rows and of earlier releases, in exact integers; which rows of a user are
+kept depends on those rows and the secret alone (docs/proofs/user_descent.md).
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.accounting.prices import composed, steps
+from steelyard.accounting.prices import composed, grouped, steps
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.models.columns import SIZE
 from steelyard.models.losses import LOGISTIC, RESIDUAL_BITS, LossFunction, exact_scores
-from steelyard.models.rows import Fitted
+from steelyard.models.rows import Fitted, Rows
 from steelyard.models.user_sums import ByUser, Cells, Floats, Ints, UserSum, check_micro, read_sizes, units_of
 from steelyard.privacy import MICRO
 
 if TYPE_CHECKING:
-    from steelyard.models.passes import Training
-    from steelyard.models.rows import Rows
+    from steelyard.models.passes import Method, Training
     from steelyard.noise import Noise
     from steelyard.privacy import Event
 
@@ -151,3 +156,58 @@ class UserDescent:
         counts, *others = units_of(self.micro, _SHARES, _COUNTS)
         sums, pilot, main = (UserSum(units) for units in others)
         return Cells(counts), sums, pilot, main
+
+
+@dataclass(frozen=True)
+class CappedFit:
+    """Fit with ``method`` on at most ``cap`` rows of each user.
+
+    *Privacy:* ``cap`` times what the method costs for one row, by group privacy. *Accuracy:* the more alike users are,
+    the smaller the best cap; with users who are all alike it is 1. *Cost:* one digest for each row of a user above the cap.
+    """
+
+    method: Method
+    cap: int
+
+    def __post_init__(self) -> None:
+        check_cap(self.cap)
+
+    @property
+    def event(self) -> Event:
+        """The method's, for a group of ``cap`` rows."""
+        return grouped(self.method.event, self.cap)
+
+    def fit(self, data: Training, noise: Noise) -> Fitted:
+        """Keep some rows, then fit them as if each were a unit."""
+        return self.method.fit(kept(data.rows(), self.cap, noise.bits(4).tobytes()), noise)
+
+
+def check_cap(cap: int) -> int:
+    """A cap is a whole number of rows."""
+    if isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap < 2**31:
+        raise InvalidTask(f"cap must be a whole number of rows of at least 1; got {cap!r}.")
+    return cap
+
+
+def kept(rows: Rows, cap: int, secret: bytes) -> Rows:
+    """At most ``cap`` rows of each user: those with the smallest keyed digests of their content."""
+    if rows.users is None:
+        raise InvalidTask("a cap per user needs to know whose row each one is.")
+    by = ByUser(rows.users)
+    places: list[Ints] = []
+    for start, size in zip(by.starts[:-1].tolist(), by.sizes.tolist(), strict=True):
+        mine = by.order[start : start + size]
+        places.append(mine if size <= cap else mine[_smallest(rows.x[mine], rows.y[mine], cap, secret)])
+    chosen = np.concatenate([np.empty(0, dtype=np.int64), *places])
+    return Rows(rows.x[chosen], rows.y[chosen], None)
+
+
+def _smallest(x: Floats, y: Floats, cap: int, secret: bytes) -> Any:
+    """Which rows of one user to keep; identical rows are numbered, so that each has a digest of its own."""
+    seen: Counter[bytes] = Counter()
+    digests = []
+    for content in map(bytes, np.column_stack([x, y]).astype(np.int64)):
+        number = seen[content].to_bytes(8, "little")
+        seen[content] += 1
+        digests.append(hashlib.blake2b(content + number, key=secret[:64], digest_size=16).digest())
+    return sorted(range(len(digests)), key=digests.__getitem__)[:cap]

@@ -10,12 +10,11 @@ import pytest
 from steelyard.accounting.prices import price
 from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.ledger import open_account
-from steelyard.models.capped import CappedFit
 from steelyard.models.columns import Numeric
 from steelyard.models.fits import FitLinear, FitLogistic
 from steelyard.models.losses import SQUARED
 from steelyard.models.regression import LinearRegression, LogisticRegression
-from steelyard.models.user_descent import UserDescent
+from steelyard.models.user_descent import CappedFit, UserDescent
 from steelyard.noise import TestNoise
 from steelyard.privacy import Terms, rows, users
 from steelyard.session import Session

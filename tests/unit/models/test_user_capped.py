@@ -16,10 +16,10 @@ from steelyard.audit.suite import gaussian, pure
 from steelyard.errors import InvalidTask, OurBug, UnitMismatch
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Gaussian, Laplace
-from steelyard.models.capped import CappedFit, kept
 from steelyard.models.fits import FitLinear, FitLogistic
 from steelyard.models.passes import Training
 from steelyard.models.rows import Fitted, Rows
+from steelyard.models.user_descent import CappedFit, kept
 from steelyard.noise import Noise
 from steelyard.privacy import Event, users
 from steelyard.session import Session
