@@ -70,7 +70,7 @@ def fit_plan_reply(session: Session, task: Any) -> Reply:
 
 
 def _priced(session: Session, task: Task) -> tuple[Plan, Lines, dict[str, Any]]:
-    from steelyard.accounting.prices import price
+    from steelyard.accounting import price
 
     account, plan = session.account, session.plan(task)
     cost, left = price(plan.event, account.terms), account.remaining
