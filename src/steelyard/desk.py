@@ -51,6 +51,16 @@ def check_noise(noise: Noise, account: Account) -> None:
         )
 
 
+def paid_by(given: Account | None) -> str:
+    """Who pays for a fit, in words for whoever reads its ``note_``: the caller's account, or one that was made for it."""
+    if given is not None:
+        return f"charged to account {given.name!r}"
+    return (
+        "charged to an account in memory of exactly the epsilon (and delta) asked for, made by this fit alone: every other fit "
+        "(a grid search of K fits makes K) spends again, and nothing adds them up; give account= to keep count"
+    )
+
+
 def as_it_is(value: Any) -> Any:
     """The stored value, unchanged."""
     return value

@@ -20,7 +20,7 @@ import numpy as np
 from steelyard.account import Account
 from steelyard.accounting import composed, price
 from steelyard.charts import Chart
-from steelyard.desk import Desk, NoTable, check_noise
+from steelyard.desk import Desk, NoTable, check_noise, paid_by
 from steelyard.errors import InvalidTask, OurBug, UnitMismatch
 from steelyard.labels.baselines import KINDS, AddedNoise
 from steelyard.labels.charts import draw_mechanism
@@ -52,7 +52,6 @@ _OBJECTS = (
     "the labels are a column of objects, whose type does not say that they are numbers: whatever is none counts as missing. "
     "If it holds text, stop and give each word a number; else convert the column to a number type first."
 )
-OWN = "charged to an account in memory made by this fit alone: another fit spends again, and nothing adds the two up"
 
 
 class LabelRandomizer:
@@ -300,9 +299,9 @@ class LabelRandomizer:
             self.account_: Account = open_account(
                 ":memory:", "labels", unit=labels_of(self.column or "label"), epsilon=epsilon
             )
-            self.note_ = OWN
         else:
-            self.account_, self.note_ = self.account, f"charged to account {self.account.name!r}"
+            self.account_ = self.account
+        self.note_ = paid_by(self.account)
         unit = self.account_.terms.unit
         if unit.kind != "labels" or (self.column is not None and unit.column != self.column):
             raise UnitMismatch(

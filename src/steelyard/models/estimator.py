@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from steelyard.account import Account
+from steelyard.desk import paid_by
 from steelyard.errors import EngineMissing, InvalidTask, UnitMismatch
 from steelyard.ledger import open_account
 from steelyard.models.arrays import units
@@ -32,11 +33,6 @@ try:
     from sklearn.utils.validation import check_array, column_or_1d, validate_data
 except ImportError:
     raise EngineMissing("scikit-learn is not installed.", install="pip install 'steelyard[sklearn]'") from None
-
-OWN = (
-    "charged to an account in memory of exactly this estimator's epsilon and delta, made by this fit alone: every other "
-    "fit (a grid search of K fits makes K) spends again, and nothing adds them up; give account= to keep count"
-)
 
 
 def features_of(estimator: Any, X: Any, *, reset: bool) -> Floats:
@@ -109,14 +105,14 @@ class Payment:
         if account is None:
             unit = rows() if users is None else users_of("user")
             given = {} if delta is None or exact(delta, "delta") == 0 else {"delta": delta}
-            return cls(open_account(":memory:", "model", unit=unit, epsilon=epsilon, **given), OWN)
+            return cls(open_account(":memory:", "model", unit=unit, epsilon=epsilon, **given), paid_by(None))
         unit = account.terms.unit
         if unit.kind not in ("rows", "users"):
             raise UnitMismatch(f"a model hides rows or users; account {account.name!r} hides {unit}.")
         if (unit.kind == "users") != (users is not None):
             how = "give users=, one entry for each row" if users is None else "leave users= out, or use one for users"
             raise UnitMismatch(f"account {account.name!r} hides {unit}: {how}.")
-        return cls(account, f"charged to account {account.name!r}")
+        return cls(account, paid_by(account))
 
     @property
     def label(self) -> str:
