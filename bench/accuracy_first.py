@@ -20,25 +20,26 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from off_ledger import Ended, search
+from papers import noise_reduction as classic
+from papers.noise_reduction import log_loss
 from steelyard.accounting.gaussian import epsilon_of
 from steelyard.accounting.odometers import MixtureOdometer
 from steelyard.desk import Desk
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Objective, PureObjective
-from steelyard.models.accuracy import classic, one_shot, questions, schedule
-from steelyard.models.accuracy.certificate import Noisy, Ridge, certify
-from steelyard.models.accuracy.measured import Design, Exact, Pool, packed, unpacked
-from steelyard.models.accuracy.ridge_path import WHOLE, RidgePath
-from steelyard.models.accuracy.ridge_search import label_micro
+from steelyard.models.accuracy import one_shot
+from steelyard.models.accuracy.certificate import certify
+from steelyard.models.accuracy.designs import Design, Exact, Noisy, Pool, Ridge, packed, unpacked
+from steelyard.models.accuracy.goal import Goal
 from steelyard.models.columns import SIZE
 from steelyard.noise import ExactNoise, Noise, TestNoise
-from steelyard.privacy import MICRO, Loss, Terms, rows
+from steelyard.privacy import Loss, Terms, rows
 from steelyard.release import Outcome
 from steelyard.tables import Table, read
 
@@ -125,31 +126,17 @@ def ridge_cells(folder: Path | None) -> Iterator[tuple[Data, float, float]]:
     yield from ((data, 0.0005, alpha) for alpha in (0.001, 0.005))
 
 
-@dataclass
-class Ours:
-    """One run of the path."""
-
-    spent: float
-    model: Array
-    looks: int
-    reason: str
-    reach: float
-
-
 class _Private:
+    owners = None
+
     def __init__(self, data: Data) -> None:
-        self.rows, self.exact = data.rows, data.exact
+        (self.x, self.y), self.exact = data.rows, data.exact
+        self.units = len(self.y)
 
 
-def ours(private: _Private, ridge: Ridge, question: Any, seed: int, failure: float = GAMMA) -> Ours:
+def ours(private: _Private, ridge: Ridge, goal: Goal, seed: int) -> Ended:
     """The path without a ledger: the same steps and prices, test noise."""
-    noise, spent = TestNoise(seed), 0
-    path = RidgePath(ridge, SIZE, question, schedule.Failure(failure), label_micro(ridge, question))
-    while (ask := path.next()) is not None:
-        spent += ask.cost
-        path.take(ask.compute(private, noise))
-    model = np.zeros(ridge.width) if path.model is None else path.model
-    return Ours(spent / MICRO**2, model, path.looked, path.reason, path.reach / WHOLE)
+    return search(private, goal, ridge.n, ridge.width, ridge.penalty, TestNoise(seed))
 
 
 def ridge_part(folder: Path | None, trials: int) -> None:
@@ -167,7 +154,7 @@ def ridge_part(folder: Path | None, trials: int) -> None:
         medians = {levels: _median(corrected, alpha, levels, trials) for levels in LEVELS}
         few = min(medians, key=lambda levels: medians[levels])
         private, ridge = _Private(data.stretched()), Ridge(n, width, penalty / data.length**2)
-        runs = [ours(private, ridge, questions.Excess(alpha, schedule.Failure(GAMMA)), seed) for seed in range(trials)]
+        runs = [ours(private, ridge, Goal("excess", alpha, 1 - GAMMA), seed) for seed in range(trials)]
         spent = float(np.median([run.spent for run in runs]))
         missed = sum(published.excess(run.model / data.length) > alpha or run.reason != "target_met" for run in runs)
         mine, best = ODOMETER.epsilon(spent), medians[few]
@@ -203,7 +190,7 @@ def logistic_part(folder: Path | None, trials: int) -> None:
     for data, penalty, alpha in logistic_cells(folder):
         signed = data.x * data.y[:, None]
         n, width = signed.shape
-        risk = partial(one_shot.log_loss, signed=signed, penalty=penalty)
+        risk = partial(log_loss, signed=signed, penalty=penalty)
         best = solved(signed, penalty, np.zeros(width))
         problem = classic.logistic(best, risk, n, penalty, alpha, published=False)
         found = {levels: [classic.noise_reduction(problem, alpha, GAMMA, np.random.default_rng([levels, seed]), levels)
@@ -229,7 +216,7 @@ def perturbed(mechanism: Objective | PureObjective, signed: Array, penalty: floa
     n = len(signed)
     linear = np.array(mechanism.perturbation(TestNoise(seed)), dtype=float) / 2.0**40 / n
     model = solved(signed, float(mechanism.ridge) / n, linear)
-    return one_shot.log_loss(model, signed, penalty) - one_shot.log_loss(best, signed, penalty)
+    return log_loss(model, signed, penalty) - log_loss(best, signed, penalty)
 
 
 def solved(signed: Array, penalty: float, linear: Array) -> Array:
@@ -277,8 +264,8 @@ def ridge_failures(data: Data, penalty: float, alpha: float, runs: int) -> int:
     gridded = [part / SIZE for part in data.rows]
     problem = classic.ridge(gridded[0], gridded[1], penalty, alpha)
     private, ridge = _Private(data), Ridge(n, width, penalty)
-    question = partial(questions.Excess, alpha, schedule.Failure(GAMMA))
-    found = [ours(private, ridge, question(), seed) for seed in range(runs)]
+    goal = Goal("excess", alpha, 1 - GAMMA)
+    found = [ours(private, ridge, goal, seed) for seed in range(runs)]
     return sum(problem.excess(run.model) > alpha and run.reason in ("target_met", "null_model_ok") for run in found)
 
 

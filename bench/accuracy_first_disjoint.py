@@ -18,8 +18,8 @@ import numpy as np
 
 from steelyard.accounting.gaussian import epsilon_of
 from steelyard.ledger import open_account
-from steelyard.models.accuracy.disjoint import DisjointSearch
-from steelyard.models.accuracy.ridge_search import RidgeSearch
+from steelyard.models.accuracy.ridge import RidgeSearch
+from steelyard.models.accuracy.split import Split
 from steelyard.models.columns import SIZE, Features, Plain
 from steelyard.models.rows import Target
 from steelyard.noise import TestNoise
@@ -53,8 +53,8 @@ def main() -> None:
     swapped = rows(neighbours="replace", n=options.rows)
     ways = (
         ("shared rows, replace", swapped, RidgeSearch(features, label, Fraction(1, 1000))),
-        ("disjoint, replace", swapped, DisjointSearch(features, label, Fraction(1, 1000))),
-        ("disjoint, add/remove", rows(), DisjointSearch(features, label, Fraction(1, 1000))),
+        ("disjoint, replace", swapped, RidgeSearch(features, label, Fraction(1, 1000), Split())),
+        ("disjoint, add/remove", rows(), RidgeSearch(features, label, Fraction(1, 1000), Split())),
     )
     fresh_x, fresh_y = generated(FRESH, options.width, 2)
     batch = read({**dict(zip(names, fresh_x.T, strict=True)), "y": fresh_y})

@@ -18,15 +18,13 @@ from pathlib import Path
 import numpy as np
 
 from accuracy_first import GAMMA, LEVELS, Array, _median, _Private, ridge_cells
+from papers import noise_reduction as classic
 from steelyard.mechanisms import LaplacePath
-from steelyard.models.accuracy import classic
-from steelyard.models.accuracy.certificate import Ridge
-from steelyard.models.accuracy.measured import norm_bound
-from steelyard.models.accuracy.models import as_model
-from steelyard.models.accuracy.pure_questions import LIKELY, NearBest, Setting, ladder, suggested
-from steelyard.models.accuracy.triangle import best_triangle
+from steelyard.models.accuracy.designs import Ridge, as_model
+from steelyard.models.accuracy.family import Told
+from steelyard.models.accuracy.goal import Goal, share_of
+from steelyard.models.accuracy.ridge import LaplaceRidge
 from steelyard.models.accuracy.watch import Watch, room
-from steelyard.models.accuracy.watched import share_of
 from steelyard.models.columns import SIZE
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Neighbours
@@ -43,20 +41,18 @@ class Run:
 
 def ours(private: _Private, ridge: Ridge, alpha: float, seed: int) -> Run:
     """The path of an account without its ledger."""
-    norm = norm_bound(Fraction(1), ridge.penalty)
-    triangle, question = best_triangle(SIZE, ridge.width, LIKELY * norm, ridge.width), NearBest(alpha)
-    setting = Setting(ridge, triangle, norm)
-    noise, levels = TestNoise(seed), ladder(setting, question)
-    bought = Watch.of(question.needs(setting), GAMMA * share_of(0))
+    family = LaplaceRidge(Goal("excess", alpha, 1 - GAMMA), ridge, SIZE, ridge.width)
+    noise, levels, triangle = TestNoise(seed), family.stops, family.triangle
+    bought = Watch.of(family.needs(), GAMMA * share_of(0))
     running, released = bought.mechanism.start(bought.threshold, noise), list[int]()
     scales = tuple(Fraction(triangle.sensitivity * MICRO, level) for level in levels)
     path, values = LaplacePath(triangle.sensitivity, scales, Neighbours.REPLACE), triangle.values(private.exact)
     for step, level in enumerate(levels):
         released = path.refine(values, released, step, noise) if step else path.release(values, noise)
-        steps, reach = suggested(setting, question, released, level)
-        look = question.look(setting, steps, reach)
+        family.learn(Told("level", level - family.paid, released))
+        look = family.candidate()
         if running.above(room(look, look.value(private))):
-            return Run(bought.micro, level, as_model(steps))
+            return Run(bought.micro, level, as_model(look.model))
     return Run(bought.micro, levels[-1], None)
 
 

@@ -25,25 +25,26 @@ from accuracy_first import (
     GAMMA,
     Array,
     Data,
-    Ours,
     _Private,
     logistic_cells,
     ours,
     ridge_cells,
     solved,
 )  # fmt: skip
+from off_ledger import Ended
 from steelyard.accounting.gaussian import epsilon_of
 from steelyard.accounting.objective import LEAST
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Objective
-from steelyard.models.accuracy import questions, schedule
-from steelyard.models.accuracy.certificate import Ridge
-from steelyard.models.accuracy.logistic_search import LogisticSearch, steepness
+from steelyard.models.accuracy import schedule
+from steelyard.models.accuracy.designs import Design, Pool, Ridge, best_weight
+from steelyard.models.accuracy.family import WHOLE
+from steelyard.models.accuracy.goal import Goal
+from steelyard.models.accuracy.logistic import LogisticSearch, steepness
 from steelyard.models.accuracy.losses import MARGIN, margin_cap
-from steelyard.models.accuracy.measured import Design, Pool, best_weight
 from steelyard.models.accuracy.posterior import expected_model
 from steelyard.models.accuracy.quantiles import normal_quantile
-from steelyard.models.accuracy.ridge_path import WHOLE
+from steelyard.models.accuracy.ridge import reach_of
 from steelyard.models.columns import SIZE, Features, Plain
 from steelyard.models.losses import Memory
 from steelyard.models.objective import ObjectiveFit
@@ -81,7 +82,7 @@ def ridge_levels(data: Data, penalty: float, seed: int) -> Iterator[Level]:
         noisy, spent = pool.noisy(ridge), micro**2
         penalized = schedule.guess(ridge, noisy, norm, noisy.variance).model
         for model in (expected_model(ridge, noisy, norm), penalized):
-            reach = min(questions.reach_of(ridge, noisy, model) / WHOLE, float(np.linalg.norm(model)))
+            reach = min(reach_of(ridge, noisy, model) / WHOLE, float(np.linalg.norm(model)))
             yield micro / MICRO, float(np.mean((y - np.clip(x @ model, -reach, reach)) ** 2)), (1 + reach) ** 2
 
 
@@ -90,10 +91,10 @@ def ridge_runs(data: Data, penalty: float, target: float, trials: int) -> tuple[
     n, width = data.x.shape
     private, ridge = _Private(data), Ridge(n, width, penalty)
     x, y = (part / SIZE for part in data.rows)
-    question = questions.Target(target, questions.share_of(0) * GAMMA)
-    runs = [ours(private, ridge, question, seed) for seed in range(trials)]
+    goal = Goal("loss", target, 1 - GAMMA)
+    runs = [ours(private, ridge, goal, seed) for seed in range(trials)]
 
-    def loss(run: Ours) -> float:
+    def loss(run: Ended) -> float:
         return float(np.mean((y - np.clip(x @ run.model, -run.reach, run.reach)) ** 2))
 
     met = [run for run in runs if run.reason in ("target_met", "null_model_ok")]
@@ -129,7 +130,7 @@ def logistic_runs(data: Data, penalty: float, target: float, trials: int) -> tup
     for seed in range(trials):
         account = open_account(":memory:", "bench", unit=rows(neighbours="replace", n=n), epsilon=50, delta=DELTA)
         found = Session(read(table), account, noise=TestNoise(seed)).open(search).reach_loss(target, 1 - GAMMA)
-        spent.append(math.sqrt(found.mu2))
+        spent.append(math.sqrt(found.spent) / MICRO)
         if found.reason not in ("target_met", "null_model_ok"):
             lost += 1
         elif found.model is not None and found.margin is not None:

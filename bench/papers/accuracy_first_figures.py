@@ -36,10 +36,13 @@ from accuracy_first import (
     solved,
     twitter,
 )  # fmt: skip
+from papers import noise_reduction as classic
+from papers.noise_reduction import log_loss
 from steelyard.charts import Chart, Line, lines
-from steelyard.models.accuracy import classic, one_shot, questions, schedule
-from steelyard.models.accuracy.certificate import Ridge
+from steelyard.models.accuracy import one_shot
+from steelyard.models.accuracy.designs import Ridge
 from steelyard.models.accuracy.estimator import AccuracyFirst
+from steelyard.models.accuracy.goal import Goal
 from steelyard.models.columns import SIZE
 from steelyard.models.regression import LinearRegression
 from steelyard.noise import TestNoise
@@ -69,7 +72,7 @@ def walked(data: Data, penalty: float, alpha: float, seed: int) -> float:
     """One ridge path of ours, ex post."""
     n, width = data.x.shape
     ridge = Ridge(n, width, penalty / data.length**2)
-    found = ours(_Private(data.stretched()), ridge, questions.Excess(alpha, schedule.Failure(GAMMA)), seed)
+    found = ours(_Private(data.stretched()), ridge, Goal("excess", alpha, 1 - GAMMA), seed)
     return ODOMETER.epsilon(found.spent)
 
 
@@ -92,7 +95,7 @@ def logistic_curves(data: Data, penalty: float, trials: int) -> Curves:
     """Epsilon against alpha for logistic regression."""
     signed: Array = data.x * np.sign(data.y)[:, None]
     n, width = signed.shape
-    best, risk = solved(signed, penalty, np.zeros(width)), partial(one_shot.log_loss, signed=signed, penalty=penalty)
+    best, risk = solved(signed, penalty, np.zeros(width)), partial(log_loss, signed=signed, penalty=penalty)
     ridge = Fraction(str(penalty)) * n
     terms = Terms(rows(neighbours="replace", n=n), Loss.mu(100), Fraction(5), Fraction(str(DELTA)))
     alone = partial(one_shot.epsilon_before, terms=terms)

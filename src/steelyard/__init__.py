@@ -21,7 +21,7 @@ _HOMES = {
     "Features": "models",
     "FitLinear": "models",
     "FitLogistic": "models",
-    "GradualSum": "bounding",
+    "GradualSum": "models.accuracy",
     "Guarantee": "privacy",
     "Histogram": "bounding",
     "Holdout": "holdout",
@@ -73,7 +73,6 @@ if TYPE_CHECKING:
     from steelyard.bounding import ContributionProfile as ContributionProfile
     from steelyard.bounding import Count as Count
     from steelyard.bounding import CountUsers as CountUsers
-    from steelyard.bounding import GradualSum as GradualSum
     from steelyard.bounding import Histogram as Histogram
     from steelyard.bounding import Mean as Mean
     from steelyard.bounding import Profile as Profile
@@ -95,6 +94,7 @@ if TYPE_CHECKING:
     from steelyard.models import LogisticRegression as LogisticRegression
     from steelyard.models import Numeric as Numeric
     from steelyard.models import PrivateScaler as PrivateScaler
+    from steelyard.models.accuracy import GradualSum as GradualSum
     from steelyard.models.accuracy.estimator import AccuracyFirst as AccuracyFirst
     from steelyard.privacy import Currency as Currency
     from steelyard.privacy import Guarantee as Guarantee

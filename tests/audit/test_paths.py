@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from steelyard.audit.suite import run
-from steelyard.models.accuracy import by_user
-from steelyard.models.accuracy.excess import RootExcess
-from steelyard.models.accuracy.measured import Design
+from steelyard.models.accuracy import users as by_user
+from steelyard.models.accuracy.certificate import RootExcess
+from steelyard.models.accuracy.designs import Design
 
 NAMES = ["first-level", "first-look"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from steelyard.audit.suite import run
+from steelyard.models.accuracy.designs import Triangle
 from steelyard.models.accuracy.losses import ClippedLoss
-from steelyard.models.accuracy.triangle import Triangle
 
 
 def failing(names: list[str]) -> set[str]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from conformance.conftest import Opener
-from steelyard.models.accuracy.disjoint_parts import Split
+from steelyard.models.accuracy.split import Split
 from steelyard.models.columns import Categorical, Features, Numeric
 from steelyard.models.rows import Target
 from steelyard.tables import read
@@ -39,10 +39,9 @@ def data() -> pa.Table:
 @pytest.mark.parametrize("ids", [None, "text", "whole", "real", "money"])
 def test_parts_are_the_same_on_every_engine(open_table: Opener, ids: str | None) -> None:
     for users in (False, True) if ids else (False,):
-        split = Split(ids=ids, users=users)
-        one, other = (
-            split.parts(opened, FEATURES, Target("y", -1, 2)) for opened in (open_table(data()), read(data()))
-        )
+        split, label = Split(ids=None if users else ids), Target("y", -1, 2)
+        held = open_table(data()), read(data())
+        one, other = (split.parts(opened, FEATURES, label, ids if users else None) for opened in held)
         for a, b in ((one.train, other.train), (one.check, other.check)):
             assert a.units == b.units > N / 20
             assert (a.exact.gram == b.exact.gram).all()

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from conformance.conftest import Opener
-from steelyard.models.accuracy.by_user import ROOT, WEIGHT, exact_of
-from steelyard.models.accuracy.losses import ClippedLoss, LogLoss
+from off_ledger import InMemory
+from steelyard.models.accuracy.losses import MARGIN, ClippedLoss, LogLoss
+from steelyard.models.accuracy.users import ROOT, WEIGHT, exact_of
 from steelyard.models.columns import SIZE, Categorical, Features, Numeric
 from steelyard.models.rows import Target, gather
 from steelyard.privacy import users
@@ -67,9 +68,11 @@ def test_every_engine_sees_the_same_losses(open_table: Opener) -> None:
     codes = np.unique([whose[i] for i in some], return_inverse=True)[1]
     model = (2**47, -(2**46), 2**45, 2**46)
     values = {
-        ClippedLoss(n, SIZE, model, 0.1).value(type("Rows", (), {"rows": seen})())
+        ClippedLoss(model, 0.1).value(InMemory(seen))
         for seen in ((gathered.x, gathered.y, gathered.users), (x[some], y[some], codes))
     }
     assert len(values) == 1
-    log = LogLoss(n, tuple(k >> 28 for k in model), 0.5)
-    assert log.value(gathered.x, gathered.users) == log.value(x[some], codes)
+    log = LogLoss(tuple(k >> 28 for k in model), 0.5, 9 << MARGIN)
+    assert log.value(InMemory((gathered.x, gathered.y, gathered.users))) == log.value(
+        InMemory((x[some], y[some], codes))
+    )

@@ -19,7 +19,6 @@ import time
 import traceback
 from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,16 +27,18 @@ from steelyard.bounding import Sum
 from steelyard.desk import Desk
 from steelyard.documents import request_of
 from steelyard.ledger import Account, Charge, Ledger, open_account
-from steelyard.models.accuracy import questions, ridge_search, schedule
-from steelyard.models.accuracy.certificate import Ridge
-from steelyard.models.accuracy.measured import Exact, Integers, unpacked
-from steelyard.models.accuracy.ridge_path import RidgePath
-from steelyard.models.accuracy.ridge_search import RidgeSearch
-from steelyard.models.accuracy.totals import LaplaceTotal, TotalSearch
+from steelyard.models.accuracy.certificate import certify
+from steelyard.models.accuracy.designs import Design, Exact, Pool, Ridge, unpacked
+from steelyard.models.accuracy.family import Step, Told
+from steelyard.models.accuracy.goal import Goal
+from steelyard.models.accuracy.ridge import RidgeSearch
+from steelyard.models.accuracy.schedule import Failure, levels
+from steelyard.models.accuracy.total import TotalSearch
+from steelyard.models.accuracy.transcript import Transcript
 from steelyard.models.columns import SIZE, Features, Plain
 from steelyard.models.rows import Target
 from steelyard.noise import ExactNoise
-from steelyard.privacy import Event, canonical, rows
+from steelyard.privacy import Event, rows
 from steelyard.release import Release
 from steelyard.session import Session
 from steelyard.tables import read
@@ -67,14 +68,14 @@ def walk(location: str, folder: Path, kind: str) -> None:
     if kind in SUMS:
         sharpen(location, folder, told, forgets=kind == "forgets")
     at = session(location)
-    pay, key = ridge_search._Steps.pay, [""]
+    buy, key = Transcript.buy, [""]
 
-    def telling(self: Any, ask: Any, private: Any, name: str) -> Integers:
-        found: Integers = pay(self, ask, private, name)
-        told(key[0], ask.name, found[0])
+    def telling(self: Transcript, step: Step, goal: Goal) -> Told:
+        found = buy(self, step, goal)
+        told(key[0], f"step {max(self._numbered)}", found.values[0])
         return found
 
-    ridge_search._Steps.pay = telling  # type: ignore[method-assign]
+    Transcript.buy = telling  # type: ignore[method-assign]
     if kind == "early":
         Desk.answer = early(told, key)  # type: ignore[method-assign]
     for number in range(1000):
@@ -86,21 +87,21 @@ def walk(location: str, folder: Path, kind: str) -> None:
 
 def sharpen(location: str, folder: Path, told: Any, *, forgets: bool) -> None:
     """Sharpen sums for ever; the twin forgets to raise its charge before it draws."""
-    at, take = Session(session(location)._table, Account(location, "pure")), LaplaceTotal._take
+    at, rise = Session(session(location)._table, Account(location, "pure")), Transcript.rise
     key = ""
 
-    def telling(self: Any, micro: int, failure: float) -> Any:
-        found = take(self, micro, failure)
-        told(key, f"level {len(self._releases) - 1}", f"{found.release.value} {micro}")
+    def telling(self: Transcript, step: Any, goal: Goal) -> Told:
+        found = rise(self, step, goal)
+        told(key, f"level {len(self._path) - 1}", f"{self._path[-1].value} {step.micro}")
         return found
 
-    LaplaceTotal._take = telling  # type: ignore[method-assign]
+    Transcript.rise = telling  # type: ignore[method-assign]
     if forgets:
         Charge.raise_to = lambda self, level, event=None: None  # type: ignore[method-assign]
     for number in range(1000):
         key = f"k{number}"
         if not (folder / f"{key}.done").exists():
-            at.open(SUM, key=key).reach(0.003, 0.9)
+            at.open(SUM, key=key).reach(Goal("relative", 0.003, 0.9))
             (folder / f"{key}.done").touch()
 
 
@@ -116,7 +117,7 @@ def sharpened(location: str, folder: Path) -> list[str]:
                 broken.append(f"{name} {step} was answered twice, differently")
     for (name, step), answer in told.items():
         value, micro = answer.split()
-        charge = at.account.find(key=name, request=canonical(request_of(SUM)), of=at._table.identity)
+        charge = Desk(at._table, at._noise, at.account, name, request_of(SUM)).paid("path 0")
         if charge is None or charge.level.amount < int(micro):
             broken.append(f"{name} {step} was never paid for")
         elif json.loads(charge.answers[int(step.split()[1])])["value"] != float(value):
@@ -130,7 +131,7 @@ def early(told: Any, key: list[str]) -> Any:
     def answer(self: Desk, charge: Charge, event: Event, compute: Any, **rest: Any) -> Release:
         if charge.answers.get(0) is None:
             sealed = self._sealed(event, compute)
-            told(key[0], json.loads(sealed)["point"]["step"], unpacked(json.loads(sealed)["value"])[0])
+            told(key[0], charge.receipt.sequence, unpacked(json.loads(sealed)["value"])[0])
             time.sleep(0.01)
             charge.store(sealed)
         return Release.delivered(charge.answers[0], lambda value: value, charge)
@@ -158,10 +159,11 @@ def violations(location: str, folder: Path) -> list[str]:
         broken.append(f"over-charged by more than a step: {waiting}")
     broken += [f"{name} {step} was never paid for" for name, step in told if f"{name}/{step}" not in charged.values()]
     for name in sorted({name for name, _ in told}):
-        steps = ridge_search._Steps(Desk(at._table, at._noise, at.account, name, request_of(SEARCH)), SEARCH)
-        for index, (_, values) in enumerate(steps.levels()):
-            if told.get((name, f"level {index}"), str(values[0])) != str(values[0]):
-                broken.append(f"{name} level {index} was redrawn")
+        desk = Desk(at._table, at._noise, at.account, name, request_of(SEARCH))
+        for number, found in Transcript(desk, SEARCH.reader(at.account.terms))._numbered.items():
+            first = str(found.values[0])
+            if told.get((name, f"step {number}"), first) != first:
+                broken.append(f"{name} step {number} was redrawn")
     return broken
 
 
@@ -185,13 +187,12 @@ def warm() -> None:
     """Import and compute what is the same for every worker, without a database or a thread, before any is forked."""
     for name in ("ibis", "duckdb", "ibis.backends.sql.compilers.duckdb", "pyarrow.dataset", "scipy.optimize"):
         importlib.import_module(name)
-    ridge = Ridge(N, 3, 0.01)
-    question: Any = questions.Excess(0.002, schedule.Failure(0.1), 0)
     x = np.random.default_rng(1).integers(0, 2**17, (N, 3)).astype(np.float64)
-    private: Any = SimpleNamespace(exact=Exact.of_rows(x, x[:, 0]))
-    path = RidgePath(ridge, SIZE, question, schedule.Failure(0.1), ridge_search.label_micro(ridge, question))
-    while (ask := path.next()) is not None:
-        path.take(ask.compute(private, ExactNoise()))
+    design, ridge, norm = Design(SIZE, 3, 20), Ridge(N, 3, 0.01), 5.0
+    pool = Pool(design)
+    for stop in levels(ridge, norm, 0.002, Failure(0.09)):
+        pool.add(stop.micro**2, design.measure(Exact.of_rows(x, x[:, 0]), stop.micro**2, ExactNoise()))
+        certify(ridge, pool.noisy(ridge), norm, stop.failure)
     ExactNoise().laplace(Fraction(1000), 10)
 
 

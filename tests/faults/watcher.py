@@ -26,11 +26,9 @@ from steelyard.desk import Desk
 from steelyard.documents import request_of
 from steelyard.ledger import Account, Charge, open_account
 from steelyard.models.accuracy import watch as watches
-from steelyard.models.accuracy.pure_questions import LowLoss, Setting
-from steelyard.models.accuracy.pure_ridge import PureRidge
-from steelyard.models.accuracy.rising import Rising
-from steelyard.models.accuracy.steps import bought
-from steelyard.models.accuracy.watched import share_of
+from steelyard.models.accuracy.goal import Goal, share_of
+from steelyard.models.accuracy.ridge import RidgeSearch
+from steelyard.models.accuracy.transcript import Transcript, costs_of
 from steelyard.models.columns import Features, Plain
 from steelyard.models.rows import Target
 from steelyard.noise import ExactNoise
@@ -39,7 +37,7 @@ from steelyard.session import Session
 from steelyard.tables import Table, read
 
 N = 1000
-SEARCH = PureRidge(Features([Plain("x")], "clip", 1), Target("y", -1, 1), Fraction(1, 100))
+SEARCH = RidgeSearch(Features([Plain("x")], "clip", 1), Target("y", -1, 1), Fraction(1, 100))
 TARGET = 0.0095  # just below the labels' own noise: a walk seldom ends before its process does
 
 
@@ -75,32 +73,32 @@ def revive() -> None:
 
     def again(self: Any) -> Charge:
         event = self.watch.mechanism.event
-        charge = bought(self._desk, event, f"watch {self.index}")
+        charge: Charge = self._desk.charge(event, f"watch {self.index}")
         self._desk.answer(charge, event, lambda _, noise: self._start(noise))
         self._running = self.watch.mechanism.start(self.watch.threshold, ExactNoise())
         self._asked = len(charge.answers) - 1
         return charge
 
     watches.Watching._bought = again  # type: ignore[method-assign]
-    watches.kept = lambda desk: []
+    Transcript.watches = property(lambda self: [], lambda self, value: None)  # type: ignore[assignment]
 
 
 def work(location: str, folder: Path, kind: str, at: int, *, before: bool) -> None:
     """Walk the path, telling each answer as soon as it is known."""
     log = os.open(folder / f"{os.getpid()}.told", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    take, ask = Rising.take, watches.Watching.ask
+    rise, ask = Transcript.rise, watches.Watching.ask
 
-    def taking(self: Rising, micro: int, *given: Any) -> Any:
-        release = take(self, micro, *given)
-        os.write(log, f"level {len(self.releases) - 1}|{release.point['micro']} {release.value}\n".encode())
-        return release
+    def rising(self: Transcript, *given: Any) -> Any:
+        told, release = rise(self, *given), self._path[-1]
+        os.write(log, f"level {len(self._path) - 1}|{release.point['micro']} {release.value}\n".encode())
+        return told
 
     def asking(self: Any, *given: Any) -> bool:
         passed = ask(self, *given)
         os.write(log, f"watch {self.index} question {self._asked}|{passed}\n".encode())
         return passed
 
-    Rising.take = taking  # type: ignore[method-assign, assignment]
+    Transcript.rise = rising  # type: ignore[method-assign, assignment]
     watches.Watching.ask = asking  # type: ignore[method-assign, assignment]
     if kind == "revived":
         revive()
@@ -124,17 +122,17 @@ def violations(location: str, folder: Path) -> list[str]:
     broken += [f"{name} was asked by two processes" for name, who in askers.items() if len(who) > 1]
     at = Account(location, "pure")
     desk = Desk(table(), ExactNoise(), at, "k", request_of(SEARCH))
-    rising = Rising(desk, 1, lambda release: release.value, "path")
-    stored = {
-        f"level {index}": f"{release.point['micro']} {release.value}" for index, release in enumerate(rising.kept())
-    }
-    for index, each in enumerate(watches.kept(desk)):
-        stored |= {f"watch {index} question {i + 1}": str(one.passed) for i, one in enumerate(each.told)}
+    kept = Transcript(desk, SEARCH.reader(at.terms))
+    stored = {f"level {index}": f"{release.point['micro']} {release.value}" for index, release in enumerate(kept._path)}
+    for each in kept.watches:
+        asked = [str(bool(one.values[0])) for one in each.told if one.kind == "question"]
+        stored |= {f"watch {each.index} question {i + 1}": one for i, one in enumerate(asked)}
     broken += [f"{step} was redrawn or lost" for step, answer in told.items() if stored.get(step) != answer]
     levels = [int(answer.split()[0]) for step, answer in told.items() if step.startswith("level")]
-    if rising.spent < max(levels, default=0):
+    raised = sum(cost for name, cost in costs_of(desk).items() if name.startswith("path"))
+    if raised < max(levels, default=0):
         broken.append("a level was never paid for")
-    paid = rising.spent + sum(each.micro for each in watches.kept(desk))
+    paid = raised + sum(each.micro for each in kept.watches)
     if at.spent.amount < paid:
         broken.append("the account has less than its entries")
     return broken
@@ -144,10 +142,10 @@ def warm() -> None:
     """Import and compute what is the same for every worker, without a database or a thread, before any is forked."""
     for name in ("ibis", "duckdb", "ibis.backends.sql.compilers.duckdb", "pyarrow.dataset", "scipy.special"):
         importlib.import_module(name)
-    setting = Setting.of(SEARCH.features, SEARCH.penalty, Terms(rows(neighbours="replace", n=N), Loss.pure(1)))
+    family = SEARCH.laplace(Goal("loss", TARGET, 0.9), Terms(rows(neighbours="replace", n=N), Loss.pure(1)))
     for rank in range(12):
         for factor in (1, 4, 16):
-            watches.Watch.of(LowLoss(TARGET).needs(setting) / factor, (1 - 0.9) * share_of(rank))
+            watches.Watch.of(family.needs() / factor, (1 - 0.9) * share_of(rank))
     ExactNoise().laplace(Fraction(1000), 10)
 
 

@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steelyard.bounding import Count, CountUsers, GradualSum, Histogram, Mean, Profile, Quantile, Sum, Together
+from steelyard.bounding import Count, CountUsers, Histogram, Mean, Profile, Quantile, Sum, Together
 from steelyard.errors import InvalidTask, SteelyardError
 from steelyard.holdout.question import Question
 from steelyard.ledger import Account, open_account
+from steelyard.models.accuracy import GradualSum
 from steelyard.models.columns import Categorical, Numeric
 from steelyard.models.fits import FitLinear, FitLogistic
 from steelyard.models.scaler import _Grid, share_of

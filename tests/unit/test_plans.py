@@ -9,8 +9,9 @@ import pytest
 
 from steelyard.audit.corpus import Corpus
 from steelyard.audit.suite import PLACED, WHO, Item, gaussian, pure, set_aside, tasks
-from steelyard.bounding import Count, CountUsers, GradualSum, Sum, Together
+from steelyard.bounding import Count, CountUsers, Sum, Together
 from steelyard.errors import ColumnMissing, InvalidTask, TableError
+from steelyard.models.accuracy import GradualSum
 from steelyard.privacy import Terms, users
 from steelyard.session import Plan
 from steelyard.tables import Schema, Table, read

@@ -14,21 +14,17 @@ from fractions import Fraction
 
 from steelyard.accounting.prices import PARTS, disjoint
 from steelyard.mechanisms import Gaussian, LaplacePath, sigma_for
-from steelyard.models.accuracy.by_user import exact_of, unit_of
-from steelyard.models.accuracy.certificate import Ridge
-from steelyard.models.accuracy.disjoint import DisjointSearch
-from steelyard.models.accuracy.disjoint_linear import Linear, LinearLook
-from steelyard.models.accuracy.disjoint_parts import Split
-from steelyard.models.accuracy.disjoint_steps import Crowd, Step
-from steelyard.models.accuracy.excess import RootExcess
-from steelyard.models.accuracy.losses import LogLoss, margin_cap
-from steelyard.models.accuracy.measured import Design, Exact, packed
-from steelyard.models.accuracy.population import public_n
-from steelyard.models.accuracy.pure_logistic import PureLogistic
-from steelyard.models.accuracy.pure_questions import LowLoss, NearBest, Setting
-from steelyard.models.accuracy.pure_ridge import PureRidge
-from steelyard.models.accuracy.ridge_path import WHOLE
-from steelyard.models.accuracy.ridge_search import RidgeSearch, TableRows
+from steelyard.models.accuracy.certificate import RootExcess
+from steelyard.models.accuracy.designs import Design, Exact, Ridge, packed
+from steelyard.models.accuracy.family import WHOLE, Step, Told
+from steelyard.models.accuracy.goal import Goal, public_n
+from steelyard.models.accuracy.logistic import LogisticSearch, PureDraws
+from steelyard.models.accuracy.looks import looked
+from steelyard.models.accuracy.losses import ClippedLoss, margin_cap
+from steelyard.models.accuracy.ridge import GaussianRidge, LaplaceRidge, RidgeSearch
+from steelyard.models.accuracy.schedule import Failure
+from steelyard.models.accuracy.split import Crowd
+from steelyard.models.accuracy.users import exact_of, unit_of
 from steelyard.models.accuracy.watch import Watch, room
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Neighbours, Terms
@@ -82,13 +78,13 @@ class RidgeLook:
 class PureLevels:
     """A ridge path on a pure account, released and refined once; levels are millionths of epsilon."""
 
-    search: PureRidge
+    search: RidgeSearch
     levels: tuple[int, int]
 
     def plan(self, schema: Schema, terms: Terms) -> Plan:
         """The entry at its last level: add up, release, refine."""
         require(self.search, schema)
-        triangle = Setting.of(self.search.features, self.search.penalty, terms).triangle
+        triangle = self.search.laplace(Goal("loss", 0.1, 0.9), terms).triangle
         scales = tuple(Fraction(triangle.sensitivity * MICRO, level) for level in self.levels)
         path = LaplacePath(triangle.sensitivity, scales, Neighbours.REPLACE)
 
@@ -102,61 +98,42 @@ class PureLevels:
 
 @dataclass(frozen=True)
 class PureQuestions:
-    """A watch on a pure account that is asked about models, given in steps of 2^-48, for one question."""
+    """A watch on a pure account that is asked about models, given in whole steps, for one goal."""
 
-    search: PureRidge
-    question: LowLoss | NearBest
+    search: RidgeSearch | LogisticSearch
+    goal: Goal
     models: tuple[tuple[int, ...], ...]
 
     def plan(self, schema: Schema, terms: Terms) -> Plan:
         """All questions together: ask until one passes."""
-        require(self.search, schema)
-        setting = Setting.of(self.search.features, self.search.penalty, terms)
-        watch = Watch.of(self.question.needs(setting), 0.1)
+        self.search.check(schema, terms)
+        family, reach = self._family(terms)
+        watch = Watch.of(family.needs(), 0.1)
 
         def run(table: Table, noise: Noise) -> Outcome:
-            held = TableRows(table, self.search.features, self.search.label, terms.unit)
-            running, answers = watch.mechanism.start(watch.threshold, noise), []
+            held, answers = self.search.reader(terms).rows(table, "", unsealed), list[bool]()
+            running = watch.mechanism.start(watch.threshold, noise)
             for model in self.models:
                 if running.left:
-                    look = self.question.look(setting, model, WHOLE)
+                    look = family.again(model, reach)
                     answers.append(running.above(room(look, look.value(held))))
             return Outcome(answers, None)
 
         return Plan(watch.mechanism.event, None, run)
 
-
-@dataclass(frozen=True)
-class PureLogQuestions:
-    """A watch on a pure account that is asked about classifiers, given in steps of 2^-20, for a target."""
-
-    search: PureLogistic
-    target: float
-    models: tuple[tuple[int, ...], ...]
-
-    def plan(self, schema: Schema, terms: Terms) -> Plan:
-        """All questions together: ask until one passes."""
-        self.search.features.check(schema)
-        schema.require(self.search.label)
-        watch = Watch.of(public_n(terms) * self.target / 48, 0.1)
-
-        def run(table: Table, noise: Noise) -> Outcome:
-            signed, answers = self.search.search.signed(table, terms), list[bool]()
-            running = watch.mechanism.start(watch.threshold, noise)
-            for model in self.models:
-                if running.left:
-                    look = LogLoss(public_n(terms), model, self.target, margin_cap(self.target))
-                    answers.append(running.above(room(look, look.value(signed.x, signed.owners))))
-            return Outcome(answers, None)
-
-        return Plan(watch.mechanism.event, None, run)
+    def _family(self, terms: Terms) -> tuple[LaplaceRidge | PureDraws, int]:
+        """The family, and where its predictions are clipped."""
+        if isinstance(self.search, RidgeSearch):
+            return self.search.laplace(self.goal, terms), WHOLE
+        draws = PureDraws(self.goal, self.search.features.width, self.search.penalty, Crowd(terms.unit))
+        return draws, margin_cap(self.goal.amount)
 
 
 @dataclass(frozen=True)
 class DisjointStep:
     """One step of a search with a check part: a count, a measurement of the training part, or a look at the other one."""
 
-    search: DisjointSearch
+    search: RidgeSearch
     cost: int
     kind: str
     model: tuple[int, ...] = ()
@@ -169,24 +146,28 @@ class DisjointStep:
         event = step.event
         if terms.unit.neighbours is not Neighbours.REPLACE:
             event = disjoint(event, step.part, dict.fromkeys(PARTS, 0))
-        split = Split(self.search.share, terms.unit.column or self.search.ids, terms.unit.column is not None)
 
         def run(table: Table, noise: Noise) -> Outcome:
-            parts = split.parts(table, self.search.features, self.search.label)
-            return Outcome(packed(step.compute(parts.train if step.part == "train" else parts.check, noise)), None)
+            rows = self.search.reader(terms).rows(table, step.part, unsealed)
+            return Outcome(packed(step.compute(rows, noise)), None)
 
         return Plan(event, None, run)
 
     def _step(self, terms: Terms) -> Step:
-        crowd = Crowd(terms.unit, self.search.share)
+        crowd, goal = Crowd(terms.unit, self.search.split), Goal("loss", self.target, 0.9)
         if self.kind == "look":
-            return LinearLook(self.model, self.target).step(self.cost, 1.0, crowd.neighbours, "audit")
-        trainer = Linear(self.search.features.width, float(self.search.penalty), self.target, crowd)
-        size = trainer.size()
+            return looked(ClippedLoss(self.model, self.target, WHOLE, crowd.neighbours, apart=True), self.cost, 1.0, 1)
+        family = GaussianRidge(goal, self.search.features.width, float(self.search.penalty), crowd, Failure(0.1))
+        size = family.size()
         if self.kind == "size" and size is not None:
             return size
-        trainer.learn("size", self.cost, [10 * crowd.grain**2, 3 * crowd.grain**2], {})
-        return trainer.level(self.cost)
+        family.learn(Told("size", self.cost, [10 * crowd.grain**2, 3 * crowd.grain**2]))
+        return family.level(self.cost)
+
+
+def unsealed(data: bytes) -> bytes:
+    """A seal where nothing is stored: neighbouring tables are different ones."""
+    return b""
 
 
 @dataclass(frozen=True)
@@ -196,12 +177,12 @@ class _Sums:
     exact: Exact
 
 
-def require(search: RidgeSearch | PureRidge | DisjointSearch, schema: Schema) -> None:
+def require(search: RidgeSearch, schema: Schema) -> None:
     """Refuse columns that are not there or no numbers."""
     search.features.check(schema)
     schema.require_numeric(search.label.column)
 
 
-def exact(search: RidgeSearch | PureRidge, table: Table, terms: Terms) -> Exact:
+def exact(search: RidgeSearch, table: Table, terms: Terms) -> Exact:
     """The exact statistics of the rows."""
     return exact_of(table, search.features, search.label, terms.unit)

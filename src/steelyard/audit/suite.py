@@ -23,7 +23,6 @@ from steelyard.audit.holdouts import hidden_labels
 from steelyard.audit.paths import (
     DisjointStep,
     PureLevels,
-    PureLogQuestions,
     PureQuestions,
     RidgeLevel,
     RidgeLook,
@@ -35,12 +34,11 @@ from steelyard.bounding import Count, CountUsers, Histogram, Mean, Profile, Quan
 from steelyard.errors import InvalidTask
 from steelyard.holdout import Question, Thresholdout
 from steelyard.models import Categorical, Column, Features, FitLinear, FitLogistic, Numeric, Target
-from steelyard.models.accuracy.disjoint import DisjointSearch
+from steelyard.models.accuracy.goal import Goal
+from steelyard.models.accuracy.logistic import LogisticSearch
 from steelyard.models.accuracy.one_shot import LogisticTask
-from steelyard.models.accuracy.pure_logistic import PureLogistic
-from steelyard.models.accuracy.pure_questions import LowLoss, NearBest
-from steelyard.models.accuracy.pure_ridge import PureRidge
-from steelyard.models.accuracy.ridge_search import RidgeSearch
+from steelyard.models.accuracy.ridge import RidgeSearch
+from steelyard.models.accuracy.split import Split
 from steelyard.privacy import ATTO, Loss, Neighbours, Terms, Unit, rows, users
 
 SAMPLES = 400_000
@@ -277,15 +275,17 @@ def accuracy_first(table: Mapping[str, Pool]) -> dict[str, Item]:
 
 def pure_paths(features: Features, table: Mapping[str, Pool]) -> dict[str, Item]:
     """The levels and the questions of models on pure accounts, where rows or users are replaced."""
-    search = PureRidge(features, Target("label", -2, 3), Fraction(1, 100))
+    search = RidgeSearch(features, Target("label", -2, 3), Fraction(1, 100))
     models, levels = ((0, 0), (2**46, -(2**47)), (2**48, 2**47)), PureLevels(search, (10**5, 3 * 10**5))
     units = {"rows": rows(neighbours="replace", n=500), "users": users("who", neighbours="replace", n=500)}
     steps = {
         "levels": levels,
-        "loss": PureQuestions(search, LowLoss(0.3), models),
-        "excess": PureQuestions(search, NearBest(0.05), models),
-        "log-loss": PureLogQuestions(
-            PureLogistic(features, "label", [0, 1], Fraction(1, 100)), 0.5, ((2**19, -(2**21)), (2**23, 2**22))
+        "loss": PureQuestions(search, Goal("loss", 0.3, 0.9), models),
+        "excess": PureQuestions(search, Goal("excess", 0.05, 0.9), models),
+        "log-loss": PureQuestions(
+            LogisticSearch(features, "label", [0, 1], Fraction(1, 100)),
+            Goal("loss", 0.5, 0.9),
+            ((2**19, -(2**21)), (2**23, 2**22)),
         ),
     }
     return {
@@ -297,8 +297,8 @@ def pure_paths(features: Features, table: Mapping[str, Pool]) -> dict[str, Item]
 
 def disjoint_checks(features: Features, table: Mapping[str, Pool]) -> dict[str, Item]:
     """The steps of searches with a check part, on accounts of either relation."""
-    search = DisjointSearch(features, Target("label", -2, 3), Fraction(1, 100))
-    by_id = replace(search, ids="who")
+    search = RidgeSearch(features, Target("label", -2, 3), Fraction(1, 100), Split())
+    by_id = replace(search, split=Split(ids="who"))
     units = {"rows": rows(), "users": users("who"), "replace": rows(neighbours="replace", n=500)}
     level, look = DisjointStep(search, 10**10, "level"), DisjointStep(search, 10**10, "look", (2**46, -(2**47)))
     size = DisjointStep(search, 10**6, "size")

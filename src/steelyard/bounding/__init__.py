@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from steelyard.bounding.bias import bias_bounds, corollary_terms, heavy_users, kept_rows, kept_share_below
     from steelyard.bounding.cap_choice import ContributionProfile
     from steelyard.bounding.cap_rule import Bounds
-    from steelyard.bounding.gradual import GradualSum
     from steelyard.bounding.grouping import check_list, keep_exact
     from steelyard.bounding.profile import Profile
     from steelyard.bounding.ranks import level_epsilon
@@ -37,7 +36,6 @@ __all__ = [
     "ContributionProfile",
     "Count",
     "CountUsers",
-    "GradualSum",
     "Histogram",
     "Mean",
     "Profile",
@@ -71,7 +69,6 @@ _HOMES = {
     "bias": ("bias_bounds", "corollary_terms", "heavy_users", "kept_rows", "kept_share_below"),
     "cap_choice": ("ContributionProfile",),
     "cap_rule": ("Bounds",),
-    "gradual": ("GradualSum",),
     "grouping": ("check_list", "keep_exact"),
     "profile": ("Profile",),
     "ranks": ("level_epsilon",),

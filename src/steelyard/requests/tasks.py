@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import steelyard.models as models
-from steelyard.bounding import Count, CountUsers, GradualSum, Histogram, Mean, Profile, Quantile, Sum, Together
+from steelyard.bounding import Count, CountUsers, Histogram, Mean, Profile, Quantile, Sum, Together
 from steelyard.documents import decode, decode_one, parse
 from steelyard.errors import InvalidTask
 from steelyard.holdout import Question
+from steelyard.models.accuracy import GradualSum
 from steelyard.privacy import Terms, Unit, holdout, labels, rows, users
 from steelyard.session import Dialogue, Task
 from steelyard.tables import Schema

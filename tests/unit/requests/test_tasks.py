@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import steelyard
-from steelyard.bounding import Count, CountUsers, GradualSum, Histogram, Quantile, Sum, Together
+from steelyard.bounding import Count, CountUsers, Histogram, Quantile, Sum, Together
 from steelyard.documents import request_of
 from steelyard.errors import InvalidTask, SteelyardError
 from steelyard.holdout.question import Question
 from steelyard.ledger import open_account
 from steelyard.models import Categorical, FitLinear, FitLogistic, Numeric
+from steelyard.models.accuracy import GradualSum
 from steelyard.privacy import Terms, Unit, canonical, holdout, labels, rows, users
 from steelyard.requests import TASKS, AccuracyRequest, accuracy_from, schema_from, task_from, terms_from, unit_from
 from steelyard.tables import Schema
@@ -31,7 +32,9 @@ INSIDE = ("steelyard.audit", "steelyard.models.accuracy", "steelyard.session")
 
 
 def is_task(kind: Any) -> bool:
-    if not inspect.isclass(kind) or inspect.isabstract(kind) or kind.__module__.startswith(INSIDE):
+    if not inspect.isclass(kind) or inspect.isabstract(kind):
+        return False
+    if kind.__module__.startswith(INSIDE) and kind is not GradualSum:
         return False
     for name, parameters in (("plan", ["self", "schema", "terms"]), ("start", ["self", "desk"])):
         method = getattr(kind, name, None)

@@ -16,9 +16,10 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from steelyard.bounding import Count, GradualSum, Sum
+from steelyard.bounding import Count, Sum
 from steelyard.errors import InvalidTask, KeyConflict
 from steelyard.ledger import Ledger, open_account
+from steelyard.models.accuracy import GradualSum
 from steelyard.privacy import users
 from steelyard.session import Session
 from steelyard.tables import read

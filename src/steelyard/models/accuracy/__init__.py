@@ -10,32 +10,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from steelyard.models.accuracy.charts import path_chart as path_chart
+    from steelyard.models.accuracy.chart import path_chart as path_chart
     from steelyard.models.accuracy.estimator import AccuracyFirst as AccuracyFirst
-    from steelyard.models.accuracy.limits import within as within
-    from steelyard.models.accuracy.outcome import Stop as Stop
+    from steelyard.models.accuracy.goal import CHECKS as CHECKS
+    from steelyard.models.accuracy.goal import Certificate as Certificate
+    from steelyard.models.accuracy.goal import Goal as Goal
+    from steelyard.models.accuracy.goal import Stop as Stop
+    from steelyard.models.accuracy.goal import loss_unit as loss_unit
     from steelyard.models.accuracy.reach import Reached as Reached
     from steelyard.models.accuracy.reach import epsilons as epsilons
     from steelyard.models.accuracy.reach import reach_linear as reach_linear
     from steelyard.models.accuracy.reach import reach_logistic as reach_logistic
-    from steelyard.models.accuracy.wanted import CHECKS as CHECKS
-    from steelyard.models.accuracy.wanted import Certificate as Certificate
-    from steelyard.models.accuracy.wanted import Goal as Goal
-    from steelyard.models.accuracy.wanted import loss_unit as loss_unit
+    from steelyard.models.accuracy.reach import within as within
+    from steelyard.models.accuracy.total import GradualSum as GradualSum
 
 _HOMES: dict[str, str] = {
-    "CHECKS": "wanted",
+    "CHECKS": "goal",
     "AccuracyFirst": "estimator",
-    "Certificate": "wanted",
+    "Certificate": "goal",
     "Reached": "reach",
-    "Stop": "outcome",
-    "Goal": "wanted",
+    "Stop": "goal",
+    "Goal": "goal",
+    "GradualSum": "total",
     "epsilons": "reach",
-    "loss_unit": "wanted",
-    "path_chart": "charts",
+    "loss_unit": "goal",
+    "path_chart": "chart",
     "reach_linear": "reach",
     "reach_logistic": "reach",
-    "within": "limits",
+    "within": "reach",
 }
 
 

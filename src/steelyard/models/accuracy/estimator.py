@@ -16,22 +16,11 @@ from steelyard.account import Account
 from steelyard.bounding import Count, Sum
 from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.ledger import open_account
-from steelyard.models.accuracy.charts import path_chart, relative
-from steelyard.models.accuracy.limits import within
+from steelyard.models.accuracy.chart import path_chart, relative
+from steelyard.models.accuracy.goal import Certificate, Goal, Progress, loss_unit
 from steelyard.models.accuracy.planning import like, places, whole
-from steelyard.models.accuracy.reach import (
-    GRANTED,
-    UNCHANGED,
-    Progress,
-    Reached,
-    epsilons,
-    reach_linear,
-    reach_logistic,
-)
-from steelyard.models.accuracy.refusals import Listening
+from steelyard.models.accuracy.reach import Reached, reach_linear, reach_logistic, reach_total, within
 from steelyard.models.accuracy.scikit import LEARNT, arrays, bases, forget, like_inner, tags_like
-from steelyard.models.accuracy.totals import TotalSearch
-from steelyard.models.accuracy.wanted import Certificate, Wanted, loss_unit
 from steelyard.models.arrays import check_kinds, codes, in_order
 from steelyard.models.fits import FitLinear, FitLogistic
 from steelyard.models.rows import Target
@@ -52,8 +41,9 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
     ``target_loss`` is a mean squared error, or a classifier's mean log loss; ``penalty`` is the lambda of the mean loss
     whose best model ``excess_loss`` is measured from. *Privacy:* neighbours replace one row, or with ``users=`` one user
     and all its rows, and n is public; the account never spends more than (epsilon, delta), or with ``delta=None`` pure
-    epsilon (default 1). With ``account`` a call adds ``epsilon`` at most (default: all that is left). Where users are hidden each of them counts once in every mean. With ``check="disjoint"`` the model is trained
-    on half of the rows (or users) and looked at on the other half, neighbours add or remove one, and n is secret.
+    epsilon (default 1). With ``account`` a call adds ``epsilon`` at most (default: all that is left). Where users are hidden
+    each of them counts once in every mean. With ``check="disjoint"`` the model is trained on half of the rows (or users) and
+    looked at on the other half, neighbours add or remove one, and n is secret.
     *Accuracy:* ``certificate_`` says what holds, with ``confidence``; ``stopped_reason_`` is "target_met",
     "null_model_ok", "cap_reached" or "target_impossible" (every level was tried), and nothing is promised under the last
     two. *Cost:* ``epsilon_``, ex post, for everything stored under the key.
@@ -112,7 +102,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         tighter excess is drawn anew at its full price, beside what was paid before; the same or a looser one is free.
         """
         self._need("key_")
-        wanted = Wanted.read(target_loss, excess_loss, None, self.confidence, self.check)
+        wanted = Goal.read(target_loss, excess_loss, None, self.confidence, self.check)
         values, labels = self._arrays(X, y, users, reset=False)
         return self._keep(self._reach(values, labels, users, wanted, self.key_, self.account_, None), wanted, self.key_)
 
@@ -226,8 +216,8 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         path = relative(self.path_, 0.0 if self.release_ is None else float(self.release_.value))
         return path_chart(path, self.wanted_.amount, pure=pure, y_title="relative error")
 
-    def _wanted(self) -> Wanted:
-        wanted = Wanted.read(self.target_loss, self.excess_loss, self.relative_error, self.confidence, self.check)
+    def _wanted(self) -> Goal:
+        wanted = Goal.read(self.target_loss, self.excess_loss, self.relative_error, self.confidence, self.check)
         if (wanted.kind == "relative") != isinstance(self.estimator, Sum | Count):
             raise InvalidTask(
                 "relative_error is for a Sum or a Count; a model takes target_loss or excess_loss."
@@ -260,7 +250,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         values: NDArray[np.float64],
         labels: Any,
         users: Any,
-        wanted: Wanted,
+        wanted: Goal,
         key: str,
         account: Account,
         progress: Progress | None,
@@ -302,7 +292,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
     def _gaussian(self) -> bool:
         return self.account_.terms.currency is Currency.GAUSSIAN
 
-    def _keep(self, found: Reached, wanted: Wanted, key: str) -> AccuracyFirst:
+    def _keep(self, found: Reached, wanted: Goal, key: str) -> AccuracyFirst:
         self.key_, self.wanted_, self.path_ = key, wanted, found.path
         self.certificate_: Certificate = found.certificate
         self.stopped_reason_, self.spent_ = found.reason, found.spent
@@ -316,26 +306,13 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
             self.coef_ = np.array(weights)
         return self
 
-    def _total(self, session: Session, wanted: Wanted, key: str | None, progress: Progress | None) -> Release:
-        session = heard = Listening(session)
-        walk = session.open(TotalSearch(self.estimator), key=key)
-        total = walk.reach(wanted.amount, wanted.confidence, progress=progress)
-        self.path_, self.stopped_reason_, self.spent_ = total.path, total.reason, total.spent
-        self.wanted_, self.scale_, self.release_ = wanted, 1.0, total.release
-        self.mu2_spent_ = total.spent / 10**12 if self._gaussian else None
-        self.epsilon_, self.epsilon_filter_ = epsilons(session.account.terms, total.spent)
-        met = total.reason == "target_met"
-        self.certificate_ = Certificate(
-            "the noise, relative to the capped total,",
-            wanted.amount if met else float("inf"),
-            wanted.confidence,
-            f"the last interval is that narrow; what the cap cuts off comes on top{GRANTED.format(UNCHANGED)}"
-            if met
-            else heard.why(len(total.path)),
-        )
-        if total.release is None:
-            raise InvalidTask(f"no total was released: {heard.why(0)}. Nothing was charged.")
-        return total.release
+    def _total(self, session: Session, wanted: Goal, key: str | None, progress: Progress | None) -> Release:
+        found = reach_total(session, self.estimator, wanted, key=key, progress=progress)
+        self.scale_, self.release_ = 1.0, found.release
+        self._keep(found, wanted, key or "")
+        if found.release is None:
+            raise InvalidTask(f"no total was released: {found.certificate.how}. Nothing was charged.")
+        return found.release
 
     def _need(self, name: str) -> None:
         if hasattr(self, name):

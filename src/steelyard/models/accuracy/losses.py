@@ -1,14 +1,16 @@
-"""Looks at the loss of one released model: a sum of whole numbers, each row's a function of that row alone.
+"""The loss of one released model as a sum of whole numbers, each row's a function of that row alone.
 
-How far one replaced row can move the sum is public: it follows from the model and from the bounds of rows and labels.
-Where users are hidden, each brings the mean of its rows' losses, rounded up: a whole number between the least and the
-largest loss of a row, so a replaced user moves the sum no further (docs/proofs/accuracy_first_users.md).
-Law: what is added up is never below what a row loses, so a sum that passes is a promise kept.
+What is added up is (loss - target), so no number of units has to be known; how far one unit can move the sum is public: it
+follows from the model and from the bounds of rows and labels. Where users are hidden, each brings the mean of its rows'
+losses, rounded up: a whole number between the least and the largest loss of a row, so a replaced user moves the sum no
+further (docs/proofs/accuracy_first_users.md).
+Law: what is added up is never below what a row loses above the target, so a sum that passes is a promise kept.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.lazy import lazy
-from steelyard.models.accuracy.certificate import Array
-from steelyard.models.accuracy.models import MODEL_BITS, Private
+from steelyard.models.accuracy.designs import MODEL_BITS
+from steelyard.models.accuracy.family import LOSS_BITS, WHOLE
 from steelyard.models.columns import SIZE
+from steelyard.privacy import Neighbours
 
-LOSS_BITS = 20
-GRID, MARGIN, LOSS = 20, 14, 20
-"""Bits of a released weight, of a margin and of a loss."""
+GRID, MARGIN = 20, 14
+"""Bits of a classifier's released weight, and of a margin."""
 
 
 def added(losses: NDArray[np.int64], owners: NDArray[Any] | None = None) -> int:
@@ -36,19 +38,61 @@ def added(losses: NDArray[np.int64], owners: NDArray[Any] | None = None) -> int:
 
 
 @dataclass(frozen=True)
-class ClippedLoss:
-    """A look at the mean squared error of one model, predictions clipped to ``reach`` (in steps of 2^-20, at most one)."""
+class LossLook(ABC):
+    """Is the sum of (loss - target) at most zero, for one released model whose predictions are clipped to ``reach``?"""
 
-    n: int
-    unit: int
     model: tuple[int, ...]
     target: float
-    reach: int = 1 << LOSS_BITS
+    reach: int = WHOLE
+    neighbours: Neighbours = Neighbours.REPLACE
+    apart: bool = False
+    """Whether only a part of the units is looked at, which a replaced one may leave or come into."""
+
+    @property
+    @abstractmethod
+    def most(self) -> int:
+        """No row loses more, in whole steps of 2^-20."""
+
+    @property
+    def least(self) -> int:
+        """No row loses less."""
+        return 0
+
+    @property
+    @abstractmethod
+    def allowed(self) -> int:
+        """The target in whole steps, rounded down by what the grid can hide: a sum at or below it keeps the promise."""
+
+    @abstractmethod
+    def losses(self, rows: Any) -> int:
+        """The sum of the rows' losses, or of the users' mean losses, each between ``least`` and ``most``."""
 
     @property
     def moves(self) -> int:
-        """An error is at most one plus the longest prediction; replacing a row moves the sum by at most its square."""
-        return ((1 << LOSS_BITS) + self.longest) ** 2 >> LOSS_BITS
+        """By how much a unit that is added, removed or replaced moves the sum of (loss - allowed)."""
+        alone = max(self.most - self.allowed, self.allowed - self.least, 1)
+        if self.neighbours is Neighbours.ADD_REMOVE:
+            return alone
+        return max(alone if self.apart else 1, self.most - self.least)
+
+    def limit(self) -> float:
+        """A sum at or below zero keeps the promise."""
+        return 0.0
+
+    def value(self, rows: Any) -> int:
+        """The sum of (loss - allowed): over the units that the rows say there are."""
+        units: int = rows.units
+        return self.losses(rows) - units * self.allowed
+
+
+@dataclass(frozen=True)
+class ClippedLoss(LossLook):
+    """A look at the squared error of a ridge model, labels in [-1, 1]; weights in steps of 2^-48, the reach in 2^-20."""
+
+    @property
+    def most(self) -> int:
+        """An error is at most one plus the longest prediction."""
+        return (WHOLE + self.longest) ** 2 >> LOSS_BITS
 
     @property
     def longest(self) -> int:
@@ -56,36 +100,27 @@ class ClippedLoss:
         length = math.isqrt(sum(k * k for k in self.model)) >> (MODEL_BITS - LOSS_BITS)
         return min(self.reach, length + 1)
 
-    def limit(self) -> float:
-        """The target as a sum of losses, less what rounding can hide: of the model, both predictions and the square.
+    @property
+    def allowed(self) -> int:
+        """The target, less what rounding can hide: of the model, both predictions and the square.
 
         And less what the grid of features and labels can hide from a prediction: an error is at most two.
         """
         length, width = math.sqrt(sum(k * k for k in self.model)) / 2**MODEL_BITS, math.sqrt(len(self.model))
-        hidden = 1 + 4 * (width + 2) + 4 * (length * width + 1) / SIZE * 2**LOSS_BITS
-        return float(self.n * (self.target * 2**LOSS_BITS - hidden))
+        hidden: float = 1 + 4 * (width + 2) + 4 * (length * width + 1) / SIZE * WHOLE
+        return math.floor(self.target * WHOLE - hidden)
 
-    def value(self, private: Private) -> int:
-        """The sum of clipped squared errors, or of users' means: each row's a function of that row alone."""
-        x, y, *owners = private.rows
-        bits = 2**LOSS_BITS
+    def losses(self, rows: Any) -> int:
+        """The sum of clipped squared errors: each row's a function of that row alone."""
         model = np.array([k >> (MODEL_BITS - LOSS_BITS) for k in self.model], dtype=np.int64)
-        predicted = (x.astype(np.int64) @ model) // self.unit
-        missed = y.astype(np.int64) * bits // self.unit - np.clip(predicted, -self.longest, self.longest)
-        return added((missed * missed) >> LOSS_BITS, *owners)
+        predicted = (rows.x.astype(np.int64) @ model) // SIZE
+        missed = rows.y.astype(np.int64) * WHOLE // SIZE - np.clip(predicted, -self.longest, self.longest)
+        return added((missed * missed) >> LOSS_BITS, rows.owners)
 
 
 @dataclass(frozen=True)
-class LogLoss:
-    """A look at the mean log loss of one released model, its weights in whole steps of 2^-20.
-
-    Margins are clipped to ``cap`` (in steps of 2^-14), where one is given.
-    """
-
-    n: int
-    model: tuple[int, ...]
-    target: float
-    cap: int | None = None
+class LogLoss(LossLook):
+    """A look at the log loss of a classifier; weights in whole steps of 2^-20, margins clipped to ``reach`` (2^-14)."""
 
     @property
     def length(self) -> float:
@@ -93,28 +128,33 @@ class LogLoss:
         return float(math.sqrt(sum(k * k for k in self.model)) / 2**GRID)
 
     @lazy
-    def losses(self) -> NDArray[np.int64]:
+    def table(self) -> NDArray[np.int64]:
         """The loss at each margin of the grid, rounded up: public, made before a row is read."""
-        top = math.ceil(self.length * 2**MARGIN) + 1
-        top = top if self.cap is None else min(top, self.cap)
+        top = min(math.ceil(self.length * 2**MARGIN) + 1, self.reach)
         margins = np.arange(-top, top + 1) / 2**MARGIN
-        return np.asarray(np.ceil(np.logaddexp(0, -margins) * 2**LOSS), dtype=np.int64) + 1
+        return np.asarray(np.ceil(np.logaddexp(0, -margins) * WHOLE), dtype=np.int64) + 1
 
     @property
-    def moves(self) -> int:
-        """The range of the losses."""
-        return int(self.losses[0] - self.losses[-1])
+    def most(self) -> int:
+        """No row loses more."""
+        return int(self.table[0])
 
-    def limit(self) -> float:
-        """The target as a sum, less what the grid of the features can hide from a prediction."""
+    @property
+    def least(self) -> int:
+        """No row loses less."""
+        return int(self.table[-1])
+
+    @property
+    def allowed(self) -> int:
+        """The target, less what the grid of the features can hide from a prediction."""
         hidden = self.length * math.sqrt(len(self.model)) / SIZE
-        return float(self.n * (self.target - hidden) * 2**LOSS)
+        return math.floor((self.target - hidden) * WHOLE)
 
-    def value(self, signed: Array, owners: NDArray[Any] | None = None) -> int:
-        """The sum of losses, or of users' means, margins rounded towards more loss: whole numbers throughout."""
-        margins = (signed.astype(np.int64) @ np.array(self.model, dtype=np.int64)) // (SIZE << (GRID - MARGIN))
-        middle = len(self.losses) // 2
-        return added(self.losses[np.clip(margins + middle, 0, 2 * middle)], owners)
+    def losses(self, rows: Any) -> int:
+        """The sum of losses, margins rounded towards more loss: whole numbers throughout."""
+        margins = (rows.signed.astype(np.int64) @ np.array(self.model, dtype=np.int64)) // (SIZE << (GRID - MARGIN))
+        middle = len(self.table) // 2
+        return added(self.table[np.clip(margins + middle, 0, 2 * middle)], rows.owners)
 
 
 def margin_cap(target: float) -> int:

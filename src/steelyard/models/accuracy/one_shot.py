@@ -17,8 +17,6 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
-import numpy as np
-
 from steelyard.accounting.gaussian import epsilon_of
 from steelyard.accounting.objective import LEAST, MOST, STEEPEST
 from steelyard.accounting.objective_replaced import epsilon_replaced
@@ -29,10 +27,10 @@ from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Objective, PureObjective, UserObjective
 from steelyard.mechanisms.objective import GRID
 from steelyard.mechanisms.sphere import error
-from steelyard.models.accuracy.by_user import shares
-from steelyard.models.accuracy.population import public_n
-from steelyard.models.accuracy.quantiles import chi_square
-from steelyard.models.accuracy.shrinkage import LAPLACE, LEANS, LONGEST, NORMAL, pull, shifted_quantile
+from steelyard.models.accuracy.family import Judge, Step, Told, Verdict
+from steelyard.models.accuracy.goal import Goal, Stop, public_n
+from steelyard.models.accuracy.quantiles import LAPLACE, LEANS, LONGEST, NORMAL, chi_square, pull, shifted_quantile
+from steelyard.models.accuracy.users import shares
 from steelyard.models.columns import Features
 from steelyard.models.losses import Memory, rounding
 from steelyard.models.model import Model
@@ -87,23 +85,27 @@ class LogisticTask:
         self.features.check(schema)
         label = Classes(self.label, self.classes)
         label.check(schema)
-        fit, n = self.fit(terms), public_n(terms)
+        fit = self.fit(terms)
 
         def draw(table: Table, noise: Noise) -> Outcome:
             rows = gather(table, self.features, label, terms.unit)
-            fitted = fit.run(Memory(rows.x * signs(rows.y, 2)[:, None], shares(rows.users)), noise)
-            model = Model("logistic", self.features, self.label, fitted.coefficients.tolist(), positive=self.classes[1])
-            bound = certified(fit.mechanism, n, self.penalty * n, 1 - self.confidence)
-            return Outcome(model.to_json(), None, {"excess": bound, "penalty": float(self.penalty)})
+            return self.told(
+                fit, terms, self.drawn(fit, Memory(rows.x * signs(rows.y, 2)[:, None], shares(rows.users)), noise)
+            )
 
         return Plan(fit.event, None, draw, Model.from_json)
 
-    def null(self) -> Model | None:
-        """The model that predicts one half, where nothing more is asked for: it loses log 2 on every row, the best not
-        less than nothing. *Cost:* none; no row is read."""
-        if self.alpha < math.log(2):
-            return None
-        return Model("logistic", self.features, self.label, [0.0] * self.features.width, positive=self.classes[1])
+    def drawn(self, fit: ObjectiveFit, memory: Memory, noise: Noise) -> list[float]:
+        """The weights of one draw."""
+        found: list[float] = fit.run(memory, noise).coefficients.tolist()
+        return found
+
+    def told(self, fit: ObjectiveFit, terms: Terms, theta: list[float]) -> Outcome:
+        """A drawn model, and what its excess is at most."""
+        n = public_n(terms)
+        model = Model("logistic", self.features, self.label, theta, positive=self.classes[1])
+        bound = certified(fit.mechanism, n, self.penalty * n, 1 - self.confidence)
+        return Outcome(model.to_json(), None, {"excess": bound, "penalty": float(self.penalty)})
 
     def fit(self, terms: Terms) -> ObjectiveFit:
         """The least private noise that is still small enough, from public numbers alone."""
@@ -120,9 +122,8 @@ class LogisticTask:
         return ObjectiveFit(min(able, key=lambda made: price(made.event, terms).amount))
 
 
-@dataclass(frozen=True)
-class FineObjective(Objective):
-    """Objective perturbation solved as exactly as a public number of rows allows: ``finest`` steps of 2^-60."""
+class _Fine:
+    """Solved as exactly as a public number of rows allows: ``finest`` steps of 2^-60."""
 
     finest: int
 
@@ -134,7 +135,15 @@ class FineObjective(Objective):
     @property
     def event(self) -> Event:
         """What a fit is charged for."""
-        return _told(super().event, self.finest)
+        event: Event = super().event  # type: ignore[misc]
+        return Event(event.name, {**event.parameters, "gradient_steps": self.finest}, event.neighbours, event.status)
+
+
+@dataclass(frozen=True)
+class FineObjective(_Fine, Objective):
+    """Gaussian objective perturbation."""
+
+    finest: int
 
 
 @dataclass(frozen=True)
@@ -143,24 +152,10 @@ class FineUserObjective(FineObjective, UserObjective):
 
 
 @dataclass(frozen=True)
-class FinePureObjective(PureObjective):
+class FinePureObjective(_Fine, PureObjective):
     """The same for spherical noise."""
 
     finest: int
-
-    @property
-    def gradient(self) -> Fraction:
-        """How long the true gradient at the solver's answer may be."""
-        return Fraction(self.finest, 1 << _STEP)
-
-    @property
-    def event(self) -> Event:
-        """What a fit is charged for."""
-        return _told(super().event, self.finest)
-
-
-def _told(event: Event, finest: int) -> Event:
-    return Event(event.name, {**event.parameters, "gradient_steps": finest}, event.neighbours, event.status)
 
 
 def certified(mechanism: Objective | PureObjective, n: int, ridge: Fraction, failure: float) -> float:
@@ -322,6 +317,37 @@ class _Asked:
         return certified(mechanism, self.n, self.ridge, self.failure) <= self.alpha
 
 
-def log_loss(model: np.typing.NDArray[np.float64], signed: np.typing.NDArray[np.float64], penalty: float) -> float:
-    """The penalized mean log loss of a model on rows times their signs (length at most one)."""
-    return float(np.mean(np.logaddexp(0, -signed @ model)) + penalty / 2 * model @ model)
+class Drawn(Judge):
+    """An excess of a classifier: each draw is a single release, kept, counted, and never sharpened.
+
+    What is stored answers the same goal, and any looser one, for nothing; a tighter one is drawn anew at its full price.
+    """
+
+    def __init__(self, goal: Goal, task: LogisticTask, terms: Terms) -> None:
+        super().__init__(goal, None)
+        self._task, self._terms = task, terms
+
+    def next(self) -> Step:
+        """The one draw."""
+        task, terms = self._task, self._terms
+        fit = task.fit(terms)
+        draw = lambda rows, noise: task.drawn(fit, rows.memory, noise)  # noqa: E731
+        return Step("draw", fit.event, draw, tell=lambda theta: task.told(fit, terms, theta))
+
+    def learn(self, told: Told) -> None:
+        """Only a draw for this goal counts."""
+        if told.kind == "draw" and told.goal == self.goal.name:
+            self.judged(told)
+
+    def judged(self, told: Told) -> None:
+        """One line for one draw; on a pure account its epsilon stands where mu squared would."""
+        pure, bound = self._terms.currency is Currency.PURE, float(told.facts["excess"])
+        name, cost = ("pure objective", told.cost / MICRO) if pure else ("objective", told.cost / MICRO**2)
+        self.history.append(Stop(name, cost, bound))
+        self.verdict = Verdict(None, bound, release=told.release)
+
+    def look(self) -> None:
+        """The noise alone bounds the excess, whatever the rows it was drawn from."""
+
+    def guess(self) -> None:
+        """Nothing is drawn that is not promised."""

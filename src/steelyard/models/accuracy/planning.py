@@ -13,13 +13,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from steelyard.account import Account
 from steelyard.desk import Desk, NoTable
 from steelyard.errors import InvalidTask
 from steelyard.ledger import open_account
-from steelyard.models.accuracy.public_rows import Ints, repeated
 from steelyard.noise import ExactNoise
 from steelyard.privacy import Currency, Event
+
+Ints = NDArray[np.int64]
 
 
 def places(labels: Sequence[Any], users: Any, account: Account | None, n: int | None) -> tuple[Ints, Ints | None]:
@@ -59,3 +63,24 @@ def like(account: Account, n: int) -> Account:
     if spent.amount or spent.delta:
         Desk(NoTable(), ExactNoise(), made, "a plan", {}).charge(Event("spent before"), loss=spent)
     return made
+
+
+def repeated(given: Any, n: int | None) -> tuple[Ints, Ints | None]:
+    """Which public rows make up n private ones, or n users; and then whose each is. As many as given where n is None.
+
+    ``given`` is the number of public rows, or whose each of them is; then users are repeated with all their rows.
+
+    >>> repeated(3, 5)[0].tolist()
+    [0, 1, 2, 0, 1]
+    >>> [part.tolist() for part in repeated(["a", "b", "a"], 3)]
+    [[0, 2, 1, 0, 2], [0, 0, 1, 2, 2]]
+    """
+    if isinstance(given, int):
+        return np.resize(np.arange(given), given if n is None else n), None
+    _, codes = np.unique(np.asarray(given), return_inverse=True)
+    order, sizes = np.argsort(codes, kind="stable"), np.bincount(codes)
+    chosen = np.resize(np.arange(len(sizes)), len(sizes) if n is None else n)
+    counts = sizes[chosen]
+    whose = np.repeat(np.arange(len(chosen)), counts)
+    starts = np.concatenate([[0], np.cumsum(sizes)])[chosen] - np.concatenate([[0], np.cumsum(counts)[:-1]])
+    return order[starts[whose] + np.arange(len(whose))], whose

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from steelyard.models.accuracy.certificate import Array, Noisy, Ridge
+from steelyard.models.accuracy.designs import Array, Noisy, Ridge
 
 _LENGTHS = tuple(2.0 ** (k / 2) for k in range(-8, 13))
 _LONGER = 1.5  # set on generated rows and on real tables with other labels than the benchmarks'

@@ -1,45 +1,36 @@
-"""Reach an accuracy on an account: the one function under the estimator, the tasks and the command line.
+"""Reach an accuracy on an account: the functions under the estimator, the tasks and the command line.
 
-It opens the path that fits the model, walks it, and reports what was found with the ex-post epsilon of everything that
-was released on the way.
+They open the search that fits the model, and say what was found in the label's own units, with the ex-post epsilon of
+everything that was released on the way.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from steelyard.accounting.gaussian import epsilon_of
+from steelyard.accounting.gaussian import epsilon_of, mu_cap
 from steelyard.accounting.odometers import MixtureOdometer
-from steelyard.desk import Desk
-from steelyard.errors import BudgetExceeded, InvalidTask
-from steelyard.models.accuracy.disjoint import DisjointSearch
-from steelyard.models.accuracy.disjoint_logistic import DisjointLogistic
-from steelyard.models.accuracy.logistic_search import LogisticSearch
-from steelyard.models.accuracy.near_best import NearBest
-from steelyard.models.accuracy.one_shot import LogisticTask, epsilon_before
-from steelyard.models.accuracy.outcome import Found, Stop
-from steelyard.models.accuracy.pure_logistic import PureLogistic
-from steelyard.models.accuracy.pure_ridge import PureRidge
-from steelyard.models.accuracy.refusals import Listening
-from steelyard.models.accuracy.ridge_search import RidgeSearch
-from steelyard.models.accuracy.transcript import Transcript
-from steelyard.models.accuracy.wanted import Certificate, Wanted, loss_unit
+from steelyard.bounding import Count, Sum
+from steelyard.errors import InvalidTask
+from steelyard.models.accuracy.goal import CAP, IMPOSSIBLE, NULL, Certificate, Found, Goal, Progress, Stop, loss_unit
+from steelyard.models.accuracy.logistic import LogisticSearch
+from steelyard.models.accuracy.one_shot import epsilon_before
+from steelyard.models.accuracy.ridge import RidgeSearch
+from steelyard.models.accuracy.split import Split
+from steelyard.models.accuracy.total import TotalSearch
 from steelyard.models.columns import Features
 from steelyard.models.model import Model
 from steelyard.models.rows import Target
-from steelyard.privacy import MICRO, Currency, Event, Number, Terms, positive
+from steelyard.privacy import MICRO, Currency, Event, Loss, Number, Terms, positive
 from steelyard.release import Release
-from steelyard.session import Session, named
+from steelyard.session import Session
 
-Progress = Callable[[Stop], None]
 _TUNED = 1024
 UNSEEN = "check rows that the model has not seen"
-EXCESS = "the penalized half mean squared error above the best possible"
-LOSS = "the mean squared error on these rows, predictions held within the label's bounds,"
 NOTHING = "the model that predicts nothing is already good enough"
 UNCHANGED = "its rows are those that the path began with"
 GRANTED = "; it takes for granted that {}"
@@ -51,7 +42,7 @@ LATER = (
 
 @dataclass(frozen=True)
 class Reached:
-    """A model that answers the question, or the best guess where nothing is certified.
+    """A model that answers the question, or the best guess where nothing is certified; or a total, as its ``release``.
 
     ``epsilon`` is ex post and speaks of everything this path has released; ``epsilon_filter`` is what the same
     spending means on the account's own scale; ``spent`` is in the ledger's smallest units.
@@ -64,13 +55,14 @@ class Reached:
     spent: int
     epsilon: float
     epsilon_filter: float
+    release: Release | None = None
 
 
 def reach_linear(
     session: Session,
     features: Features,
     label: Target,
-    wanted: Wanted,
+    goal: Goal,
     *,
     penalty: Number,
     key: str | None = None,
@@ -82,49 +74,17 @@ def reach_linear(
     *Privacy:* every step is charged to the session's account before it is drawn. *Cost:* known only at the end, and
     never above the account's cap.
     """
-    session = heard = Listening(session)
-    search, scale = RidgeSearch(features, label, positive(penalty, "penalty")), loss_unit(label)
-    amount = wanted.of(label)
-    if wanted.check == "disjoint":
-        apart = DisjointSearch(features, label, search.penalty, ids=ids)
-        found = session.open(apart, key=key).reach_loss(amount, wanted.confidence, progress=progress)
-        question = f"the mean squared error on {UNSEEN}, predictions held within the label's bounds,"
-    elif session.account.terms.currency is Currency.PURE:
-        found, question = _under_watch(session, search, wanted, key, progress)
-    elif wanted.kind == "excess":
-        looks, walk = 0 if wanted.check == "certificate" else 2, session.open(search, key=key)
-        found = walk.reach_excess(amount, wanted.confidence, looks=looks, progress=progress)
-        question = EXCESS
-    else:
-        every, walk = wanted.check == "every", session.open(search, key=key)
-        found = walk.reach_loss(amount, wanted.confidence, every=every, progress=progress)
-        question = LOSS
-    theta = None if found.model is None else found.model.tolist()
-    model = (
-        None
-        if theta is None
-        else Model("linear", features, label.column, theta, label.lower, label.upper, reach=found.reach)
-    )
-    how = _how(found, heard, covered=wanted.kind == "loss") + _granted(found, wanted, session.account.terms)
-    certificate = Certificate(_asked(question, session), found.bound * scale, wanted.confidence, how)
-    return Reached(
-        model, certificate, found.reason, found.path, found.spent, *epsilons(session.account.terms, found.spent)
-    )
-
-
-def _under_watch(
-    session: Session, search: RidgeSearch, wanted: Wanted, key: str | None, progress: Progress | None
-) -> tuple[Found, str]:
-    """The same questions on a pure account: a Laplace path, and a watch that asks of each model."""
-    if wanted.check == "certificate":
-        raise InvalidTask(
-            "check='certificate' is made of Gaussian steps; open the account with a delta, or leave it out."
-        )
-    walk = session.open(PureRidge(search.features, search.label, search.penalty), key=key)
-    amount = wanted.of(search.label)
-    if wanted.kind == "excess":
-        return walk.reach_excess(amount, wanted.confidence, progress=progress), EXCESS
-    return walk.reach_loss(amount, wanted.confidence, progress=progress), LOSS
+    search = RidgeSearch(features, label, positive(penalty, "penalty"), _split(goal, ids))
+    scale, asked = loss_unit(label), replace(goal, amount=goal.within(label))
+    found = session.open(search, key=key).reach(asked, progress)
+    model = None
+    if found.model is not None:
+        bounds = label.lower, label.upper
+        model = Model("linear", features, label.column, found.model.tolist(), *bounds, reach=found.reach)
+    question = f"the mean squared error on {_where(goal)}, predictions held within the label's bounds,"
+    if goal.kind == "excess":
+        question = "the penalized half mean squared error above the best possible"
+    return _reached(session, goal, found, question, model, scale)
 
 
 def reach_logistic(
@@ -132,7 +92,7 @@ def reach_logistic(
     features: Features,
     label: str,
     classes: Sequence[Any],
-    wanted: Wanted,
+    goal: Goal,
     *,
     penalty: Number,
     key: str | None = None,
@@ -144,120 +104,97 @@ def reach_logistic(
     *Cost:* of an excess, known beforehand, and of a tighter one under the same key its full price again; of a target, found
     out on the way.
     """
-    heard, key = Listening(session), named(key)
-    if wanted.check == "disjoint":
-        apart = DisjointLogistic(features, label, classes, positive(penalty, "penalty"), ids=ids)
-        return _reach_log_loss(heard, apart, wanted, key, progress)
-    kind = PureLogistic if session.account.terms.currency is Currency.PURE else LogisticSearch
-    search = kind(features, label, classes, positive(penalty, "penalty"))
-    if wanted.kind == "excess":
-        return _near_best(heard, search, wanted, key, progress)
-    return _reach_log_loss(heard, search, wanted, key, progress)
+    search = LogisticSearch(features, label, classes, positive(penalty, "penalty"), _split(goal, ids))
+    found = session.open(search, key=key).reach(goal, progress)
+    model = None if found.release is None else Model.from_json(found.release.value)
+    if found.model is not None:
+        positive_class = tuple(search.classes)[1]
+        model = Model("logistic", features, label, found.model.tolist(), positive=positive_class, margin=found.margin)
+    question = f"the mean log loss on {_where(goal)}"
+    if goal.kind == "excess":
+        question = "the penalized mean log loss above the best possible"
+    return _reached(session, goal, found, question, model)
 
 
-def _near_best(
-    session: Listening, search: LogisticSearch | PureLogistic, wanted: Wanted, key: str, progress: Progress | None
+def reach_total(
+    session: Session, task: Sum | Count, goal: Goal, *, key: str | None = None, progress: Progress | None = None
 ) -> Reached:
-    task = LogisticTask(search.features, search.label, search.classes, wanted.amount, wanted.confidence, search.penalty)
-    null = task.null()
-    if null is None:
-        session.quote(task)  # refuses what cannot be asked, before anything is charged
-    else:
-        session.open(search, key=key)
-    terms, desk = session.account.terms, session.desk(search, key)
-    near = NearBest(desk)
-    question = _asked("the penalized mean log loss above the best possible", session)
-    if null is not None:
-        free = Certificate(question, math.log(2), wanted.confidence, NOTHING)
-        return Reached(null, free, "null_model_ok", (), *_costs(near, desk))
-    try:
-        release = near.reach(task)
-    except BudgetExceeded:
-        nothing = Certificate(question, math.inf, wanted.confidence, session.why(0))
-        return Reached(None, nothing, "cap_reached", (), *_costs(near, desk))
-    stop = _drawn(release, terms)
-    if progress is not None:
-        progress(stop)
-    bound = float(release.point["excess"])
-    how = "the noise alone bounds it, whatever the rows it was drawn from" + GRANTED.format(counted(terms))
-    certificate = Certificate(question, bound, wanted.confidence, how)
-    return Reached(Model.from_json(release.value), certificate, "target_met", (stop,), *_costs(near, desk))
+    """The least sharp total whose noise is certainly small beside it."""
+    found, terms = session.open(TotalSearch(task), key=key).reach(goal, progress), session.account.terms
+    how = f"the last interval is that narrow; what the cap cuts off comes on top{GRANTED.format(UNCHANGED)}"
+    if not math.isfinite(found.bound):
+        how = why(found)
+    certificate = Certificate("the noise, relative to the capped total,", found.bound, goal.confidence, how)
+    costs = found.spent, *epsilons(terms, found.spent)
+    return Reached(None, certificate, found.reason, found.path, *costs, found.release)
 
 
-def _drawn(release: Release, terms: Terms) -> Stop:
-    """One line for one draw; on a pure account its epsilon stands where mu squared would."""
-    pure, spent = terms.currency is Currency.PURE, release.guarantee.spent.amount
-    bound = float(release.point["excess"])
-    return Stop("pure objective", spent / MICRO, bound) if pure else Stop("objective", spent / MICRO**2, bound)
+def _split(goal: Goal, ids: str | None) -> Split | None:
+    return Split(ids=ids) if goal.check == "disjoint" else None
 
 
-def _costs(near: NearBest, desk: Desk) -> tuple[int, float, float]:
-    """What the key has spent, and both epsilons: whoever saw one draw may stop there or ask for another.
-
-    So even one alone is told by the odometer.
-    """
-    spent = Transcript.of(desk).spent
-    events = [release.event for release in near.kept] if near.spent == spent else []
-    return spent, *epsilons(desk.terms, spent, events)
+def _where(goal: Goal) -> str:
+    return UNSEEN if goal.check == "disjoint" else "these rows"
 
 
-def _reach_log_loss(
-    session: Listening,
-    search: LogisticSearch | PureLogistic | DisjointLogistic,
-    wanted: Wanted,
-    key: str,
-    progress: Progress | None,
+def _reached(
+    session: Session, goal: Goal, found: Found, question: str, model: Model | None, scale: float = 1.0
 ) -> Reached:
-    where = UNSEEN if wanted.check == "disjoint" else "these rows"
-    walk: Any = session.open(search, key=key)
-    more = (
-        {"every": True} if wanted.check == "every" and isinstance(search, LogisticSearch) else {}
-    )  # a watch always asks
-    found = walk.reach_loss(wanted.amount, wanted.confidence, progress=progress, **more)
-    theta = None if found.model is None else found.model.tolist()
-    model = (
-        None
-        if theta is None
-        else Model(
-            "logistic", search.features, search.label, theta, positive=tuple(search.classes)[1], margin=found.margin
-        )
-    )
-    question = _asked(f"the mean log loss on {where}", session)
-    how = _how(found, session, covered=True) + _granted(found, wanted, session.account.terms)
-    certificate = Certificate(question, found.bound, wanted.confidence, how)
-    costs = found.spent, *epsilons(session.account.terms, found.spent)
+    terms = session.account.terms
+    if terms.unit.kind != "rows":
+        question = f"with every user counting once, {question}"
+    certificate = Certificate(question, found.bound * scale, goal.confidence, _how(found, goal, terms))
+    costs = found.spent, *epsilons(terms, found.spent, found.events)
     return Reached(model, certificate, found.reason, found.path, *costs)
 
 
-def _asked(question: str, session: Session) -> str:
-    """The question as it is asked of a session: where users are hidden, each of them counts once."""
-    return question if session.account.terms.unit.kind == "rows" else f"with every user counting once, {question}"
-
-
-def _how(found: Found, heard: Listening, *, covered: bool) -> str:
-    if found.reason == "target_impossible":
+def _how(found: Found, goal: Goal, terms: Terms) -> str:
+    """Why the bound holds and what it takes for granted: what nobody compares with the table, because that costs."""
+    if found.reason == IMPOSSIBLE:
         return "every level of the path was tried and none could be shown to be good enough, which does not say that none is"
-    if found.reason == "cap_reached":
-        return heard.why(len(found.path))
-    if found.reason == "null_model_ok":
+    if found.reason == CAP:
+        return why(found)
+    counted = f"the table has the {terms.unit.n or 0:,} {terms.unit.kind} that its account declares"
+    if found.release is not None:
+        return "the noise alone bounds it, whatever the rows it was drawn from" + GRANTED.format(counted)
+    granted = GRANTED.format(UNCHANGED if goal.check == "disjoint" else f"{counted}, and {UNCHANGED}")
+    return shown(found, goal) + (granted if found.path else "")
+
+
+def shown(found: Found, goal: Goal) -> str:
+    """What showed that a model is good enough."""
+    if found.reason == NULL:
         return NOTHING
     looked = found.path and found.path[-1].passed
     if looked and found.path[-1].step.startswith("question"):
         return "the watch over the models said so"
-    how = "paid looks at the rows said so" if looked else "the released statistics alone say so"
-    return how if covered or looked or found.alone else how + LATER
+    if looked:
+        return "paid looks at the rows said so"
+    return "the released statistics alone say so" + ("" if goal.kind == "loss" or found.alone else LATER)
 
 
-def _granted(found: Found, wanted: Wanted, terms: Terms) -> str:
-    """What nobody compares with the table, because an answer would have to be paid for."""
-    if not math.isfinite(found.bound) or not found.path:
-        return ""
-    return GRANTED.format(UNCHANGED if wanted.check == "disjoint" else f"{counted(terms)}, and {UNCHANGED}")
+def why(found: Found) -> str:
+    """Why a search ended at its cap: what the refused step wanted and what was left are public numbers."""
+    refused, reached = found.refused, "the cap was reached first"
+    if refused is None or refused.wanted is None:
+        return reached
+    step = "next" if found.path else "first"
+    return f"{reached}: the {step} step wants {refused.wanted}, and {refused.remaining} is left"
 
 
-def counted(terms: Terms) -> str:
-    """That a declared n is true: a mean is a total over it."""
-    return f"the table has the {terms.unit.n:,} {terms.unit.kind} that its account declares"
+def within(session: Session, epsilon: Number | None) -> Session:
+    """The same session, through which no more than this epsilon is added; None: all that the account has left.
+
+    On a Gaussian account it is the mu that alone would mean this epsilon at the account's own delta.
+    """
+    if epsilon is None:
+        return session
+    terms, most = session.account.terms, positive(epsilon, "epsilon")
+    if terms.currency is Currency.PURE:
+        return session.up_to(Loss.pure(most))
+    if not terms.filter_delta:
+        raise InvalidTask(f"account {session.account.name!r} counts mu and has no delta; leave epsilon out.")
+    return session.up_to(mu_cap(most, terms.filter_delta))
 
 
 def epsilons(terms: Terms, spent: int, drawn: Sequence[Event] = ()) -> tuple[float, float]:

@@ -1,8 +1,9 @@
-"""Which levels a ridge path may visit, and when to pay for a look: decided from public and released numbers alone.
+"""Near the best: which levels a ridge path visits for an excess, what is certified for nothing, and when a look is paid for.
 
 A plan on made-up data (every eigenvalue at its public floor, where the question is hardest) says at which level the
 free certificate will pass; the path starts far below it. At each level the released statistics are copied with fresh
-made-up noise to guess how good the model is and what a paid look would cost, now or later.
+made-up noise to guess how good the model is and what a paid look would cost, now or later. ``NearBest`` judges an excess by
+the free certificate, or by a look at its root, never by a loss. Decided from public and released numbers alone.
 Law: nothing here reads a row; the levels are fixed before the first of them is measured.
 """
 
@@ -10,12 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from steelyard.models.accuracy.certificate import Array, Noisy, Ridge, certify, residual_square
-from steelyard.models.accuracy.measured import Design, best_weight
+from steelyard.models.accuracy.certificate import certify, residual_square
+from steelyard.models.accuracy.designs import Array, Design, Noisy, Ridge, best_weight
+from steelyard.models.accuracy.family import Judge, Step, Told, Verdict
+from steelyard.models.accuracy.goal import Goal, Stop
+from steelyard.models.accuracy.looks import Seen, gaussian_of, looked
 from steelyard.models.accuracy.quantiles import largest_eigenvalue, normal_quantile
 from steelyard.privacy import MICRO
 
@@ -36,9 +41,10 @@ FLOORS = (0.0, 0.25, 0.5, 1.0)
 
 @dataclass(frozen=True)
 class Failure:
-    """How the allowed failure probability is shared out: a first question has 0.05 and nine tenths of the rest.
+    """How a question's share of the failure probability is divided among the events that its promise rests on.
 
-    What is left, 0.095, is for the looks of all questions to come (docs/proofs/accuracy_first_paths.md).
+    ``total`` is that share. A target rests on the size of the labels and on its looks; an excess on the size of the labels,
+    which bounds the best model's length, on its free certificates and on two looks (docs/proofs/accuracy_first_paths.md).
     """
 
     total: float
@@ -49,13 +55,18 @@ class Failure:
         return 0.05 * self.total
 
     @property
+    def looks(self) -> float:
+        """That any look of a target passes a model it should not."""
+        return 0.95 * self.total
+
+    @property
     def free(self) -> float:
         """That any free certificate is wrong."""
-        return 0.45 * self.total
+        return 0.5 * self.total
 
-    def check(self, index: int, rank: int = 0) -> float:
-        """That a paid look of an excess passes a model it should not; ``rank`` questions had a share before this one."""
-        return (0.315, 0.09)[index] * 0.1**rank * self.total
+    def check(self, index: int) -> float:
+        """That a paid look of an excess passes a model it should not."""
+        return (0.35, 0.1)[index] * self.total
 
 
 @dataclass(frozen=True)
@@ -188,3 +199,85 @@ def look_cost(sensitivity: float, allowed: float, expected: float, failure: floa
 def look_now(now: float, spent: float, later: Sequence[tuple[float, float]]) -> bool:
     """Whether to pay for a look now: no later stop (its mu, the look's mu there) is expected to cost less in all."""
     return math.isfinite(now) and all(now**2 <= mu**2 - spent**2 + look**2 for mu, look in later)
+
+
+class NearBest(Judge):
+    """An excess over the best risk there is: the free certificate at each stop, and as many looks as ``looks`` at its root."""
+
+    def __init__(self, goal: Goal, family: Any, failure: Failure, looks: int = 2) -> None:
+        super().__init__(goal, family)
+        self.failure, self.looks = failure, looks
+        self.seen: list[Seen] = []
+        self._least: Verdict | None = None
+
+    def measured(self, told: Told) -> None:
+        """See what the statistics alone certify, where the stop has a failure probability for it."""
+        super().measured(told)
+        stop: Level | None = self.family.stop() if told.kind == "level" else None
+        if stop is None or not stop.failure:
+            return
+        found = certify(self.family.ridge, self.family.noisy, self.family.norm, stop.failure)
+        self.history[-1] = replace(self.history[-1], bound=found.excess)
+        if self._least is None or found.excess < self._least.bound:
+            self._least = Verdict(found.model, found.excess)
+        if found.excess <= self.goal.amount:
+            self.verdict = self._least
+
+    def judged(self, told: Told) -> None:
+        """A model that passed is within the goal."""
+        seen = Seen.of(told)
+        self.history.append(Stop(f"look {len(self.seen)}", seen.cost / MICRO**2, passed=seen.passed))
+        self.seen.append(seen)
+        if seen.passed:
+            self.verdict = self.family.passed(seen.model, seen.reach, self.goal.amount)
+
+    def look(self) -> Step | None:
+        """A look at the root of the excess, when ending here is expected to be cheapest: one at each level at most."""
+        family, count = self.family, len(self.seen)
+        if not family.levels or count >= self.looks or (self.seen and self.seen[-1].level == family.levels):
+            return None
+        here = guess(family.ridge, family.noisy, family.norm, family.noisy.variance)
+        ask, failure = family.candidate(here.model), self.failure.check(count)
+        now = look_cost(ask.sensitivity, math.sqrt(self.goal.amount), math.sqrt(here.excess), failure)
+        if not look_now(now, math.sqrt(family.paid) / MICRO, self._later(now, ask.sensitivity, failure)):
+            return None
+        return self._once(ask, math.ceil(now * MICRO) ** 2, failure)
+
+    def _later(self, now: float, sensitivity: float, failure: float) -> list[tuple[float, float]]:
+        """What ending at later stops would cost: the path's mu, and that of a look there, none where it is certified."""
+        family, found = self.family, list[tuple[float, float]]()
+        spent, root = math.sqrt(family.paid) / MICRO, math.sqrt(self.goal.amount)
+        for index, stop in enumerate(stop for stop in family.stops if stop.micro**2 > family.paid):
+            mu = stop.micro / MICRO
+            if mu**2 - spent**2 > now**2:
+                break
+            if stop.failure >= 0.2 * self.failure.free or self._passes(stop):
+                found.append((mu, 0.0))
+                break
+            if index < AHEAD:
+                there = guess(family.ridge, family.noisy, family.norm, family.design.variance(stop.micro**2))
+                found.append((mu, look_cost(sensitivity, root, math.sqrt(there.excess), failure)))
+        return found
+
+    def _passes(self, stop: Level) -> bool:
+        """Whether the free certificate would pass at this stop, were the statistics as they are and only less noisy."""
+        sharper = replace(self.family.noisy, variance=self.family.design.variance(stop.micro**2))
+        return certify(self.family.ridge, sharper, self.family.norm, stop.failure).excess <= self.goal.amount
+
+    def last(self, left: int) -> Step | None:
+        """A look that is as sharp as the budget allows, where one may yet be made and could pass."""
+        if not self.family.levels or len(self.seen) >= self.looks or not left:
+            return None
+        found = self._once(self.family.candidate(), left, self.failure.check(len(self.seen)), alone=True)
+        return found if found.facts["limit"] > 0 else None
+
+    def _once(self, ask: Any, cost: int, failure: float, *, alone: bool = False) -> Step:
+        """A look of this cost that stands for itself."""
+        limit = ask.limit() - normal_quantile(failure) * float(gaussian_of(ask, cost).sigma) - 2
+        return looked(ask, cost, limit, self.family.levels, alone=alone)
+
+    def guess(self) -> Verdict | None:
+        """The model with the least bound, or else one that noise would move little; nothing is promised of it."""
+        if self._least is not None:
+            return replace(self._least, bound=math.inf)
+        return Verdict(self.family.guess(), math.inf) if self.family.levels else None

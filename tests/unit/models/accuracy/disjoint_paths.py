@@ -11,8 +11,9 @@ import numpy as np
 
 from steelyard.accounting.prices import PARTS
 from steelyard.ledger import Account, Ledger, open_account
-from steelyard.models.accuracy.disjoint import DisjointSearch
-from steelyard.models.accuracy.outcome import Found
+from steelyard.models.accuracy.goal import Found
+from steelyard.models.accuracy.ridge import RidgeSearch
+from steelyard.models.accuracy.split import Split
 from steelyard.models.columns import Features, Plain
 from steelyard.models.rows import Target
 from steelyard.noise import TestNoise
@@ -26,7 +27,7 @@ X = DRAWS.uniform(-0.6, 0.6, (N, 2))
 Y = np.clip(X @ [0.7, -0.5] + 0.1 * DRAWS.standard_normal(N), -1, 1)
 TABLE = read({"x0": X[:, 0], "x1": X[:, 1], "y": Y, "id": np.arange(N), "who": np.arange(N) // 3})
 FEATURES = Features([Plain("x0"), Plain("x1")], "clip", 1)
-SEARCH = DisjointSearch(FEATURES, Target("y", -1, 1), Fraction(1, 1000))
+SEARCH = RidgeSearch(FEATURES, Target("y", -1, 1), Fraction(1, 1000), Split())
 SWAPPED = rows(neighbours="replace", n=N)
 
 

@@ -7,22 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.models.accuracy.measured import Exact
+from off_ledger import InMemory
 from steelyard.models.columns import SIZE
 
 Array = NDArray[np.float64]
 
 
 @dataclass
-class Data:
+class Data(InMemory):
     """What a step may read."""
-
-    rows: tuple[Array, Array]
-
-    @property
-    def exact(self) -> Exact:
-        """The statistics of the rows."""
-        return Exact.of_rows(*self.rows)
 
     def solve(self, penalty: float) -> tuple[Array, Array]:
         """A and the best model, in doubles."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from steelyard.ledger import Account, open_account
-from steelyard.models.accuracy.pure_ridge import PureRidge
+from steelyard.ledger import LedgerAccount, open_account
+from steelyard.models.accuracy.ridge import RidgeSearch
 from steelyard.models.columns import Features, Plain
 from steelyard.models.rows import Target
 from steelyard.privacy import rows
@@ -19,7 +19,7 @@ N = 2000
 DRAWS = np.random.default_rng(8)
 X = DRAWS.uniform(-1, 1, (N, 2)) / 2
 Y = np.clip(X @ [1.2, -0.8] + 0.05 * DRAWS.standard_normal(N), -1, 1)
-SEARCH = PureRidge(Features([Plain("x0"), Plain("x1")], "clip", 1), Target("y", -1, 1), Fraction(1, 200))
+SEARCH = RidgeSearch(Features([Plain("x0"), Plain("x1")], "clip", 1), Target("y", -1, 1), Fraction(1, 200))
 
 
 def table(y: Array = Y) -> Table:
@@ -27,6 +27,6 @@ def table(y: Array = Y) -> Table:
     return read({"x0": X[:, 0], "x1": X[:, 1], "y": y})
 
 
-def account(place: str | Path = ":memory:", epsilon: float = 100, name: str = "pure") -> Account:
+def account(place: str | Path = ":memory:", epsilon: float = 100, name: str = "pure") -> LedgerAccount:
     """A pure account for them."""
     return open_account(place, name, unit=rows(neighbours="replace", n=N), epsilon=epsilon)

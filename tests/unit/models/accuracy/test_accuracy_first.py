@@ -115,12 +115,16 @@ def test_going_on_to_a_tighter_target_pays_the_difference_to_the_last_unit() -> 
 
 
 def test_a_path_whose_steps_are_charged_whole_levels_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    from steelyard.models.accuracy.measured import Design
+    from steelyard.models.accuracy.designs import Design
 
     step = Design.step
+    good = first(excess_loss=0.1, check="certificate").fit(X, Y)
     monkeypatch.setattr(Design, "step", lambda self, cost: step(self, 2 * cost))
     model = first(excess_loss=0.1, check="certificate").fit(X, Y)
-    assert model.account_.spent.amount != round((model.path_[0].mu2 + model.path_[-1].mu2) * 10**12)
+    roots = [math.sqrt(each.path_[1].mu2) * 10**6 for each in (good, model)]
+    assert abs(roots[0] - round(roots[0])) < 1e-6 < abs(roots[1] - round(roots[1])), (
+        "a level is a stop, to the last unit"
+    )
 
 
 def test_a_plan_on_public_rows_predicts_the_price() -> None:
@@ -228,14 +232,15 @@ def test_a_step_that_was_paid_for_and_never_drawn_wastes_one_step_at_most() -> N
     from steelyard.desk import Desk
     from steelyard.documents import request_of
     from steelyard.mechanisms import Gaussian
-    from steelyard.models.accuracy.totals import TotalSearch
+    from steelyard.models.accuracy.goal import Goal
+    from steelyard.models.accuracy.total import TotalSearch
 
     search = TotalSearch(Count(cap=10))
     account = open_account(":memory:", "crashed", unit=users("who"), epsilon=4, delta="1e-6")
     lost = Gaussian(1, Fraction(1000)).event
     Desk(TABLE, TestNoise(1), account, "k", request_of(search)).charge(lost, "step 0")
     wasted = account.spent.amount
-    total = Session(TABLE, account, noise=TestNoise(1)).open(search, key="k").reach(0.2, 0.9)
+    total = Session(TABLE, account, noise=TestNoise(1)).open(search, key="k").reach(Goal("relative", 0.2, 0.9))
     assert total.reason == "target_met"
     assert account.spent.amount == wasted + total.spent
 

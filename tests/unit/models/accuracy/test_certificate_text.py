@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from steelyard.ledger import Account, open_account
-from steelyard.models.accuracy.certificate import certify
 from steelyard.models.accuracy.estimator import AccuracyFirst
+from steelyard.models.accuracy.family import Judge
+from steelyard.models.accuracy.schedule import NearBest
 from steelyard.models.regression import LinearRegression, LogisticRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
@@ -43,8 +42,8 @@ def test_the_model_that_predicts_nothing_is_certified_in_the_loss_that_was_asked
 def test_a_look_made_at_a_lower_confidence_does_not_speak_at_a_higher_one(
     wanted: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nothing = lambda *given: replace(certify(*given), excess=math.inf)  # noqa: E731
-    monkeypatch.setattr("steelyard.models.accuracy.questions.certify", nothing)  # so that a look has to decide
+    monkeypatch.setattr(NearBest, "measured", Judge.measured)  # nothing is certified, so that a look has to decide
+    monkeypatch.setattr(NearBest, "_passes", lambda self, stop: False)
     mine = account()
     low = first(confidence=0.6, account=mine, key="k", **wanted).fit(X, Y)
     paid = mine.spent.amount
@@ -66,9 +65,9 @@ def test_a_look_that_is_read_back_is_still_a_look() -> None:
 
 
 def test_a_second_target_has_less_of_the_failure_probability_or_says_that_it_is_not_covered() -> None:
-    from steelyard.models.accuracy.questions import share_of
+    from steelyard.models.accuracy.goal import share_of
 
-    assert sum(share_of(rank) for rank in range(50)) <= 0.95 + 1e-12
+    assert sum(share_of(rank) for rank in range(50)) <= 1
     model = first(excess_loss=0.01, check="certificate").fit(X, Y)
     assert "another one first" not in str(model.certificate_)
     model.resume(X, Y, excess_loss=0.004)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import minimize
 
-from steelyard.models.accuracy import classic
-from steelyard.models.accuracy.one_shot import log_loss
+from papers import noise_reduction as classic
+from papers.noise_reduction import log_loss
 
 Array = NDArray[np.float64]
 

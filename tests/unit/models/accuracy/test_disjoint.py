@@ -11,14 +11,14 @@ import pytest
 
 from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
 from steelyard.ledger import open_account
-from steelyard.models.accuracy.disjoint import DisjointSearch
-from steelyard.models.accuracy.disjoint_logistic import DisjointLogistic
-from steelyard.models.accuracy.disjoint_parts import Split
 from steelyard.models.accuracy.estimator import AccuracyFirst
+from steelyard.models.accuracy.logistic import LogisticSearch
+from steelyard.models.accuracy.ridge import RidgeSearch
+from steelyard.models.accuracy.split import Split
 from steelyard.models.columns import SIZE
 from steelyard.models.fits import FitLinear
 from steelyard.models.regression import LinearRegression, LogisticRegression
-from steelyard.models.rows import Target
+from steelyard.models.rows import Classes, Target
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours, Unit, rows, users
 from steelyard.session import Session
@@ -48,8 +48,7 @@ def test_classifiers_are_checked_on_rows_they_have_not_seen(whose: Any) -> None:
     assert first.stopped_reason_ == "target_met"
     assert "log loss on check rows" in str(first.certificate_)
     table = read({"x0": X[:, 0], "x1": X[:, 1], "y": classes, "user": np.arange(N) if whose is None else whose})
-    labels, split = DisjointLogistic(FEATURES, "y", (0, 1), Fraction(1, 1000)).labels(), Split()
-    check = (split if whose is None else Split(ids="user", users=True)).parts(table, FEATURES, labels).check
+    check = Split().parts(table, FEATURES, Classes("y", (0, 1)), None if whose is None else "user").check
     cap = first.model_.margin
     assert cap is not None
     odds = np.clip(check.x @ np.array(first.model_.theta) / SIZE, -cap, cap)
@@ -77,15 +76,17 @@ def test_what_makes_no_sense_is_refused_before_anything_is_charged() -> None:
     with pytest.raises(CurrencyMismatch):
         reach(pure, 0.1)
     with pytest.raises(InvalidTask, match="between 0 and 1"):
-        reach(account(rows()), 0.1, search=DisjointSearch(FEATURES, Target("y", -1, 1), Fraction(1, 9), Fraction(1)))
-    search = DisjointSearch(FEATURES, Target("y", -1, 1), Fraction(1, 9), ids="id")
+        reach(
+            account(rows()), 0.1, search=RidgeSearch(FEATURES, Target("y", -1, 1), Fraction(1, 9), Split(Fraction(1)))
+        )
+    search = RidgeSearch(FEATURES, Target("y", -1, 1), Fraction(1, 9), Split(ids="id"))
     with pytest.raises(UnitMismatch, match="their own ids"):
         reach(account(users("who")), 0.1, search=search)
     first = AccuracyFirst(FitLinear(FEATURES, "y", -1, 1, epsilon="1"), target_loss=0.1)
     with pytest.raises(InvalidTask, match="leave it out"):
         first.release(Session(TABLE, account(SWAPPED)), ids="id")
     with pytest.raises(InvalidTask, match="two classes"):
-        DisjointLogistic(FEATURES, "y", (0, 1, 2), Fraction(1, 9))
+        LogisticSearch(FEATURES, "y", (0, 1, 2), Fraction(1, 9))
     assert pure.spent.amount == 0
 
 

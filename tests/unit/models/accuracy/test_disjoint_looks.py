@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.models.accuracy.disjoint_linear import LinearLook, OwnDesign
-from steelyard.models.accuracy.disjoint_logistic import LogisticLook
-from steelyard.models.accuracy.disjoint_parts import Part, Split
-from steelyard.models.accuracy.disjoint_steps import Look
-from steelyard.models.accuracy.looking import Series
-from steelyard.models.accuracy.losses import GRID, MARGIN
-from steelyard.models.accuracy.models import MODEL_BITS
+from steelyard.models.accuracy.designs import MODEL_BITS, Design
+from steelyard.models.accuracy.family import WHOLE
+from steelyard.models.accuracy.looks import Series, looked
+from steelyard.models.accuracy.losses import GRID, MARGIN, ClippedLoss, LogLoss, LossLook
 from steelyard.models.accuracy.quantiles import normal_quantile
-from steelyard.models.accuracy.ridge_path import WHOLE
+from steelyard.models.accuracy.split import Part, Split
 from steelyard.models.columns import SIZE
 from steelyard.models.rows import Target
 from steelyard.noise import TestNoise
@@ -26,6 +24,7 @@ from steelyard.session import Session
 from steelyard.tables import read
 from unit.models.accuracy.disjoint_paths import FEATURES, SEARCH, SWAPPED, TABLE, X, Y, account, reach
 
+ADDED = Neighbours.ADD_REMOVE
 points = st.lists(st.floats(-1, 1), min_size=3, max_size=3)
 labels = st.sampled_from([-1.0, 1.0]) | st.floats(-1, 1)
 
@@ -47,7 +46,7 @@ def test_a_unit_moves_the_statistics_no_further_than_is_said(
     whose = part(*given_rows, owners=[3] * len(given_rows) if hidden else None)
     other = part(([1.0, 1.0, -1.0], 1.0), owners=[4] if hidden else None)
     unit = SIZE * 2**10 if hidden else SIZE
-    alone, replaced = (OwnDesign(unit, 3, vector, relation) for relation in (Neighbours.ADD_REMOVE, Neighbours.REPLACE))
+    alone, replaced = (Design(unit, 3, vector, relation) for relation in (Neighbours.ADD_REMOVE, Neighbours.REPLACE))
     one, two = (alone.values(each.exact) for each in (whose, other))
     assert sum(int(v) ** 2 for v in one) <= alone.square
     assert sum(int(v) ** 2 for v in one - two) <= replaced.square
@@ -55,17 +54,17 @@ def test_a_unit_moves_the_statistics_no_further_than_is_said(
 
 
 def test_half_the_distance_of_an_added_row_is_caught() -> None:
-    design = OwnDesign(SIZE, 3, 20)
+    design = Design(SIZE, 3, 20, ADDED)
     longest = design.values(part(([1.0, 0.0, 0.0], 1.0)).exact)
     assert design.square // 2 < sum(int(v) ** 2 for v in longest) <= design.square
 
 
-def linear(model: list[float], target: float, reach: float = 1.0) -> LinearLook:
-    return LinearLook(tuple(int(k * 2**MODEL_BITS) for k in model), target, int(reach * WHOLE))
+def linear(model: list[float], target: float, reach: float = 1.0) -> ClippedLoss:
+    return ClippedLoss(tuple(int(k * 2**MODEL_BITS) for k in model), target, int(reach * WHOLE), ADDED)
 
 
-def logistic(model: list[float], target: float) -> LogisticLook:
-    return LogisticLook(tuple(int(k * 2**GRID) for k in model), target, 3 << MARGIN)
+def logistic(model: list[float], target: float) -> LogLoss:
+    return LogLoss(tuple(int(k * 2**GRID) for k in model), target, 3 << MARGIN, ADDED)
 
 
 def classed(each: Part) -> Part:
@@ -85,15 +84,16 @@ def test_a_unit_moves_a_look_no_further_than_is_said(
     model: list[float], target: float, given_rows: list[tuple[list[float], float]], hidden: bool, clip: float
 ) -> None:
     classifier = clip == 0.0  # a ridge model clips somewhere
-    look: Look = logistic(model, target) if classifier else linear(model, target, clip)
+    look: LossLook = logistic(model, target) if classifier else linear(model, target, clip)
     if not hidden:
         given_rows = given_rows[:1]
     whose = part(*given_rows, owners=[3] * len(given_rows) if hidden else None)
     other = part(([-1.0, 1.0, -1.0], -1.0), owners=[4] if hidden else None)
     one, two = (look.value(classed(each) if classifier else each) for each in (whose, other))
-    assert max(abs(one), abs(two)) <= look.moves(Neighbours.ADD_REMOVE)
-    assert abs(one - two) <= look.moves(Neighbours.REPLACE)
-    assert look.moves(Neighbours.ADD_REMOVE) <= look.moves(Neighbours.REPLACE)
+    replaced = replace(look, neighbours=Neighbours.REPLACE, apart=True)
+    assert max(abs(one), abs(two)) <= look.moves
+    assert abs(one - two) <= replaced.moves
+    assert look.moves <= replaced.moves
     assert look.value(part(*[], owners=[] if hidden else None)) == 0
 
 
@@ -102,7 +102,7 @@ def test_a_look_that_forgets_one_side_of_the_target_is_caught(model: list[float]
     look = linear(model, target)
     moved = abs(look.value(part(([1.0, 0.0, 0.0], label))))
     sides = [look.most - look.allowed, look.allowed - look.least]
-    assert min(sides) < moved <= max(sides) == look.moves(Neighbours.ADD_REMOVE)
+    assert min(sides) < moved <= max(sides) == look.moves
 
 
 # what is promised
@@ -113,11 +113,11 @@ def test_a_model_just_above_the_target_passes_no_more_often_than_is_said(quantil
     check = Split().parts(TABLE, FEATURES, Target("y", -1, 1)).check
     loss = linear([0.3, -0.2, 0.0], 0.5).losses(check) / 2**20 / check.units
     look, failure = linear([0.3, -0.2, 0.0], loss - 1e-6), 0.05
-    moves = look.moves(Neighbours.ADD_REMOVE)
+    moves = look.moves
     sums = Series(moves, check.units * look.allowed, 10**11, (), failure, once=True).next()
     assert sums is not None
     limit = sums[1] - check.units * look.allowed if quantile else 0.0
-    step, noise = look.step(sums[0], limit, Neighbours.ADD_REMOVE, "t"), TestNoise(4)
+    step, noise = looked(look, sums[0], limit, 1), TestNoise(4)
     passed = np.mean([step.compute(check, noise)[0] <= limit for _ in range(2000)])
     assert bool(passed > failure + 4 * math.sqrt(failure / 2000)) is caught
 
@@ -133,7 +133,7 @@ def test_a_loss_that_no_model_has_is_promised_no_more_often_than_is_said(
     best = np.linalg.lstsq(check.x, check.y, rcond=None)[1][0] / len(check.y) / SIZE**2
     if not sure:
         twin = lambda failure, *_: -normal_quantile(failure)  # noqa: E731
-        monkeypatch.setattr("steelyard.models.accuracy.looking.joint_quantile", twin)
+        monkeypatch.setattr("steelyard.models.accuracy.looks.joint_quantile", twin)
     broken, runs = 0, 12
     for seed in range(runs):
         session = Session(table, account(unit), noise=TestNoise(seed))

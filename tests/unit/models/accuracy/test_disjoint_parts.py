@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.models.accuracy.disjoint_parts import Ids, Part, Split, of_rows
+from steelyard.models.accuracy.split import Ids, Part, Split, of_rows
 from steelyard.models.columns import Features, Numeric
 from steelyard.models.rows import Target
 from steelyard.tables import read
@@ -73,8 +73,8 @@ def test_a_split_by_position_is_caught() -> None:
 @given(rows=tables, data=st.data())
 def test_the_order_and_the_chunks_of_rows_change_nothing(rows: list[tuple[Any, ...]], data: st.DataObject) -> None:
     mixed = data.draw(st.permutations(rows))
-    for split in (Split(), Split(ids="i"), Split(ids="i", users=True)):
-        one, other = split.parts(opened(rows), FEATURES, LABEL), split.parts(opened(mixed, 3), FEATURES, LABEL)
+    for split, whose in ((Split(), None), (Split(ids="i"), None), (Split(), "i")):
+        one, other = (split.parts(held, FEATURES, LABEL, whose) for held in (opened(rows), opened(mixed, 3)))
         assert (seen(one.train), seen(one.check)) == (seen(other.train), seen(other.check))
         assert (one.train.units, one.check.units) == (other.train.units, other.check.units)
         assert (one.train.exact.gram == other.train.exact.gram).all()
@@ -85,10 +85,10 @@ def test_the_order_and_the_chunks_of_rows_change_nothing(rows: list[tuple[Any, .
 def test_all_rows_of_a_user_lie_in_one_part_and_rows_of_nobody_in_none(
     rows: list[tuple[Any, ...]], fresh: list[tuple[Any, ...]], who: int
 ) -> None:
-    split = Split(ids="i", users=True)
+    split = Split()
     others = [row for row in rows if row[3] != who]
     its = [(*row[:3], who) for row in fresh]
-    one, other = (split.parts(opened(table), FEATURES, LABEL) for table in (others + its, others))
+    one, other = (split.parts(opened(table), FEATURES, LABEL, "i") for table in (others + its, others))
     grown = [len(a.y) - len(b.y) for a, b in ((one.train, other.train), (one.check, other.check))]
     assert sorted(grown) == [0, len(its)]
     assert len(other.train.y) + len(other.check.y) == sum(row[3] is not None for row in others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -12,9 +13,13 @@ import pytest
 
 from steelyard.accounting.prices import PARTS, disjoint, price
 from steelyard.mechanisms import observing
-from steelyard.models.accuracy.disjoint_linear import LinearLook, OwnDesign
-from steelyard.models.accuracy.disjoint_parts import Ids, Parts, Split
-from steelyard.models.accuracy.disjoint_steps import Purse, Step
+from steelyard.models.accuracy.designs import Design
+from steelyard.models.accuracy.family import Step
+from steelyard.models.accuracy.goal import Goal
+from steelyard.models.accuracy.looks import looked
+from steelyard.models.accuracy.losses import ClippedLoss
+from steelyard.models.accuracy.split import Ids, Parts, Split
+from steelyard.models.accuracy.transcript import Transcript
 from steelyard.models.columns import SIZE, Features, Plain
 from steelyard.models.rows import Target
 from steelyard.noise import TestNoise
@@ -66,24 +71,24 @@ def test_a_row_that_changes_part_is_told_apart_by_both_so_that_the_dearer_part_i
     """The exact likelihood ratio: a sum of normal shifts, which only the price of both parts covers."""
     split, cost = Split(ids="id"), 10**10
     ids = {bool(checks): i for i, checks in enumerate(split.checks(Ids.read(pa.array(range(20)), 20).codes))}
-    look = LinearLook((0,), 0.1)
-    design = OwnDesign(SIZE, 1, 32)
+    look = ClippedLoss((0,), 0.1, neighbours=Neighbours.ADD_REMOVE)
+    design = Design(SIZE, 1, 32, Neighbours.ADD_REMOVE)
     before = split.parts(read({"x": [1.0, 0.5], "id": [ids[False], 99]}), *tiny())
     after = split.parts(read({"x": [1.0, 0.5], "id": [ids[True], 99]}), *tiny())
-    level, looked = design.step(cost), look.step(cost, 0.0, Neighbours.ADD_REMOVE, "t")
+    level, seen = design.step(cost), looked(look, cost, 0.0, 1)
     coarse = design.coarse(cost)
     moved = design.values(before.train.exact, coarse) - design.values(after.train.exact, coarse)
     shift = sum(int(v) ** 2 for v in moved) / level.sigma**2
-    shift += Fraction(look.value(after.check) - look.value(before.check)) ** 2 / sigma(looked.event) ** 2
+    shift += Fraction(look.value(after.check) - look.value(before.check)) ** 2 / sigma(seen.event) ** 2
     first = disjoint(level.event, "train", dict.fromkeys(PARTS, 0))
-    second = disjoint(looked.event, "check", {"train": cost, "check": 0})
+    second = disjoint(seen.event, "check", {"train": cost, "check": 0})
     added, swapped = account(rows()).terms, account(SWAPPED, "s").terms
     dearer = sum(price(event, added).amount for event in (first, second))
     assert dearer == cost + 1
     assert shift * 10**12 > 1.9 * dearer  # the twin: the dearer part, where a row may change parts
     assert shift * 10**12 <= sum(price(event, swapped).amount for event in (first, second))
     swap = Neighbours.REPLACE
-    replaced = OwnDesign(SIZE, 1, 32, swap).step(cost), look.step(cost, 0.0, swap, "t")
+    replaced = Design(SIZE, 1, 32, swap).step(cost), looked(replace(look, neighbours=swap, apart=True), cost, 0.0, 1)
     assert sum(price(step.event, swapped).amount for step in replaced) == 2 * cost
 
 
@@ -120,13 +125,13 @@ def test_a_whole_path_tells_a_removed_row_apart_by_no_more_than_it_was_charged(
 ) -> None:
     """The exact likelihood ratio of a transcript is normal with this variance, for each row that may be removed."""
     steps: list[Step] = []
-    buy = Purse.buy
+    buy = Transcript.buy
 
-    def kept(self: Purse, step: Step, compute: Any) -> Any:
+    def kept(self: Transcript, step: Step, goal: Goal) -> Any:
         steps.append(step)
-        return buy(self, step, compute)
+        return buy(self, step, goal)
 
-    monkeypatch.setattr(Purse, "buy", kept)
+    monkeypatch.setattr(Transcript, "buy", kept)
     monkeypatch.setattr(Split, "checks", split)
     at, label = account(rows()), Target("y", -1, 1)
     assert reach(at, 0.02).reason == "target_met"

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steelyard.accounting.prices import disjoint
 from steelyard.desk import FAILED, Desk
 from steelyard.documents import request_of
 from steelyard.errors import TableError
 from steelyard.ledger import Ledger
 from steelyard.mechanisms import Gaussian, sigma_for
-from steelyard.models.accuracy.disjoint_parts import Split, of_rows
-from steelyard.models.accuracy.disjoint_steps import Purse, Step
+from steelyard.models.accuracy.family import CHECK, Step
+from steelyard.models.accuracy.goal import Goal
+from steelyard.models.accuracy.split import Split, of_rows
+from steelyard.models.accuracy.transcript import Transcript
 from steelyard.models.columns import SIZE
 from steelyard.noise import TestNoise
-from steelyard.privacy import Unit, rows, users
-from steelyard.release import Outcome
+from steelyard.privacy import Event, Unit, rows, users
 from steelyard.session import Session
 from steelyard.tables import read
 from unit.models.accuracy.disjoint_paths import SEARCH, SWAPPED, TABLE, N, X, Y, account, charged, reach, rises
@@ -40,6 +40,9 @@ def test_a_path_is_read_back_and_goes_on_to_a_tighter_target() -> None:
         assert reach(at, 0.03, seed=5).spent == at.spent.amount
     total = rises([event for event, _ in charged(at)])
     assert max(total.values()) <= at.spent.amount < sum(total.values())
+
+
+GOAL = Goal("loss", 0.1, 0.9)
 
 
 class Crash(BaseException):
@@ -74,40 +77,38 @@ def test_a_path_that_dies_again_and_again_is_never_paid_too_little(after: str, m
     assert Ledger(at.location).verify().ok, "steps count from each other, or from nothing"
 
 
-def steps(cost: int) -> Step:
-    noisy = Gaussian(5, sigma_for(25, cost))
-    return Step("check", "look", noisy.event, lambda part, noise: [0])
+def look(cost: int) -> Step:
+    return Step("look", Gaussian(5, sigma_for(25, cost)).event, lambda part, noise: [0], part=CHECK)
 
 
-def forked(purse: type[Purse], name: str) -> tuple[int, dict[str, int], bool]:
+def forked(kind: type[Transcript], name: str) -> tuple[int, dict[str, int], bool]:
     """Two processes stand at the same step, and both buy a look that the training part has paid for already."""
     at = account(rows(), name)
     desk = Desk(TABLE, TestNoise(1), at, "k", {"task": "t"})
 
-    def facts(part: str, cost: int) -> Any:
-        return lambda table, noise: Outcome(["0"], None, {"part": part, "cost": cost, "step": "look"})
+    def made() -> Transcript:
+        return kind(desk, SEARCH.reader(at.terms))
 
-    first, second = purse(desk), purse(desk)
-    level = Step("train", "level", Gaussian(5, sigma_for(25, 10**6)).event, lambda part, noise: [0])
-    first.buy(level, facts("train", 10**6))
-    second.read()
-    for each, cost in ((first, 900_000), (second, 800_000)):
-        each._bought(steps(cost))
+    level = Step("level", Gaussian(5, sigma_for(25, 10**6)).event, lambda part, noise: [0])
+    made().buy(level, GOAL)
+    first, second = made(), made()
+    with pytest.MonkeyPatch.context() as patch:  # both are charged before either has an answer
+        patch.setattr(Desk, "answer", lambda *_, **__: (_ for _ in ()).throw(Crash()))
+        for each, cost in ((first, 900_000), (second, 800_000)):
+            with pytest.raises(Crash):
+                each.buy(look(cost), GOAL)
     return at.spent.amount, rises([event for event, _ in charged(at)]), Ledger(at.location).verify().ok
 
 
-class Forgetful(Purse):
-    """The twin: a step whose name was taken is counted from where this process stood."""
+class Forgetful(Transcript):
+    """The twin: a step whose number was taken is counted from where this process stood."""
 
-    def _bought(self, step: Step) -> Any:
-        if step.part == "train":
-            return super()._bought(step)
-        event = disjoint(step.event, step.part, self._before)
-        return self._desk.charge(event, f"step {self._count} by {id(self)}"), event
+    def _priced(self, step: Step, number: int) -> Event:
+        return super()._priced(step, min(number, 1))
 
 
 def test_two_processes_that_take_the_same_step_pay_for_both_and_a_shared_count_is_caught() -> None:
-    spent, total, priced = forked(Purse, "good")
+    spent, total, priced = forked(Transcript, "good")
     assert (spent >= max(total.values()) == 1_700_000, priced) == (True, True)
     spent, total, priced = forked(Forgetful, "twin")
     assert (spent < max(total.values()), priced) == (True, False)
@@ -125,7 +126,7 @@ def changed(row: int) -> Any:
 
 @pytest.mark.parametrize("ids", [None, "id"])
 def test_rows_that_changed_fail_a_step_that_is_paid_for_because_they_may_have_changed_parts(ids: str | None) -> None:
-    at, search = account(rows()), replace(SEARCH, ids=ids)
+    at, search = account(rows()), replace(SEARCH, split=Split(ids=ids))
     first = Session(TABLE, at).open(search, key="k").reach_loss(0.05, 0.9)
     spent, texts = at.spent.amount, list[str]()
     for _ in range(2):
@@ -153,7 +154,7 @@ def test_a_process_with_other_rows_does_not_go_on_from_a_step_it_did_not_take(
     """Another process takes step 0 on its rows while this one reads its own, or just before it charges."""
     at = account(rows())
     begun: list[bool] = []
-    owner: Any = Split if moment == "reading" else Purse
+    owner: Any = Split if moment == "reading" else Transcript
     name = "parts" if moment == "reading" else "buy"
     before = getattr(owner, name)
 
@@ -168,10 +169,8 @@ def test_a_process_with_other_rows_does_not_go_on_from_a_step_it_did_not_take(
     with pytest.raises(TableError, match="the rows changed under their division"):
         Session(changed(0), at, noise=TestNoise(6)).open(SEARCH, key="k").reach_loss(0.03, 0.9)
     assert reach(at, 0.03).reason == "target_met"
-    kept, snapshots = Purse(Desk(TABLE, TestNoise(1), at, "k", request_of(SEARCH))), set()
-    while (release := kept.read()) is not None:
-        snapshots.add(release.point["snapshot"])
-    assert len(snapshots) == 1
+    desk = Desk(TABLE, TestNoise(1), at, "k", request_of(SEARCH))
+    assert len({told.facts["snapshot"] for told in Transcript(desk, SEARCH.reader(at.terms)).told()}) == 1
 
 
 Stopped = KeyboardInterrupt

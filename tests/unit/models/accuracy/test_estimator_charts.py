@@ -10,9 +10,9 @@ import pytest
 from steelyard.bounding import Count
 from steelyard.charts.scales import short
 from steelyard.ledger import open_account
-from steelyard.models.accuracy.charts import path_chart, relative
+from steelyard.models.accuracy.chart import path_chart, relative
 from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.accuracy.outcome import Stop
+from steelyard.models.accuracy.goal import Stop
 from steelyard.models.regression import LinearRegression, LogisticRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import users

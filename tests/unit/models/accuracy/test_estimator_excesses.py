@@ -11,11 +11,10 @@ import pytest
 from steelyard.errors import KeyConflict
 from steelyard.ledger import Account, open_account
 from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.accuracy.logistic_search import LogisticSearch
-from steelyard.models.accuracy.near_best import NearBest
-from steelyard.models.accuracy.one_shot import LogisticTask
-from steelyard.models.accuracy.refusals import Listening
-from steelyard.models.accuracy.transcript import Transcript
+from steelyard.models.accuracy.family import Step
+from steelyard.models.accuracy.goal import Goal
+from steelyard.models.accuracy.logistic import LogisticSearch
+from steelyard.models.accuracy.transcript import Transcript, costs_of
 from steelyard.models.fits import FitLogistic
 from steelyard.models.regression import LogisticRegression
 from steelyard.noise import TestNoise
@@ -54,8 +53,7 @@ def test_what_a_key_has_spent_is_what_the_ledger_says_whatever_is_asked_of_it(de
 
 def test_a_count_that_forgets_the_draws_before_a_target_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     model = first(excess_loss=0.05).fit(X, B)
-    whole = Transcript.spent.fget  # type: ignore[attr-defined]
-    forgetful = lambda self: whole(self) - sum(cost for step, cost in self.costs.items() if "excess" in step)  # noqa: E731
+    forgetful = lambda self: sum(costs_of(self.desk).values()) - costs_of(self.desk)["step 0"]  # noqa: E731
     monkeypatch.setattr(Transcript, "spent", property(forgetful))
     model.resume(X, B, target_loss=0.5)
     assert model.spent_ < model.account_.spent.amount
@@ -119,17 +117,24 @@ def test_a_task_on_a_session_draws_under_the_same_key_too() -> None:
     assert spent[0] == spent[1] < spent[2] == at.spent.amount
 
 
-def test_a_draw_that_somebody_else_stored_meanwhile_is_passed_over_and_counted() -> None:
+def test_a_draw_that_another_question_took_meanwhile_is_refused_and_counted() -> None:
     table = read({"x0": X[:, 0], "x1": X[:, 1], "x2": X[:, 2], "y": B.astype(int)})
     at = account(delta=1e-6)
     fit = FitLogistic(["x0", "x1", "x2"], "y", [0, 1], x_bound=1)
     search = LogisticSearch(fit.features, "y", [0, 1], Fraction(1, 1000))
-    desk = Listening(Session(table, at, noise=TestNoise(4))).desk(search, "k")
-    mine, theirs = (NearBest(desk) for _ in range(2))
-    tasks = [LogisticTask(fit.features, "y", [0, 1], alpha, 0.9, Fraction(1, 1000)) for alpha in (0.05, 0.02)]
-    theirs.reach(tasks[0])
-    assert mine.reach(tasks[1]).point["alpha"] == 0.02
-    assert mine.spent == at.spent.amount > theirs.spent
+    walk, buy, asked = Session(table, at, noise=TestNoise(4)).open(search, key="k"), Transcript.buy, list[float]()
+
+    def late(self: Transcript, step: Step, goal: Goal) -> Any:
+        if not asked:
+            asked.append(0)
+            asked[0] = walk.reach_excess(0.05, 0.9).spent
+        return buy(self, step, goal)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Transcript, "buy", late)
+        with pytest.raises(KeyConflict, match="at the same time"):
+            walk.reach_excess(0.02, 0.9)
+    assert walk.reach_excess(0.02, 0.9).spent == at.spent.amount > asked[0]
 
 
 def test_an_excess_that_predicting_nothing_keeps_costs_nothing() -> None:

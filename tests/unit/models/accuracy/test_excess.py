@@ -8,9 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from steelyard.models.accuracy.certificate import Ridge
-from steelyard.models.accuracy.excess import STEPS, RootExcess
-from steelyard.models.accuracy.models import in_ball
+from steelyard.models.accuracy.certificate import STEPS, RootExcess
+from steelyard.models.accuracy.designs import Ridge, in_ball
 from steelyard.models.columns import SIZE
 from unit.models.accuracy.made_up import Array, Data, whole
 

@@ -7,53 +7,56 @@ from typing import Any
 
 import pytest
 
-from steelyard.models.accuracy import watch
-from steelyard.models.accuracy.outcome import Found, Stop
-from steelyard.models.accuracy.questions import LOOKS, Excess, share_of
-from steelyard.models.accuracy.reach import LATER, _how
+from off_ledger import ridge_judge
+from steelyard.desk import Desk
+from steelyard.documents import request_of
+from steelyard.models.accuracy import looks, watch
+from steelyard.models.accuracy.goal import Found, Goal, Stop, share_of
+from steelyard.models.accuracy.reach import LATER, shown
 from steelyard.models.accuracy.schedule import Failure
+from steelyard.models.accuracy.transcript import Transcript
 from steelyard.noise import TestNoise
 from steelyard.session import Session
 from unit.models.accuracy import pure_paths
-from unit.models.accuracy.test_bound_paths import RIDGE, account, table
+from unit.models.accuracy.bound_paths import RIDGE, account, table
 
 
 def test_all_that_a_key_ever_promises_at_one_confidence_fails_no_more_often_than_it_may() -> None:
-    gamma = Failure(1.0)
-    excess = [gamma.check(0, rank) + gamma.check(1, rank) for rank in range(20)]
-    targets = [share_of(rank) for rank in range(20)]
-    assert gamma.label == pytest.approx(1 - LOOKS)
-    assert gamma.label + gamma.free + excess[0] + sum(targets[1:]) <= 1 + 1e-12
-    assert gamma.label + sum(targets) <= 1 + 1e-12
-    assert all(looks <= target for looks, target in zip(excess, targets, strict=True))
+    assert sum(share_of(rank) for rank in range(20)) <= 1
+    for rank in range(20):
+        share = Failure(share_of(rank))
+        assert share.label + share.looks <= share_of(rank) * (1 + 1e-12)
+        assert share.label + share.free + share.check(0) + share.check(1) <= share_of(rank) * (1 + 1e-12)
+    assert sum(looks.SHARES) <= 1
 
 
 def walk(at: Any, seed: int = 1) -> Any:
     return Session(table(), at, noise=TestNoise(seed)).open(RIDGE, key="k")
 
 
-def first_then_rank(first: Callable[[Any], Found], second: str) -> int:
+def first_then_rank(first: Callable[[Any], Found], second: Goal) -> int:
     at = account("rows")
     assert first(walk(at)).reason == "target_met"
-    found: int = walk(at)._steps().rank(second)
-    return found
+    desk = Desk(table(), TestNoise(1), at, "k", request_of(RIDGE))
+    return Transcript(desk, RIDGE.reader(at.terms)).rank(second)
 
 
 def test_a_question_that_looked_or_was_certified_has_taken_its_share() -> None:
-    assert first_then_rank(lambda at: at.reach_excess(0.02, 0.9, looks=0), "loss 0.02 False 0.9") == 1
-    assert first_then_rank(lambda at: at.reach_loss(0.05, 0.9), "excess 0.01 0.9") == 1
-    assert first_then_rank(lambda at: at.reach_loss(0.05, 0.9), "loss 0.05 False 0.9") == 0
+    assert first_then_rank(lambda at: at.reach_excess(0.02, 0.9, looks=0), Goal("loss", 0.02, 0.9)) == 1
+    assert first_then_rank(lambda at: at.reach_loss(0.05, 0.9), Goal("excess", 0.01, 0.9)) == 1
+    assert first_then_rank(lambda at: at.reach_loss(0.05, 0.9), Goal("loss", 0.05, 0.9)) == 0
 
 
 def test_the_looks_of_a_later_excess_are_stricter() -> None:
-    first, later = (Excess(0.01, Failure(0.1), rank=rank).failure.check(0, rank) for rank in (0, 1))
-    assert later == pytest.approx(first / 10)
+    first, later = (ridge_judge(Goal("excess", 0.01, 0.9), 1000, 3, 0.01, rank).failure for rank in (0, 1))
+    assert later.check(0) == pytest.approx(first.check(0) / 10)
+    assert later.free == pytest.approx(first.free / 10)
 
 
 def test_a_look_covers_an_excess_chosen_from_what_was_seen_and_a_free_certificate_says_that_it_does_not() -> None:
     def told(step: str, passed: bool | None) -> str:
         found = Found(None, 0.01, "target_met", (Stop(step, 1.0, passed=passed),), 1, alone=False)
-        return _how(found, None, covered=False)  # type: ignore[arg-type]
+        return shown(found, Goal("excess", 0.01, 0.9))
 
     assert LATER in told("level 3", None)
     assert LATER not in told("look 0", True)
@@ -72,8 +75,8 @@ def test_a_certificate_that_the_path_already_holds_is_not_called_impossible() ->
 def test_an_excess_whose_watch_refused_every_level_is_asked_about_more_sharply(monkeypatch: pytest.MonkeyPatch) -> None:
     ask = watch.Watching.ask
 
-    def deaf(self: watch.Watching, compute: Any, facts: Any) -> bool:
-        return False if self.index == 0 else ask(self, compute, facts)
+    def deaf(self: watch.Watching, look: Any, facts: Any) -> bool:
+        return False if self.index == 0 else ask(self, look, facts)
 
     monkeypatch.setattr(watch.Watching, "ask", deaf)
     at = pure_paths.account()

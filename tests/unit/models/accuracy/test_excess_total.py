@@ -12,12 +12,9 @@ import numpy as np
 import pytest
 
 from steelyard.errors import OurBug
-from steelyard.models.accuracy import excess
-from steelyard.models.accuracy.certificate import Ridge
-from steelyard.models.accuracy.excess import Point, RootExcess, excess_above
-from steelyard.models.accuracy.measured import Exact
-from steelyard.models.accuracy.models import in_ball
-from steelyard.models.accuracy.secular import in_decimals
+from steelyard.models.accuracy import certificate as excess
+from steelyard.models.accuracy.certificate import Point, RootExcess, excess_above, in_decimals
+from steelyard.models.accuracy.designs import Exact, Ridge, in_ball
 from steelyard.models.columns import SIZE
 
 

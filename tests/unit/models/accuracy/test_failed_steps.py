@@ -10,7 +10,7 @@ import pytest
 from steelyard.desk import Desk
 from steelyard.errors import TableError
 from steelyard.ledger import Account
-from steelyard.models.accuracy import steps
+from steelyard.models.accuracy import transcript
 from steelyard.models.accuracy.estimator import AccuracyFirst
 from steelyard.session import Session
 from unit.models.accuracy.combinations import COMBINATIONS, TABLE, TASKS, Combination
@@ -74,5 +74,5 @@ def test_a_path_that_a_failed_step_has_closed_for_all_is_caught(monkeypatch: pyt
     class Never(Exception):
         """What nothing raises."""
 
-    monkeypatch.setattr(steps, "TableError", Never)
+    monkeypatch.setattr(transcript, "TableError", Never)
     assert not stays(KINDS[0].task, KINDS[0].check, KINDS[0].account(400), goals(KINDS[0]))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from steelyard.models.accuracy.by_user import as_exact, weighed, weights
-from steelyard.models.accuracy.losses import ClippedLoss, LogLoss
-from steelyard.models.accuracy.measured import Design, Exact
-from steelyard.models.accuracy.triangle import best_triangle
-from steelyard.models.columns import SIZE
+from off_ledger import InMemory
+from steelyard.models.accuracy.designs import Design, Exact, best_triangle
+from steelyard.models.accuracy.losses import MARGIN, ClippedLoss, LogLoss, LossLook
+from steelyard.models.accuracy.split import Whole
+from steelyard.models.accuracy.users import as_exact, weighed, weights
+from steelyard.models.columns import SIZE, Features, Plain
+from steelyard.models.rows import Target
+from steelyard.privacy import rows as rows_of
+from steelyard.tables import read
 
 N = 60
 CLAIMED = (1, 7, N, 10**5, 10**12)
@@ -50,14 +54,26 @@ def test_one_user_moves_the_size_of_labels_no_further_whatever_n_is_declared(cla
 
 @pytest.mark.parametrize("claimed", CLAIMED)
 def test_a_look_adds_up_the_same_whatever_n_is_declared_and_compares_it_with_n_targets(claimed: int) -> None:
-    class Held:
-        exact: Any = None
-        rows = rows(1)
+    held = Whole(
+        read({"a": [0.1], "y": [0.2]}),
+        Features([Plain("a")], "clip", 1),
+        Target("y", -1, 1),
+        rows_of(neighbours="replace", n=claimed),
+    )
+    assert held.units == claimed
+    looks: list[LossLook] = [ClippedLoss((2**47, 0), 0.25), LogLoss((2**20, 0), 0.25, 3 << MARGIN)]
+    for look in looks:
+        told = [look.value(Declared(rows(1), n)) for n in (claimed, N)]
+        assert told[0] - told[1] == (N - claimed) * look.allowed
+        assert look.limit() == 0
 
-    looks = [ClippedLoss(n, SIZE, (2**47, 0), 0.25) for n in (claimed, N)]
-    assert looks[0].value(Held()) == looks[1].value(Held())
-    assert looks[0].moves == looks[1].moves
-    assert looks[0].limit() / claimed == pytest.approx(looks[1].limit() / N)
-    signed = [LogLoss(n, (2**20, 0), 0.25) for n in (claimed, N)]
-    assert signed[0].value(rows(1)[0]) == signed[1].value(rows(1)[0])
-    assert signed[0].limit() / claimed == pytest.approx(signed[1].limit() / N)
+
+@dataclass
+class Declared(InMemory):
+    """Rows on an account that declares another number of them."""
+
+    n: int
+
+    @property
+    def units(self) -> int:
+        return self.n

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,9 @@ from steelyard.desk import Desk
 from steelyard.errors import SteelyardError, TableError
 from steelyard.ledger import Ledger, LedgerAccount, open_account
 from steelyard.models.accuracy.estimator import AccuracyFirst
+from steelyard.models.accuracy.family import TRAIN
 from steelyard.models.accuracy.reach import Reached
-from steelyard.models.accuracy.rising import Rising
+from steelyard.models.accuracy.transcript import Transcript
 from steelyard.models.fits import FitLinear, FitLogistic
 from steelyard.privacy import Event, Unit, rows, users
 from steelyard.requests import DryRun, WouldCharge
@@ -129,21 +129,19 @@ def test_a_desk_that_counts_before_it_charges_is_caught(monkeypatch: pytest.Monk
         return charge(self, event, step)
 
     monkeypatch.setattr(Desk, "charge", counts)
-    monkeypatch.setattr("steelyard.models.accuracy.refusals._Desk.charge", counts)
     assert differs("ridge target", [named(frame(7))])
 
 
 def test_a_path_that_compares_before_its_level_rises_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    take = Rising.take
+    rise = Transcript.rise
 
-    def compares(self: Rising, micro: int, read: Callable[[Table], Any], tell: Any) -> Any:
-        if self.releases and self._desk.seal(f"integers {read(self._desk._table)}".encode()).hex() != self.releases[
-            0
-        ].point.get("integers"):
+    def compares(self: Transcript, step: Any, goal: Any) -> Any:
+        told = f"integers {step.values(self.rows(self.desk._table, TRAIN))}".encode()
+        if self._path and self.desk.seal(told).hex() != self._path[0].point.get("integers"):
             raise TableError("these are other rows")
-        return take(self, micro, read, tell)
+        return rise(self, step, goal)
 
-    monkeypatch.setattr(Rising, "take", compares)
+    monkeypatch.setattr(Transcript, "rise", compares)
     assert differs("laplace total", [named(frame(7))])
 
 

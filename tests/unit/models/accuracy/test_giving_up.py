@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.errors import BudgetExceeded, KeyConflict
+from off_ledger import Ended, OffLedger, ended, ridge_judge
+from steelyard.errors import KeyConflict
 from steelyard.ledger import Ledger
-from steelyard.models.accuracy import questions, ridge_search, schedule
-from steelyard.models.accuracy.certificate import Ridge
+from steelyard.models.accuracy import looks, ridge
+from steelyard.models.accuracy.designs import as_model
 from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.accuracy.looking import SHARES, last_look, turn
-from steelyard.models.accuracy.models import as_model
+from steelyard.models.accuracy.family import Step
+from steelyard.models.accuracy.goal import CAP, MET, Goal
+from steelyard.models.accuracy.looks import SHARES, last_look, turn
 from steelyard.models.accuracy.quantiles import normal_quantile
-from steelyard.models.accuracy.ridge_path import CAP, MET, RidgePath
-from steelyard.models.accuracy.ridge_search import label_micro
 from steelyard.models.columns import SIZE
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Loss
@@ -37,22 +37,18 @@ BEST = float(np.mean((LABELS - ROWS @ np.linalg.lstsq(ROWS, LABELS, rcond=None)[
 NOTHING = float(np.mean(LABELS**2))
 
 
-def walked(target: float, *, off: float | None = None, cap: float = math.inf, seed: int = 1) -> tuple[RidgePath, int]:
+def walked(target: float, *, off: float | None = None, cap: float = math.inf, seed: int = 1) -> tuple[Ended, int]:
     """Where a path comes to and what it spent; ``off`` is by how many deviations the size of the labels is drawn too high."""
-    ridge, data, noise = Ridge(N, 3, 0.001), Data((whole(ROWS), np.rint(LABELS * SIZE))), TestNoise(seed)
-    question = questions.Target(target, questions.share_of(0) * 0.1)
-    path = RidgePath(ridge, SIZE, question, schedule.Failure(0.1), label_micro(ridge, question))
-    spent = 0
-    while (ask := path.next()) is not None:
-        if spent + ask.cost > cap:
-            path.refused(int(cap) - spent)
-            continue
-        spent += ask.cost
-        answer = ask.compute(data, noise)
-        if ask.name == "label" and off is not None:
-            answer = [round((NOTHING * N + off * MICRO / path.label_micro) * SIZE**2)]
-        path.take(answer)
-    return path, spent
+    data, goal = Data((whole(ROWS), np.rint(LABELS * SIZE))), Goal("loss", target, 0.9)
+    judge, steps = ridge_judge(goal, N, 3, 0.001), OffLedger(data, N, TestNoise(seed), cap)
+
+    def high(step: Step, answer: Any) -> Any:
+        if step.kind != "size" or off is None:
+            return answer
+        return [round((NOTHING * N + off * MICRO / math.isqrt(steps.spent)) * SIZE**2)]
+
+    steps.alter = high
+    return ended(judge, steps), steps.spent
 
 
 def keeps_looking(off: float) -> bool:
@@ -69,8 +65,8 @@ def test_a_high_draw_of_the_labels_does_not_stop_the_looks(off: float) -> None:
 
 
 def test_a_screen_that_believes_one_draw_for_ever_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(questions, "_SURE_ONCE", 1.0)
-    monkeypatch.setattr(questions, "PATIENCE", math.inf)
+    monkeypatch.setattr(ridge, "_SURE_ONCE", 1.0)
+    monkeypatch.setattr(looks, "PATIENCE", math.inf)
     assert not keeps_looking(2.5)
 
 
@@ -80,8 +76,9 @@ def test_what_is_left_is_looked_with_before_the_cap_ends_a_search() -> None:
         spent = walked(target, seed=seed)[1]
         for part in (0.6, 0.97):
             path, paid = walked(target, cap=part * spent, seed=seed)
-            last = [look for look in path.seen if look.alone]
-            assert any(look.level == len(path.measured) for look in path.seen), "no model is given up without a look"
+            seen, levels = path.judge.seen, path.judge.family.levels
+            last = [look for look in seen if look.alone]
+            assert any(look.level == levels for look in seen), "no model is given up without a look"
             assert not last or (paid == int(part * spent) and path.reason == (MET if last[0].passed else CAP))
             ends += [look.passed for look in last]
     assert True in ends
@@ -126,8 +123,7 @@ def test_after_the_cap_the_sharpest_model_is_handed_out_and_not_the_first_that_w
     for seed in range(3):
         path, _ = walked(0.98 * BEST, cap=2e11, seed=seed)
         assert path.reason == CAP
-        assert path.model is not None
-        for losses, model in ((mine, path.model), (first, as_model(path.seen[0].model))):
+        for losses, model in ((mine, path.model), (first, as_model(path.judge.seen[0].model))):
             losses.append(float(np.mean((np.clip(ROWS @ model, -1, 1) - LABELS) ** 2)))
     assert max(mine) <= 1.01 * BEST
     assert max(first) > 1.03 * BEST  # what would have been handed out
@@ -167,20 +163,6 @@ TIGHT = {"linear": 0.0027, "logistic": 0.34}
 @pytest.mark.parametrize("kind", GAUSSIAN, ids=str)
 def test_a_refused_look_leaves_no_gap_behind_which_later_ones_are_forgotten(kind: Combination) -> None:
     assert not forgotten(kind, TIGHT[kind.task], (0.45, 0.7, 0.9) if kind is not GAUSSIAN[0] else PARTS)
-
-
-def test_a_search_that_counts_refused_looks_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    pay = ridge_search._Steps.pay
-
-    def counts(self: Any, ask: Any, private: Any, name: str) -> Any:
-        try:
-            return pay(self, ask, private, name)
-        except BudgetExceeded:
-            self._looked += "limit" in ask.facts
-            raise
-
-    monkeypatch.setattr(ridge_search._Steps, "pay", counts)
-    assert forgotten(GAUSSIAN[0], TIGHT["linear"], PARTS)
 
 
 @pytest.mark.parametrize("kind", MODELS, ids=str)

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steelyard.models.accuracy import implied
-from steelyard.models.accuracy.implied import Asked, answering
+from steelyard.models.accuracy.goal import Found, Goal
 from steelyard.models.accuracy.losses import margin_cap
-from steelyard.models.accuracy.outcome import Found
 from steelyard.noise import TestNoise
 from steelyard.session import Session
-from unit.models.accuracy.test_bound_paths import LOGISTIC, RIDGE, account, table
+from unit.models.accuracy.bound_paths import LOGISTIC, RIDGE, account, is_repeated, table
 
 WALKS: dict[str, tuple[Any, tuple[float, float, float], Callable[[Any, float, float], Found]]] = {
     "ridge target": (RIDGE, (0.01, 0.02, 0.04), lambda walk, amount, sure: walk.reach_loss(amount, sure)),
@@ -31,12 +29,6 @@ def walk(kind: str, unit: str = "rows") -> tuple[Any, Callable[[float, float], F
     return at, lambda amount, sure: ask(
         Session(table(), at, noise=TestNoise(at.spent.amount % 99)).open(search, key="k"), amount, sure
     )
-
-
-def is_repeated(first: Found, again: Found) -> bool:
-    """Whether an answer is an earlier one over again: the same model, clipped alike, for what was spent then."""
-    told = [(each.reason, each.spent, each.reach, each.margin, each.path) for each in (first, again)]
-    return told[0] == told[1] and np.array_equal(again.model, first.model)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("unit", ["rows", "users"])
@@ -79,7 +71,7 @@ def test_a_tighter_or_a_surer_question_is_not_answered_by_a_looser_one(kind: str
 
 @pytest.mark.parametrize("kind", ["ridge target", "logistic"])
 def test_a_walk_that_minds_no_confidence_is_caught(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Asked, "answers", lambda self, other: self.kind == other.kind and self.amount <= other.amount)
+    monkeypatch.setattr(Goal, "answers", lambda self, other: self.kind == other.kind and self.amount <= other.amount)
     (at, ask), (_, tight, _) = walk(kind), WALKS[kind][1]
     ask(tight, 0.8)
     before = at.spent.amount
@@ -104,25 +96,25 @@ def test_the_predictions_are_clipped_as_they_were_when_they_were_looked_at() -> 
 
 
 def test_a_target_never_stands_for_an_excess() -> None:
-    loss, excess = Asked("loss", 0.01, 0.9, "False"), Asked("excess", 0.02, 0.9)
-    assert not answering(excess, [loss.name])
-    assert not answering(loss, [Asked("excess", 0.001, 0.99).name])
+    loss, excess = Goal("loss", 0.01, 0.9), Goal("excess", 0.02, 0.9)
+    assert not excess.answered_by([loss.name])
+    assert not loss.answered_by([Goal("excess", 0.001, 0.99).name])
 
 
-@pytest.mark.parametrize("name", ["loss 0.02 False 0.9", "loss 0.02 0.9", "excess 1e-05 0.95"])
+@pytest.mark.parametrize("name", ["loss 0.02 0.9 every", "loss 0.02 0.9", "excess 1e-05 0.95", "relative 0.1 0.9"])
 def test_names_are_read_as_they_are_written(name: str) -> None:
-    asked = Asked.of(name)
+    asked = Goal.of(name)
     assert asked is not None
     assert asked.name == name
 
 
 def test_names_of_other_kinds_answer_nothing() -> None:
-    assert Asked.of("watch") is None
-    assert Asked.of("loss np.float64(1) 0.9") is None
-    assert not answering(Asked("loss", 1.0, 0.9), ["", "loss", "loss a b"])
+    assert Goal.of("watch") is None
+    assert Goal.of("loss np.float64(1) 0.9") is None
+    assert not Goal("loss", 1.0, 0.9).answered_by(["", "loss", "loss a b"])
 
 
 def test_itself_comes_first_and_then_the_first_that_was_asked() -> None:
-    wanted = Asked("loss", 0.5, 0.9)
-    names = [Asked("loss", amount, 0.9).name for amount in (0.4, 0.6, 0.3, 0.5)]
-    assert [asked.amount for asked in implied.answering(wanted, names)] == [0.5, 0.4, 0.3]
+    wanted = Goal("loss", 0.5, 0.9)
+    names = [Goal("loss", amount, 0.9).name for amount in (0.4, 0.6, 0.3, 0.5)]
+    assert [asked.amount for asked in wanted.answered_by(names)] == [0.5, 0.4, 0.3]

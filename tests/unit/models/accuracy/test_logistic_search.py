@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.errors import CurrencyMismatch, InvalidTask
+from off_ledger import InMemory
+from steelyard.errors import InvalidTask, NeighbourMismatch
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.accuracy.logistic_search import LogisticSearch
-from steelyard.models.accuracy.losses import GRID, LOSS, MARGIN, LogLoss, margin_cap
+from steelyard.models.accuracy.family import LOSS_BITS
+from steelyard.models.accuracy.logistic import LogisticSearch
+from steelyard.models.accuracy.losses import GRID, MARGIN, LogLoss, margin_cap
 from steelyard.models.accuracy.quantiles import normal_quantile
 from steelyard.models.columns import SIZE, Features, Plain
 from steelyard.models.regression import LogisticRegression
@@ -37,12 +39,12 @@ cells = st.lists(st.floats(-1, 1), min_size=3, max_size=3)
 caps = st.none() | st.integers(1, 10 << MARGIN)
 
 
-def look(theta: list[float], n: int = 1, target: float = 0.5, cap: int | None = None) -> LogLoss:
-    return LogLoss(n, tuple(int(k * 2**GRID) for k in theta), target, cap)
+def look(theta: list[float], target: float = 0.5, cap: int | None = None) -> LogLoss:
+    return LogLoss(tuple(int(k * 2**GRID) for k in theta), target, 99 << MARGIN if cap is None else cap)
 
 
-def whole(row: list[float]) -> np.typing.NDArray[np.float64]:
-    return np.trunc(np.array([row]) / max(1.0, float(np.linalg.norm(row))) * SIZE)
+def whole(row: list[float]) -> InMemory:
+    return InMemory((np.trunc(np.array([row]) / max(1.0, float(np.linalg.norm(row))) * SIZE), np.ones(1)))
 
 
 @settings(max_examples=100)
@@ -51,9 +53,12 @@ def test_a_loss_is_never_told_too_low_and_hardly_too_high(
     theta: list[float], row: list[float], cap: int | None
 ) -> None:
     ask, signed = look(theta, cap=cap), whole(row)
-    margin, most = float(signed[0] @ np.array(ask.model)) / SIZE / 2**GRID, math.inf if cap is None else cap / 2**MARGIN
+    margin, most = (
+        float(signed.x[0] @ np.array(ask.model)) / SIZE / 2**GRID,
+        math.inf if cap is None else cap / 2**MARGIN,
+    )
     margin = min(max(margin, -most), most)
-    told = ask.value(signed) / 2**LOSS
+    told = ask.losses(signed) / 2**LOSS_BITS
     assert 0 <= told - np.logaddexp(0, -margin) <= 2**-14 + 2**-18
 
 
@@ -65,7 +70,7 @@ def test_a_replaced_row_moves_the_sum_by_the_models_length_or_the_cap_at_most(
     ask = look(theta, cap=cap)
     assert abs(ask.value(whole(one)) - ask.value(whole(other))) <= ask.moves
     most = ask.length + 2**-12 if cap is None else min(ask.length + 2**-12, cap / 2**MARGIN)
-    assert ask.moves <= math.ceil(most * 2**LOSS) + 2
+    assert ask.moves <= math.ceil(most * 2**LOSS_BITS) + 2
 
 
 @pytest.mark.parametrize("target", [1e-6, 0.01, 0.3, 0.69])
@@ -81,10 +86,10 @@ def test_a_look_that_believes_in_half_the_range_is_caught() -> None:
 
 @pytest.mark.parametrize(("quantile", "caught"), [(True, False), (False, True)])
 def test_a_model_just_above_the_target_passes_no_more_often_than_is_said(quantile: bool, caught: bool) -> None:
-    signed = np.trunc(X / 2 * SIZE) * np.where(Y, 1, -1)[:, None]
+    signed = InMemory((np.trunc(X / 2 * SIZE), np.where(Y, 1, -1)))
     theta = [2.0, -1.5]
-    loss = look(theta, N).value(signed) / 2**LOSS / N
-    ask, failure = look(theta, N, loss - 1e-6), 0.05
+    loss = look(theta).losses(signed) / 2**LOSS_BITS / N
+    ask, failure = look(theta, loss - 1e-6), 0.05
     step = Gaussian(ask.moves, sigma_for(ask.moves**2, 10**9), Neighbours.REPLACE)
     limit = ask.limit() - (normal_quantile(failure) * float(step.sigma) + 2 if quantile else 0)
     noise = TestNoise(4)
@@ -143,10 +148,10 @@ def test_a_path_is_read_back_and_goes_on_to_a_tighter_target() -> None:
     assert account.spent.amount == surer.spent_ > tighter.spent_
 
 
-def test_a_pure_account_and_three_classes_are_refused() -> None:
+def test_an_account_that_hides_n_and_three_classes_are_refused() -> None:
     features = Features([Plain("x0")], "clip", 1)
-    pure = open_account(":memory:", "pure", unit=rows(neighbours="replace", n=N), epsilon=1)
-    with pytest.raises(CurrencyMismatch):
-        Session(read({"x0": X[:, 0], "y": Y}), pure).open(LogisticSearch(features, "y", [0, 1], Fraction(1, 100)))
+    added = open_account(":memory:", "added", unit=rows(), epsilon=1, delta="1e-6")
+    with pytest.raises(NeighbourMismatch):
+        Session(read({"x0": X[:, 0], "y": Y}), added).open(LogisticSearch(features, "y", [0, 1], Fraction(1, 100)))
     with pytest.raises(InvalidTask, match="two classes"):
         LogisticSearch(features, "y", [0, 1, 2], Fraction(1, 100))

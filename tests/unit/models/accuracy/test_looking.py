@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.mechanisms import sigma_for
-from steelyard.models.accuracy import looking
-from steelyard.models.accuracy.looking import FIRST, LEAST, MOST, SHARES, Series
+from steelyard.models.accuracy import looks as looking
+from steelyard.models.accuracy.looks import FIRST, LEAST, MOST, SHARES, Series
 from steelyard.models.accuracy.quantiles import joint_quantile, normal_quantile
 from steelyard.privacy import MICRO
 

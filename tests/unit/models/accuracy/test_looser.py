@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from steelyard.models.accuracy import disjoint, logistic_search, ridge_search, watched
+from steelyard.models.accuracy.goal import Goal
 from unit.models.accuracy.combinations import COMBINATIONS, MODELS, Combination
 
 
@@ -41,8 +41,7 @@ def test_a_tighter_or_a_surer_question_is_not_answered_by_a_looser_one(kind: Com
 
 @pytest.mark.parametrize("task", ["linear", "logistic"])
 def test_a_search_that_does_not_know_the_rule_is_caught(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (disjoint, logistic_search, ridge_search, watched):
-        monkeypatch.setattr(module, "answering", lambda asked, names: [])
+    monkeypatch.setattr(Goal, "answered_by", lambda self, names: [])
     kind = next(each for each in MODELS if each.task == task and each.check == "disjoint")
     at, (_, tight, loose) = kind.account(), kind.amounts
     kind.ask(at, tight)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,18 +14,22 @@ from hypothesis import strategies as st
 
 from steelyard.accounting.gaussian import mu_cap
 from steelyard.accounting.prices import price
-from steelyard.models.accuracy import measured
-from steelyard.models.accuracy.certificate import Ridge
-from steelyard.models.accuracy.measured import (
+from steelyard.models.accuracy import designs as measured
+from steelyard.models.accuracy.designs import (
     MATRIX,
     Design,
     Exact,
+    Noisy,
+    Ridge,
     best_weight,
-    label_step,
     norm_bound,
     packed,
     unpacked,
 )
+from steelyard.models.accuracy.goal import Goal
+from steelyard.models.accuracy.ridge import GaussianRidge
+from steelyard.models.accuracy.schedule import Failure
+from steelyard.models.accuracy.split import Crowd
 from steelyard.models.columns import SIZE
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Neighbours, Terms, rows
@@ -136,12 +141,19 @@ def test_coarse_steps_are_multiplied_back_without_overflow(bits: int, values: li
     assert measured._times(2**bits, fitting).dtype == np.int64
 
 
+def pooled(design: Design, ridge: Ridge, levels: list[Any]) -> Noisy:
+    pool = measured.Pool(design)
+    for cost, values in levels:
+        pool.add(cost, values)
+    return pool.noisy(ridge)
+
+
 def test_a_pool_that_grows_is_the_average_of_all_its_levels() -> None:
     exact, design, ridge = generated(300, 3, 2).exact, Design(SIZE, 3, 20), Ridge(300, 3, 0.01)
     levels = [(cost, design.measure(exact, cost, TestNoise(cost))) for cost in (10**6, 10**8, 10**10)]
     costs = np.array([cost for cost, _ in levels], dtype=object)
     average = costs @ np.array([values for _, values in levels], dtype=object) / int(costs.sum())
-    noisy = design.noisy(ridge, levels)
+    noisy = pooled(design, ridge, levels)
     assert np.abs(noisy.vector - (average[6:] / (20 * SIZE**2)).astype(float)).max() <= noisy.slack
     assert noisy.slack < 1e-6
 
@@ -163,7 +175,10 @@ def test_a_path_costs_exactly_its_last_level_whatever_the_stops() -> None:
     for stops in ([12_345], [1_000, 1_001, 7_777, 12_345], [*range(1, 12_345, 1_543), 12_345]):
         costs = [b**2 - a**2 for a, b in zip([0, *stops], stops, strict=False)]
         assert sum(price(design.step(cost).event, terms).amount for cost in costs) == 12_345**2
-    assert price(label_step(SIZE, 999**2).event, terms).amount == 999**2
+    family = GaussianRidge(Goal("loss", 5e-4, 0.9), 7, 0.01, Crowd(rows(neighbours="replace", n=10_000)), Failure(0.1))
+    size = family.size()
+    assert size is not None
+    assert price(size.event, terms).amount == 20_000**2
     assert design.step(5).neighbours is Neighbours.REPLACE
 
 
@@ -174,7 +189,7 @@ def test_the_average_has_the_variance_the_certificate_assumes() -> None:
     seen = []
     for seed in range(800):
         noise = TestNoise(seed)
-        noisy = design.noisy(ridge, [(cost, design.measure(data.exact, cost, noise)) for cost in costs])
+        noisy = pooled(design, ridge, [(cost, design.measure(data.exact, cost, noise)) for cost in costs])
         seen.append([*(noisy.matrix - matrix)[np.triu_indices(3)], *(noisy.vector - matrix @ best)])
     variance = design.variance(sum(costs))
     expected = variance * np.array([1, 0.5, 0.5, 1, 0.5, 1, *[1 / design.weight] * 3])

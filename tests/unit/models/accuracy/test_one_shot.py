@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import minimize
 
+from papers.noise_reduction import log_loss
 from steelyard.accounting.gaussian import epsilon_of
 from steelyard.accounting.prices import price
 from steelyard.errors import InvalidTask, NeighbourMismatch
@@ -24,10 +25,9 @@ from steelyard.models.accuracy.one_shot import (
     certified,
     epsilon_before,
     gaussian,
-    log_loss,
     pure,
 )
-from steelyard.models.accuracy.shrinkage import LAPLACE, LONGEST, NORMAL, shifted_quantile
+from steelyard.models.accuracy.quantiles import LAPLACE, LONGEST, NORMAL, shifted_quantile
 from steelyard.models.columns import SIZE
 from steelyard.models.losses import Memory
 from steelyard.models.newton import Problem

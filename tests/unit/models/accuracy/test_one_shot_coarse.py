@@ -9,11 +9,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from papers.noise_reduction import log_loss
 from steelyard.accounting.objective import LEAST, MOST, STEEPEST
 from steelyard.accounting.prices import price
 from steelyard.errors import InvalidTask
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Objective, PureObjective
+from steelyard.models.accuracy.goal import Goal
+from steelyard.models.accuracy.logistic import LogisticSearch
 from steelyard.models.accuracy.one_shot import (
     FineObjective,
     LogisticTask,
@@ -21,7 +24,6 @@ from steelyard.models.accuracy.one_shot import (
     finest,
     gaussian,
     gaussian_users,
-    log_loss,
     pure,
 )
 from steelyard.models.columns import SIZE, Features, Plain
@@ -138,12 +140,10 @@ def test_too_little_ridge_for_any_price_is_refused_in_words_about_public_numbers
 @pytest.mark.parametrize(("alpha", "free"), [(math.log(2), True), (5.0, True), (0.693, False)])
 def test_predicting_one_half_is_within_log_two_of_the_best_and_needs_no_row(alpha: float, free: bool) -> None:
     features = Features((Plain("x"),), norm="clip", x_bound=1)
-    task = LogisticTask(features, "y", (0, 1), alpha, 0.9, Fraction(1, 1000))
-    null = task.null()
-    assert (null is not None) == free
-    if null is not None:
-        assert set(null.theta) == {0.0}
-        assert null.predict({"x": [0.3, -0.9]}).tolist() == [0.5, 0.5]
+    search, goal = LogisticSearch(features, "y", (0, 1), Fraction(1, 1000)), Goal("excess", alpha, 0.9)
+    model, good_for = search.null(goal)
+    assert (alpha >= good_for) == free
+    assert set(model) == {0.0}
 
 
 def test_a_task_with_few_features_and_a_coarse_excess_is_released() -> None:

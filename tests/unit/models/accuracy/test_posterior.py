@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.models.accuracy.certificate import Array, Noisy, Ridge
+from steelyard.models.accuracy.designs import Array, Noisy, Ridge
 from steelyard.models.accuracy.posterior import expected_model
 from steelyard.models.accuracy.schedule import guess
 

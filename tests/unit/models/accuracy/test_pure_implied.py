@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from steelyard.ledger import Account
-from steelyard.models.accuracy.outcome import Found
+from steelyard.models.accuracy.goal import Found
 from steelyard.noise import TestNoise
 from steelyard.session import Session
-from unit.models.accuracy import pure_paths, test_pure_logistic
-from unit.models.accuracy.test_implied import is_repeated
+from unit.models.accuracy import pure_draws, pure_paths
+from unit.models.accuracy.bound_paths import is_repeated
 
 WALKS: dict[str, tuple[Any, tuple[float, float, float], Callable[[Any, float, float], Found]]] = {
     "ridge target": (pure_paths, (0.02, 0.04, 0.06), lambda walk, amount, sure: walk.reach_loss(amount, sure)),
     "ridge excess": (pure_paths, (0.01, 0.02, 0.04), lambda walk, amount, sure: walk.reach_excess(amount, sure)),
-    "logistic": (test_pure_logistic, (0.45, 0.5, 0.6), lambda walk, amount, sure: walk.reach_loss(amount, sure)),
+    "logistic": (pure_draws, (0.45, 0.5, 0.6), lambda walk, amount, sure: walk.reach_loss(amount, sure)),
 }
 
 
@@ -47,7 +47,7 @@ def test_a_looser_question_costs_nothing_and_gets_the_same_model(kind: str) -> N
 
 
 def test_draws_are_releases_of_their_own_and_go_on_whatever_became_of_the_rows() -> None:
-    made, at, other = test_pure_logistic, test_pure_logistic.account(), test_pure_logistic.Y.copy()
+    made, at, other = pure_draws, pure_draws.account(), pure_draws.Y.copy()
     Session(made.table(), at, noise=TestNoise(1)).open(made.SEARCH, key="k").reach_loss(0.5, 0.9)
     before, other[5] = at.spent.amount, 1 - other[5]
     found = Session(made.table(other), at, noise=TestNoise(2)).open(made.SEARCH, key="k").reach_loss(0.45, 0.9)

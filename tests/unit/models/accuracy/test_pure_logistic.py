@@ -12,32 +12,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.errors import CurrencyMismatch, InvalidTask
+from off_ledger import InMemory
+from steelyard.errors import InvalidTask, NeighbourMismatch
 from steelyard.ledger import Account, open_account
 from steelyard.models import AccuracyFirst, LogisticRegression
 from steelyard.models.accuracy import watch as watches
-from steelyard.models.accuracy.losses import GRID, LogLoss, margin_cap
-from steelyard.models.accuracy.pure_logistic import Draws, PureLogistic
+from steelyard.models.accuracy.logistic import LogisticSearch
+from steelyard.models.accuracy.losses import GRID, MARGIN, LogLoss, margin_cap
+from steelyard.models.accuracy.transcript import Transcript
 from steelyard.models.accuracy.watch import STEPS, room
 from steelyard.models.columns import SIZE, Features, Plain
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, rows, users
 from steelyard.session import Session
-from steelyard.tables import Table, read
-
-N = 3000
-DRAWN = np.random.default_rng(2)
-X = DRAWN.uniform(-1, 1, (N, 2)) / math.sqrt(2)
-Y = (DRAWN.random(N) < 1 / (1 + np.exp(-X @ [8.0, -6.0]))).astype(int)
-SEARCH = PureLogistic(Features([Plain("a"), Plain("b")], "clip", 1), "y", (0, 1), Fraction(1, 1000))
-
-
-def table(y: Any = Y) -> Table:
-    return read({"a": X[:, 0], "b": X[:, 1], "y": y})
-
-
-def account(place: str | Path = ":memory:", epsilon: float = 50) -> Account:
-    return open_account(place, "pure", unit=rows(neighbours="replace", n=N), epsilon=epsilon)
+from steelyard.tables import read
+from unit.models.accuracy.pure_draws import SEARCH, N, X, Y, account, table
 
 
 def true_loss(found: Any, x: Any = X, y: Any = Y) -> float:
@@ -55,7 +44,7 @@ SPOT = st.tuples(st.floats(-1, 1), st.floats(-1, 1))
 def test_a_replaced_row_moves_a_question_by_no_more_than_its_steps(
     weights: list[int], one: tuple[float, float], other: tuple[float, float], target: float
 ) -> None:
-    look = LogLoss(5, (weights[0], weights[1]), target, margin_cap(target))
+    look = LogLoss((weights[0], weights[1]), target, margin_cap(target))
     assert moved(look, one, other) <= STEPS
 
 
@@ -63,12 +52,12 @@ def moved(look: LogLoss, one: tuple[float, float], other: tuple[float, float]) -
     values = []
     for spot in (one, other):
         v = np.array([spot]) / max(1.0, float(np.linalg.norm(spot)))
-        values.append(room(look, look.value(np.trunc(v * SIZE))))
+        values.append(room(look, look.value(InMemory((np.trunc(v * SIZE), np.ones(1))))))
     return abs(values[0] - values[1])
 
 
 def test_half_the_range_of_the_losses_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    look = LogLoss(5, (2**GRID * 2, 0), 0.3)
+    look = LogLoss((2**GRID * 2, 0), 0.3, 9 << MARGIN)
     true = look.moves
     monkeypatch.setattr(LogLoss, "moves", true // 2)
     assert moved(look, (1.0, 0.0), (-1.0, 0.0)) > 1.9 * STEPS
@@ -112,14 +101,14 @@ def test_an_estimator_without_a_delta_goes_on_to_a_tighter_target(hidden: int | 
 def test_after_a_restart_draws_are_read_back_and_a_new_watch_is_bought(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take = Draws.take
+    buy = Transcript.buy
 
-    def dying(self: Draws, *given: Any) -> Any:
-        if self.releases:
+    def dying(self: Transcript, *given: Any) -> Any:
+        if any(told.kind == "level" for told in self.told()):
             raise KeyboardInterrupt
-        return take(self, *given)
+        return buy(self, *given)
 
-    monkeypatch.setattr(Draws, "take", dying)
+    monkeypatch.setattr(Transcript, "buy", dying)
     target = 0.42
     with pytest.raises(KeyboardInterrupt):
         Session(table(), account(tmp_path / "budget.db")).open(SEARCH, key="k").reach_loss(target, 0.9)
@@ -139,7 +128,7 @@ def promised(runs: int) -> int:
     x = np.repeat([-0.5, 0.5], 200)
     y = np.tile([0, 0, 0, 1], 100) ^ (x > 0)  # at either spot one row in four is of the other class
     least = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
-    search = PureLogistic(Features([Plain("a")], "clip", 1, intercept=False), "y", (0, 1), Fraction(1, 1000))
+    search = LogisticSearch(Features([Plain("a")], "clip", 1, intercept=False), "y", (0, 1), Fraction(1, 1000))
     held, made = read({"a": x, "y": y}), 0
     for run in range(runs):
         at = open_account(":memory:", f"{run}", unit=rows(neighbours="replace", n=400), epsilon=10**6)
@@ -158,10 +147,9 @@ def test_a_watch_with_its_threshold_where_there_is_no_room_is_caught(monkeypatch
 
 
 def test_what_does_not_fit_is_refused_before_a_charge() -> None:
-    gaussian = open_account(":memory:", "g", unit=rows(neighbours="replace", n=N), epsilon=1, delta="1e-6")
-    with pytest.raises(CurrencyMismatch, match="LogisticSearch"):
-        Session(table(), gaussian).open(SEARCH)
+    with pytest.raises(NeighbourMismatch, match="n must be public"):
+        Session(table(), open_account(":memory:", "g", unit=rows(), epsilon=1)).open(SEARCH)
     unit = users("a", neighbours="replace", n=7)
     Session(table(), open_account(":memory:", "i", unit=unit, epsilon=1)).open(SEARCH)  # n is taken at its word
     with pytest.raises(InvalidTask, match="two classes"):
-        PureLogistic(SEARCH.features, "y", [0, 1, 2], Fraction(1, 100))
+        LogisticSearch(SEARCH.features, "y", [0, 1, 2], Fraction(1, 100))

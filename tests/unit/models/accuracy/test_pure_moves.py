@@ -14,14 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.models.accuracy.by_user import weighed, weights
-from steelyard.models.accuracy.certificate import Ridge
-from steelyard.models.accuracy.excess import RootExcess
+from steelyard.models.accuracy.certificate import RootExcess
+from steelyard.models.accuracy.designs import MATRIX, Exact, Ridge, Triangle, best_triangle, in_ball
+from steelyard.models.accuracy.goal import Goal
 from steelyard.models.accuracy.losses import ClippedLoss
-from steelyard.models.accuracy.measured import MATRIX, Exact
-from steelyard.models.accuracy.models import in_ball
-from steelyard.models.accuracy.pure_questions import Setting
-from steelyard.models.accuracy.triangle import Triangle, best_triangle
+from steelyard.models.accuracy.ridge import RidgeSearch
+from steelyard.models.accuracy.users import weighed, weights
 from steelyard.models.accuracy.watch import STEPS, room
 from steelyard.models.columns import SIZE, Categorical, Features, Numeric, Plain
 from steelyard.models.rows import Target
@@ -107,7 +105,7 @@ def of_values(found: list[tuple[float, str, str]], y: list[float]) -> Exact:
 
 
 def test_values_of_a_vocabulary_that_a_row_does_not_have_move_nothing() -> None:
-    sparse = Setting.of(WIDE, Fraction(1, 100), account().terms).triangle
+    sparse = RidgeSearch(WIDE, LABEL, Fraction(1, 100)).laplace(Goal("loss", 0.1, 0.9), account().terms).triangle
     assert (sparse.width, sparse.busy) == (82, 4)
     assert sparse.sensitivity < Triangle(SIZE, 82, sparse.vector, 82).sensitivity / 8
     draws, most = np.random.default_rng(6), 0
@@ -141,8 +139,8 @@ def neighbours(seed: int) -> tuple[Data, Data, Array]:
 def test_a_replaced_row_moves_any_question_by_no_more_than_its_steps(seed: int) -> None:
     one, other, model = neighbours(seed)
     steps = in_ball(model, BALL)
-    looks: list[Any] = [RootExcess(RIDGE, steps, Fraction(BALL), 0.02), ClippedLoss(RIDGE.n, SIZE, steps, 0.1, 2**19)]
-    looks.append(ClippedLoss(RIDGE.n, SIZE, (0, 0, 0), 0.1))
+    looks: list[Any] = [RootExcess(RIDGE, steps, Fraction(BALL), 0.02), ClippedLoss(steps, 0.1, 2**19)]
+    looks.append(ClippedLoss((0, 0, 0), 0.1))
     for look in looks:
         assert abs(room(look, look.value(one)) - room(look, look.value(other))) <= STEPS
 

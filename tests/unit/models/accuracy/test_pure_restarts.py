@@ -18,30 +18,32 @@ from steelyard.errors import BudgetExceeded, KeyConflict, TableError
 from steelyard.ledger import Account, Ledger
 from steelyard.mechanisms import AboveThreshold
 from steelyard.models.accuracy import watch as watches
-from steelyard.models.accuracy.rising import Rising
+from steelyard.models.accuracy.goal import Goal
+from steelyard.models.accuracy.transcript import Kept, Transcript
 from steelyard.models.accuracy.watch import QUESTIONS, Watch
-from steelyard.noise import TestNoise
-from steelyard.privacy import MICRO, Neighbours
+from steelyard.noise import ExactNoise, TestNoise
+from steelyard.privacy import MICRO
 from steelyard.session import Session
 from steelyard.tables import read
 from unit.models.accuracy.pure_paths import SEARCH, X, Y, account, table
 
 Stopped = KeyboardInterrupt
+GOAL = Goal("loss", 0.04, 0.9)
 
 
 def interrupted(at: Account, monkeypatch: pytest.MonkeyPatch, levels: int) -> None:
     """A walk that dies when so many levels are drawn."""
-    take = Rising.take
+    rise = Transcript.rise
 
-    def dying(self: Rising, *given: Any) -> Any:
-        if len(self.releases) >= levels:
+    def dying(self: Transcript, *given: Any) -> Any:
+        if len(self._path) >= levels:
             raise Stopped
-        return take(self, *given)
+        return rise(self, *given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Rising, "take", dying)
+        patch.setattr(Transcript, "rise", dying)
         with pytest.raises(Stopped):
-            Session(table(), at).open(SEARCH, key="k").reach_loss(0.02, 0.9)
+            Session(table(), at).open(SEARCH, key="k").reach_loss(0.004, 0.9)
 
 
 def test_after_a_restart_levels_are_read_back_and_a_new_watch_is_bought(
@@ -49,38 +51,57 @@ def test_after_a_restart_levels_are_read_back_and_a_new_watch_is_bought(
 ) -> None:
     interrupted(account(tmp_path / "budget.db"), monkeypatch, 2)
     at = Account(tmp_path / "budget.db", "pure")
-    before, (dead,) = at.spent.amount, watches.kept(desk(at))
-    found = Session(table(), at).open(SEARCH, key="k").reach_loss(0.02, 0.9)
+    before, (dead,) = at.spent.amount, kept(at)
+    found = Session(table(), at).open(SEARCH, key="k").reach_loss(0.004, 0.9)
     levels = [stop for stop in found.path if stop.step.startswith("level")]
     assert len(levels) >= 2
-    assert len(dead.told) == 3
+    assert len(dead.told) == 4
     bought = [stop for stop in found.path if stop.step.startswith("watch")]
     assert [stop.step for stop in bought] == ["watch 0", "watch 1"]
-    first, second = watches.kept(desk(at))
+    first, second = kept(at)
     assert first == dead
     assert second.micro > dead.micro  # it has less of the failure probability left
     assert at.spent.amount == found.spent == dead.micro + second.micro + round(levels[-1].mu2 * MICRO)
     assert at.spent.amount > before
     assert Ledger(at.location).verify().ok, "raised levels are priced again"
-    again = Session(table(), Account(tmp_path / "budget.db", "pure")).open(SEARCH, key="k").reach_loss(0.02, 0.9)
+    again = Session(table(), Account(tmp_path / "budget.db", "pure")).open(SEARCH, key="k").reach_loss(0.004, 0.9)
     if found.reason == "target_met":
         assert np.array_equal(again.model, found.model)  # type: ignore[arg-type]
         assert again.spent == found.spent == at.spent.amount
 
 
 def desk(at: Account) -> Desk:
-    return Desk(table(), TestNoise(1), at, "k", request_of(SEARCH))
+    return Desk(table(), ExactNoise() if at.durable else TestNoise(1), at, "k", request_of(SEARCH))
+
+
+def transcript(at: Account) -> Transcript:
+    return Transcript(desk(at), SEARCH.reader(at.terms))
+
+
+def kept(at: Account) -> list[Kept]:
+    return transcript(at).watches
+
+
+class Hopeless:
+    """A question about a model that leaves no room at all."""
+
+    moves, model, reach = 1, (), 0
+
+    def limit(self) -> float:
+        return 0.0
+
+    def value(self, rows: Any) -> int:
+        return 10**9
 
 
 def test_a_watch_that_somebody_else_holds_is_passed_over_and_paid_for_anew() -> None:
     at = account()
-    bought = Watch.of(50.0, 0.09)
-    one = watches.Watching(desk(at), lambda rank: bought, 0, "loss")
-    two = watches.Watching(desk(at), lambda rank: bought, 0, "loss")
+    one = watches.Watching(transcript(at), GOAL, 50.0, 0, 0)
+    two = watches.Watching(transcript(at), GOAL, 50.0, 0, 0)
     assert (one.index, two.index) == (0, 1)
-    assert at.spent.amount == 2 * bought.micro
-    assert not one.ask(lambda _: -(10**9), {"model": [], "level": 0})
-    assert [len(kept.told) for kept in watches.kept(desk(at))] == [1, 0]
+    assert at.spent.amount == one.watch.micro + two.watch.micro
+    assert not one.ask(Hopeless(), {"model": [], "level": 0})
+    assert [len(each.told) for each in kept(at)] == [2, 1]
 
 
 def test_two_questions_at_one_moment_never_share_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,10 +117,13 @@ def test_two_questions_at_one_moment_never_share_a_rank(monkeypatch: pytest.Monk
         return start(self, *given)
 
     monkeypatch.setattr(AboveThreshold, "start", between)
-    Session(table(), at, noise=TestNoise(4)).open(SEARCH, key="k").reach_loss(0.04, 0.9)
-    kept = watches.kept(desk(at))
-    assert [each.index for each in kept] == list(range(len(kept)))
-    assert kept[0].name != kept[1].name
+    walk = Session(table(), at, noise=TestNoise(4)).open(SEARCH, key="k")
+    with pytest.raises(KeyConflict, match="at the same time"):  # its next level was taken meanwhile
+        walk.reach_loss(0.04, 0.9)
+    assert walk.reach_loss(0.04, 0.9).reason == "target_met"
+    bought = kept(at)
+    assert [each.index for each in bought] == list(range(len(bought)))
+    assert bought[0].goal != bought[1].goal
     paid = at.spent.amount
     again = Session(table(), at, noise=TestNoise(5)).open(SEARCH, key="k").reach_loss(0.05, 0.9)
     assert again.reason == others[0].reason == "target_met"
@@ -127,11 +151,11 @@ def test_integers_that_are_not_those_of_the_first_level_are_never_refined(tmp_pa
 
 
 def test_a_watch_answers_no_more_than_its_confidence_is_for() -> None:
-    one = watches.Watching(desk(account()), lambda rank: Watch.of(50.0, 0.09), 0, "loss")
+    one = watches.Watching(transcript(account()), GOAL, 50.0, 0, 0)
     for _ in range(QUESTIONS):
-        one.ask(lambda _: -(10**9), {})
+        one.ask(Hopeless(), {})
     with pytest.raises(BudgetExceeded):
-        one.ask(lambda _: -(10**9), {})
+        one.ask(Hopeless(), {})
 
 
 def test_a_path_that_was_paid_for_and_never_drawn_is_bought_again() -> None:
@@ -159,7 +183,7 @@ def fails(at: Account) -> bool:
 
 
 def levels(at: Account) -> list[Any]:
-    return Rising(desk(at), 1, lambda release: [], "path", Neighbours.REPLACE).kept()
+    return [told for told in transcript(at).told() if told.kind == "level"]
 
 
 def test_other_rows_fail_after_their_level_was_charged() -> None:
@@ -175,5 +199,5 @@ def test_other_rows_fail_after_their_level_was_charged() -> None:
 def test_a_path_that_does_not_compare_its_integers_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     at = account()
     Session(table(), at).open(SEARCH, key="k").reach_loss(0.04, 0.9)
-    monkeypatch.setattr("steelyard.models.accuracy.rising.hmac.compare_digest", lambda *_: True)
+    monkeypatch.setattr("steelyard.models.accuracy.transcript.hmac.compare_digest", lambda *_: True)
     assert not fails(at)

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steelyard.errors import CurrencyMismatch, InvalidTask, NeighbourMismatch
+from steelyard.errors import InvalidTask, NeighbourMismatch
 from steelyard.ledger import open_account
 from steelyard.models import AccuracyFirst, LinearRegression
 from steelyard.models.accuracy import watch as watches
-from steelyard.models.accuracy.pure_ridge import PureRidge
-from steelyard.models.accuracy.ridge_search import RidgeSearch
+from steelyard.models.accuracy.ridge import RidgeSearch
 from steelyard.models.columns import Features, Plain
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, rows, users
@@ -163,9 +162,6 @@ def test_an_accuracy_that_makes_no_sense_is_refused_before_anything_is_charged(
 
 
 def test_accounts_that_do_not_fit_are_refused_before_a_charge() -> None:
-    gaussian = open_account(":memory:", "g", unit=rows(neighbours="replace", n=N), epsilon=1, delta="1e-6")
-    with pytest.raises(CurrencyMismatch, match="RidgeSearch"):
-        Session(table(), gaussian).open(SEARCH)
     with pytest.raises(NeighbourMismatch):
         Session(table(), open_account(":memory:", "h", unit=rows(), epsilon=1)).open(SEARCH)
     declared = open_account(":memory:", "i", unit=rows(neighbours="replace", n=7), epsilon=1)
@@ -175,12 +171,12 @@ def test_accounts_that_do_not_fit_are_refused_before_a_charge() -> None:
 @pytest.mark.parametrize("penalty", [Fraction(1, 10**9), Fraction(101)])
 def test_a_penalty_out_of_bounds_is_refused_on_either_kind_of_account(penalty: Fraction) -> None:
     gaussian = open_account(":memory:", "g", unit=rows(neighbours="replace", n=N), epsilon=1, delta="1e-6")
-    for search, at in ((PureRidge, account()), (RidgeSearch, gaussian)):
+    for at in (account(), gaussian):
         with pytest.raises(InvalidTask, match="between 1e-8 and 100"):
-            Session(table(), at).open(search(SEARCH.features, SEARCH.label, penalty))
+            Session(table(), at).open(RidgeSearch(SEARCH.features, SEARCH.label, penalty))
 
 
 def test_what_is_handed_out_holds_no_statistics() -> None:
     walk = Session(table(), account(), noise=TestNoise(1)).open(SEARCH)
     walk.reach_loss(0.04, 0.9)
-    assert set(vars(walk)) == {"_search", "_desk", "setting"}
+    assert set(vars(walk)) == {"_question", "_desk"}

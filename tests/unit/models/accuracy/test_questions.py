@@ -7,23 +7,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.models.accuracy.certificate import Ridge
-from steelyard.models.accuracy.losses import LOSS_BITS, ClippedLoss
-from steelyard.models.accuracy.models import MODEL_BITS, in_ball
-from steelyard.models.accuracy.questions import Excess, Target
-from steelyard.models.accuracy.ridge_path import IMPOSSIBLE, MET, NULL, RidgePath
-from steelyard.models.accuracy.ridge_search import label_micro
-from steelyard.models.accuracy.schedule import Failure
+from off_ledger import search
+from steelyard.models.accuracy import looks
+from steelyard.models.accuracy.designs import MODEL_BITS, in_ball
+from steelyard.models.accuracy.family import LOSS_BITS
+from steelyard.models.accuracy.goal import IMPOSSIBLE, MET, NULL, Goal
+from steelyard.models.accuracy.losses import ClippedLoss
 from steelyard.models.columns import SIZE
 from steelyard.noise import TestNoise
+from steelyard.privacy import MICRO
 from unit.models.accuracy.made_up import Array, Data, generated, whole
 
 models = st.lists(st.floats(-1.5, 1.5), min_size=3, max_size=3)
 labelled = st.tuples(st.lists(st.floats(-1, 1), min_size=3, max_size=3), st.floats(-1, 1))
 
 
-def look(model: list[float], n: int = 1) -> ClippedLoss:
-    return ClippedLoss(n, SIZE, in_ball(np.array(model), 9.0), 0.5)
+def look(model: list[float]) -> ClippedLoss:
+    return ClippedLoss(in_ball(np.array(model), 9.0), 0.5)
 
 
 def one(row: tuple[list[float], float]) -> Data:
@@ -56,32 +56,25 @@ def test_rounding_hides_no_more_than_the_limit_allows(model: list[float], row: t
     weights: Array = np.array(ask.model) / 2.0**MODEL_BITS
     true = float((y[0] - np.clip(x[0] @ weights, -1, 1)) ** 2)
     assert ask.value(data) <= ask.limit() or true > 0.5 - 1e-4
-    assert true * 2**LOSS_BITS - ask.value(data) <= 0.5 * 2**LOSS_BITS - ask.limit()
+    assert true * 2**LOSS_BITS - ask.losses(data) <= 0.5 * 2**LOSS_BITS - ask.allowed
 
 
-def test_a_search_without_a_look_left_stops_paying() -> None:
-    data, ridge = generated(4000, 3, 5, noise=0.3), Ridge(4000, 3, 0.01)
-    question = Target(0.06, 0.09, every=True, looks=3)
-    path = RidgePath(ridge, SIZE, question, Failure(0.1), label_micro(ridge, question))
-    noise = TestNoise(1)
-    while (ask := path.next()) is not None:
-        path.take(ask.compute(data, noise))
-    assert path.reason == IMPOSSIBLE
-    assert path.looked == 3
-    assert len(path.measured) == 3
+def test_a_search_without_a_look_left_stops_paying(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looks, "SHARES", (0.5, 0.3, 0.2))
+    goal = Goal("loss", 0.06, 0.9, "every")
+    found = search(generated(4000, 3, 5, noise=0.3), goal, 4000, 3, 0.01, TestNoise(1))
+    assert found.reason == IMPOSSIBLE
+    assert found.looks == 3
+    assert found.judge.family.levels == 3
 
 
 @pytest.mark.parametrize("alpha", [0.004, 0.008, 0.016])
 def test_no_look_is_dearer_than_the_free_certificate_it_would_spare(alpha: float) -> None:
     x, y = generated(50_000, 40, 8).rows
-    data, ridge = Data((x, np.rint(0.2 * y))), Ridge(50_000, 40, 0.04)
-    question = Excess(alpha, Failure(0.1))
+    data, goal = Data((x, np.rint(0.2 * y))), Goal("excess", alpha, 0.9)
     for seed in range(4):
-        path, noise = RidgePath(ridge, SIZE, question, Failure(0.1), label_micro(ridge, question)), TestNoise(seed)
-        spent = 0
-        while (ask := path.next()) is not None:
-            spent += ask.cost
-            path.take(ask.compute(data, noise))
-        free = [stop.micro for stop in path.stops if stop.failure]
-        assert path.reason in (MET, NULL)
-        assert spent <= path.label_micro**2 + (free[-1] if free else 0) ** 2
+        found = search(data, goal, 50_000, 40, 0.04, TestNoise(seed))
+        free = [stop.micro for stop in found.judge.family.stops if stop.failure]
+        size = found.judge.family.sizes[0][0]
+        assert found.reason in (MET, NULL)
+        assert round(found.spent * MICRO**2) <= size + (free[-1] if free else 0) ** 2

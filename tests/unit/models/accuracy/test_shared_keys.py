@@ -8,20 +8,16 @@ import numpy as np
 import pytest
 
 from steelyard.desk import Desk
-from steelyard.documents import request_of
 from steelyard.errors import KeyConflict
 from steelyard.ledger import Account, open_account
-from steelyard.models.accuracy.near_best import NearBest
-from steelyard.models.accuracy.one_shot import LogisticTask
-from steelyard.models.accuracy.outcome import Stop
+from steelyard.models.accuracy.goal import Goal, Stop
 from steelyard.models.accuracy.reach import Reached, reach_linear, reach_logistic
-from steelyard.models.accuracy.wanted import Wanted
 from steelyard.models.rows import Target
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
 from steelyard.session import Session
 from steelyard.tables import Table
-from unit.models.accuracy.test_bound_paths import FEATURES, LOGISTIC, RIDGE, N, account, changed, table
+from unit.models.accuracy.bound_paths import FEATURES, RIDGE, N, account, changed, table
 
 
 class Dead(BaseException):
@@ -30,13 +26,13 @@ class Dead(BaseException):
 
 def linear(at: Account, target: float, *, seed: int = 1, progress: Any = None, check: str = "auto") -> Reached:
     session = Session(table(), at, noise=TestNoise(seed))
-    wanted = Wanted("loss", target, 0.9, check)
+    wanted = Goal("loss", target, 0.9, check)
     return reach_linear(session, FEATURES, Target("y", -1, 1), wanted, penalty="0.001", key="k", progress=progress)
 
 
 def classifier(at: Account, excess: float, given: Table | None = None) -> Reached:
     session = Session(table() if given is None else given, at, noise=TestNoise(2))
-    return reach_logistic(session, FEATURES, "c", (0, 1), Wanted("excess", excess, 0.9), penalty="0.001", key="k")
+    return reach_logistic(session, FEATURES, "c", (0, 1), Goal("excess", excess, 0.9), penalty="0.001", key="k")
 
 
 def test_a_step_that_another_question_took_meanwhile_is_not_taken_for_ones_own() -> None:
@@ -95,22 +91,17 @@ def test_draws_near_the_best_are_releases_of_their_own_and_no_rows_are_compared(
 
 
 def test_draws_that_two_askers_bought_at_once_all_count() -> None:
-    at = account("rows")
-    desks = [Desk(table(), TestNoise(seed), at, "k", request_of(LOGISTIC)) for seed in (1, 2)]
-    first, second = (NearBest(desk) for desk in desks)
-    tasks = [LogisticTask(FEATURES, "c", (0, 1), alpha, 0.9, LOGISTIC.penalty) for alpha in (0.3, 0.1)]
-    answer = Desk.answer
+    at, answer, asked = account("rows"), Desk.answer, list[int]()
 
     def late(self: Desk, *given: Any, **named: Any) -> Any:
-        if self is desks[0] and not second.kept:
-            second.reach(tasks[1])  # between the first one's charge and its draw
+        if not asked:
+            asked.append(0)
+            asked[0] = classifier(at, 0.1).spent  # between the first one's charge and its draw
         return answer(self, *given, **named)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Desk, "answer", late)
-        first.reach(tasks[0])
-    assert NearBest(desks[0]).spent == at.spent.amount
+        classifier(at, 0.3)
     spent = at.spent.amount
-    for task in tasks:
-        NearBest(desks[0]).reach(task)
-    assert at.spent.amount == spent
+    for excess in (0.3, 0.1):
+        assert classifier(at, excess).spent == at.spent.amount == spent > asked[0]

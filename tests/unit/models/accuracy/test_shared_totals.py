@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import product
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations, product
 from typing import Any
 
 import pytest
 
 from steelyard.desk import Desk
+from steelyard.documents import request_of
 from steelyard.errors import SteelyardError
 from steelyard.ledger import Account
-from steelyard.models.accuracy import steps, totals
-from steelyard.models.accuracy.totals import GaussianTotal, TotalSearch
+from steelyard.models.accuracy.family import Step
+from steelyard.models.accuracy.goal import Goal
+from steelyard.models.accuracy.total import GaussianTotal, TotalSearch, _Total
+from steelyard.models.accuracy.transcript import Transcript
 from steelyard.noise import TestNoise
-from steelyard.session import Session
 from unit.models.accuracy.combinations import COMBINATIONS, TABLE, TASKS
 
 KIND = next(kind for kind in COMBINATIONS if kind.task == "sum" and kind.delta is not None)
@@ -38,13 +42,23 @@ def shared(first: float, second: float, moment: int) -> Account:
 
 
 def torn(first: float, second: float, moment: int) -> bool:
-    """Whether the last release is no average of the steps that its interval is reckoned from."""
-    at = shared(first, second, moment)
-    walk = Session(TABLE, at, noise=TestNoise(3)).open(TotalSearch(TASKS["sum"]), key="k")
-    assert isinstance(walk, GaussianTotal)
-    kept = walk._measured()
-    average = sum(cost * value for cost, value, _ in kept) / sum(cost for cost, _, _ in kept)
-    return abs(walk._amount.back(round(average)) - float(kept[-1][2].value)) > 1e-9
+    """Whether any stored release is said to be sharper than the steps it is an average of."""
+    at, search = shared(first, second, moment), TotalSearch(TASKS["sum"])
+    total = _Total(search, TABLE.schema, at.terms)
+    desk = Desk(TABLE, TestNoise(3), at, "k", request_of(search))
+    kept = Transcript(desk, total.reader(at.terms)).told()
+    for index, told in enumerate(kept):
+        level = GaussianTotal(Goal("relative", first, 0.9), total)
+        level.learn(told)
+        assert told.release is not None
+        assert level.last_release is not None
+        rows = [[*some, told] for size in range(index + 1) for some in combinations(kept[:index], size)]
+        fits = [row for row in rows if sum(each.cost for each in row) == level.last_release.micro**2]
+        averages = [sum(each.cost * int(each.facts["measured"]) for each in row) for row in fits]
+        told_as = [total.amount.back(round(Fraction(found, level.last_release.micro**2))) for found in averages]
+        if not any(abs(value - float(told.release.value)) <= 1e-9 for value in told_as):
+            return True
+    return False
 
 
 CASES = list(product((0.003, 0.01), (0.0004, 0.001), (1, 2)))
@@ -64,7 +78,12 @@ def test_what_either_was_answered_is_found_again_for_nothing(first: float, secon
         assert again.spent_ == at.spent.amount == spent
 
 
-def test_a_path_that_reads_the_first_name_of_every_step_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(totals, "_follows", lambda steps, step: True)
-    monkeypatch.setattr(totals, "all_stored", lambda desk, step: steps.all_stored(desk, step)[:1])
+def test_a_release_that_is_said_to_be_sharper_than_its_steps_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    level = GaussianTotal.level
+
+    def sharper(self: GaussianTotal, micro: int) -> Step:
+        step = level(self, micro)
+        return replace(step, facts={"micro": micro + micro // 10})
+
+    monkeypatch.setattr(GaussianTotal, "level", sharper)
     assert any(torn(*case) for case in CASES)

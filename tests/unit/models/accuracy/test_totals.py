@@ -15,7 +15,8 @@ from steelyard.bounding import Count, Sum
 from steelyard.desk import FAILED
 from steelyard.errors import TableError
 from steelyard.ledger import Account, open_account
-from steelyard.models.accuracy.totals import TotalSearch
+from steelyard.models.accuracy.goal import Goal
+from steelyard.models.accuracy.total import TotalSearch
 from steelyard.privacy import users
 from steelyard.session import Session
 from steelyard.tables import Table, read
@@ -35,13 +36,13 @@ def account(place: str | Path = ":memory:", name: str = "totals") -> Account:
 
 
 def begun(at: Account, key: str = "k") -> Any:
-    found = Session(rows_with(), at).open(SEARCH, key=key).reach(0.05, 0.9)
+    found = Session(rows_with(), at).open(SEARCH, key=key).reach(Goal("relative", 0.05, 0.9))
     assert found.release is not None
     return found
 
 
 def goes_on_with(at: Account, table: Table) -> Any:
-    return Session(table, at).open(SEARCH, key="k").reach(0.002, 0.9)
+    return Session(table, at).open(SEARCH, key="k").reach(Goal("relative", 0.002, 0.9))
 
 
 def test_a_path_is_sharpened_by_whoever_opens_its_key_and_costs_its_last_level(tmp_path: Path) -> None:
@@ -50,9 +51,9 @@ def test_a_path_is_sharpened_by_whoever_opens_its_key_and_costs_its_last_level(t
     more = goes_on_with(at, rows_with())
     assert more.path[: len(first.path)] == first.path
     assert more.reason == "target_met"
-    assert more.interval < first.interval / 2
+    assert more.path[-1].bound < first.path[-1].bound / 2
     assert at.spent.amount == more.spent == round(more.path[-1].mu2 * 10**6)
-    assert abs(more.release.value - SPEND.sum()) <= more.interval
+    assert abs(more.release.value - SPEND.sum()) <= more.path[-1].bound
 
 
 def test_the_order_of_the_rows_does_not_matter() -> None:
@@ -77,19 +78,19 @@ def test_another_total_fails_a_level_that_is_paid_for_and_ends_the_path() -> Non
     kept = begun(at)
     assert fails(at, rows_with(0.5))
     paid = at.spent
-    again = Session(rows_with(0.5), at).open(SEARCH, key="k").reach(0.05, 0.9)
+    again = Session(rows_with(0.5), at).open(SEARCH, key="k").reach(Goal("relative", 0.05, 0.9))
     assert again.release is not None
     assert again.release.value == kept.release.value, "what was answered before stays answered"
     for asked in (0.002, 0.001):  # for good, whatever the rows, and for nothing more
         with pytest.raises(TableError, match="for good"):
-            Session(rows_with(), at).open(SEARCH, key="k").reach(asked, 0.9)
+            Session(rows_with(), at).open(SEARCH, key="k").reach(Goal("relative", asked, 0.9))
     assert at.spent == paid
 
 
 def test_a_change_that_the_cap_cuts_off_changes_no_total_and_goes_on() -> None:
     at, spend = account(), SPEND.copy()
     spend[7] = 11
-    Session(read({"who": np.arange(2000), "spend": spend}), at).open(SEARCH, key="k").reach(0.05, 0.9)
+    Session(read({"who": np.arange(2000), "spend": spend}), at).open(SEARCH, key="k").reach(Goal("relative", 0.05, 0.9))
     spend[7] = 12
     assert goes_on_with(at, read({"who": np.arange(2000), "spend": spend})).reason == "target_met"
 
@@ -97,7 +98,7 @@ def test_a_change_that_the_cap_cuts_off_changes_no_total_and_goes_on() -> None:
 def test_a_path_that_does_not_compare_its_total_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     at = account()
     begun(at)
-    monkeypatch.setattr("steelyard.models.accuracy.rising.hmac.compare_digest", lambda *_: True)
+    monkeypatch.setattr("steelyard.models.accuracy.transcript.hmac.compare_digest", lambda *_: True)
     assert not fails(at, rows_with(0.5))
 
 
@@ -105,7 +106,7 @@ def test_a_table_that_cannot_be_read_fails_like_a_changed_one(tmp_path: Path) ->
     at, file = account(), tmp_path / "spend.parquet"
     pq.write_table(pa.table({"who": np.arange(2000), "spend": SPEND}), file)
     table = read(file)
-    Session(table, at).open(SEARCH, key="k").reach(0.05, 0.9)
+    Session(table, at).open(SEARCH, key="k").reach(Goal("relative", 0.05, 0.9))
     file.unlink()
     assert fails(at, table)
 
@@ -130,6 +131,6 @@ def test_an_unkeyed_digest_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_count_of_rows_goes_on_too() -> None:
     at = account()
     search = TotalSearch(Count(cap=1))
-    Session(rows_with(), at).open(search, key="c").reach(0.1, 0.9)
-    more = Session(rows_with(), at).open(search, key="c").reach(0.01, 0.9)
-    assert abs(more.release.value - 2000) <= more.interval  # type: ignore[union-attr]
+    Session(rows_with(), at).open(search, key="c").reach(Goal("relative", 0.1, 0.9))
+    more = Session(rows_with(), at).open(search, key="c").reach(Goal("relative", 0.01, 0.9))
+    assert abs(more.release.value - 2000) <= more.path[-1].bound  # type: ignore[union-attr]

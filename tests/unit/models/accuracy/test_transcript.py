@@ -14,15 +14,14 @@ from steelyard.documents import request_of
 from steelyard.errors import KeyConflict, SteelyardError
 from steelyard.ledger import Account, open_account
 from steelyard.models.accuracy import transcript
+from steelyard.models.accuracy.goal import Goal
 from steelyard.models.accuracy.reach import Reached, reach_logistic
-from steelyard.models.accuracy.steps import stored
-from steelyard.models.accuracy.transcript import Transcript
-from steelyard.models.accuracy.wanted import Wanted
+from steelyard.models.accuracy.transcript import costs_of
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Loss, Terms, Unit, rows
 from steelyard.session import Session
+from unit.models.accuracy.bound_paths import FEATURES, LOGISTIC
 from unit.models.accuracy.combinations import COMBINATIONS, MODELS, NULL, TABLE, Combination, units
-from unit.models.accuracy.test_bound_paths import FEATURES, LOGISTIC
 
 
 @pytest.mark.parametrize("kind", MODELS, ids=str)
@@ -65,16 +64,15 @@ def test_steps_that_two_askers_bought_at_once_all_count(kind: Combination) -> No
     assert found.epsilon_ >= found.epsilon_filter_ > 0
 
 
-def test_a_transcript_that_reads_one_name_of_each_step_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transcript_that_reads_the_steps_of_one_goal_alone_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     kind = next(each for each in COMBINATIONS if str(each).startswith("linear gaussian auto rows"))
 
-    def once(desk: Desk) -> Transcript:
-        costs = {step: cost for step, (_, cost) in desk.answered().items()}
-        first = {step.split(" again ")[0]: cost for step, cost in reversed(costs.items())}
-        assert all(stored(desk, step) for step in first)
-        return Transcript(first)
+    def mine(desk: Desk) -> dict[str, int]:
+        told = {step: desk.find(step) for step in costs_of(desk)}
+        goal = Goal("loss", kind.amounts[2], 0.9)
+        return {step: cost for step, cost in costs_of(desk).items() if told[step].point["goal"] == goal.name}  # type: ignore[union-attr]
 
-    monkeypatch.setattr(transcript.Transcript, "of", once)
+    monkeypatch.setattr(transcript, "costs_of", mine)
     at = kind.account(400)
     shared(kind, at)
     assert kind.ask(at, kind.amounts[2], seed=3).spent_ < at.spent.amount
@@ -83,22 +81,22 @@ def test_a_transcript_that_reads_one_name_of_each_step_is_caught(monkeypatch: py
 def test_a_step_that_was_charged_and_never_stored_released_nothing_and_does_not_count() -> None:
     at = open_account(":memory:", "a", unit=rows(neighbours="replace", n=3), epsilon=1)
     desk = Desk(TABLE, TestNoise(1), at, "k", request_of(LOGISTIC))
-    for step, answered in (("", True), ("level 0", True), ("level 0 again 1", True), ("level 1", False)):
+    for step, answered in (("step 0", True), ("step 2", True), ("path 0", True), ("step 3", False)):
         charge = at.charge(Loss.pure("0.1"), **desk._naming(step))
         if answered:
             charge.store(b"{}")
-    assert Transcript.of(desk).spent == 300_000
+    assert sum(costs_of(desk).values()) == 300_000
 
 
 def test_keys_that_begin_like_this_one_are_other_keys_and_a_raised_level_counts_whole() -> None:
     at = open_account(":memory:", "a", unit=rows(), epsilon=1)
     desk = Desk(TABLE, TestNoise(1), at, "k", request_of(LOGISTIC))
-    for name in ("k", "k/other/level 0", "k/other", "k1/level 0", "K/level 0", "j"):
+    for name in ("k", "k/other/step 0", "k/other", "k1/step 0", "K/step 0", "j"):
         at.charge(Loss.pure("0.01"), key=name, request=b"").store(b"{}")
-    path = at.charge(Loss.pure("0.01"), **desk._naming("path"))
+    path = at.charge(Loss.pure("0.01"), **desk._naming("path 0"))
     path.store(b"{}")
     path.raise_to(Loss.pure("0.2"))
-    assert Transcript.of(desk) == Transcript({"path": 200_000})
+    assert costs_of(desk) == {"path 0": 200_000}
 
 
 @pytest.mark.parametrize("task", ["linear", "logistic"])
@@ -115,7 +113,7 @@ def test_a_key_names_one_way_to_check_and_another_is_refused_before_it_is_charge
 
 
 def near(at: Account, excess: float) -> Reached:
-    session, wanted = Session(TABLE, at, noise=TestNoise(2)), Wanted("excess", excess, 0.9)
+    session, wanted = Session(TABLE, at, noise=TestNoise(2)), Goal("excess", excess, 0.9)
     return reach_logistic(session, FEATURES, "c", (0, 1), wanted, penalty="0.001", key="k")
 
 
@@ -138,4 +136,4 @@ def test_one_draw_near_the_best_is_told_at_what_holds_wherever_one_stops(unit: U
 
 def released(at: Account, index: int) -> Any:
     desk = Desk(TABLE, TestNoise(1), at, "k", {**request_of(LOGISTIC)})
-    return stored(desk, f"excess {index}")
+    return desk.find(f"step {index}")

@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from off_ledger import InMemory
 from steelyard.accounting.prices import price
 from steelyard.errors import NeighbourMismatch, UnitMismatch
 from steelyard.ledger import open_account
-from steelyard.models.accuracy.by_user import ROOT, WEIGHT, as_exact, exact_of, shares, weighed, weights
-from steelyard.models.accuracy.certificate import Ridge
+from steelyard.models.accuracy.certificate import RootExcess
+from steelyard.models.accuracy.designs import Design, Exact, Ridge
 from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.accuracy.excess import RootExcess
-from steelyard.models.accuracy.losses import ClippedLoss, LogLoss, added
-from steelyard.models.accuracy.measured import Design, Exact
+from steelyard.models.accuracy.losses import MARGIN, ClippedLoss, LogLoss, added
 from steelyard.models.accuracy.one_shot import LogisticTask, pure
+from steelyard.models.accuracy.users import ROOT, WEIGHT, as_exact, exact_of, shares, weighed, weights
 from steelyard.models.columns import SIZE, Features, Numeric
 from steelyard.models.fits import FitLinear, FitLogistic
 from steelyard.models.regression import LinearRegression, LogisticRegression
@@ -69,13 +69,17 @@ def statistics(crowd: list[Array], weigh: Weigh = weights) -> Exact:
     return as_exact(len(crowd), weighed(np.ascontiguousarray(found.T), weight), int(weight.sum()))
 
 
-class Seen:
+class Seen(InMemory):
     """What a look may read of a crowd."""
 
     def __init__(self, crowd: list[Array], weigh: Weigh = weights) -> None:
         found, owners = together(crowd)
-        self.exact = statistics(crowd, weigh)
-        self.rows = ROOT * found[:, :2], ROOT * found[:, 2], owners if weigh is weights else np.arange(len(owners))
+        super().__init__((found[:, :2], found[:, 2], owners if weigh is weights else np.arange(len(owners))))
+        self._statistics = statistics(crowd, weigh)
+
+    @property
+    def exact(self) -> Exact:
+        return self._statistics
 
 
 def overdrawn(others: list[Array], old: Array, new: Array, weigh: Weigh = weights) -> list[str]:
@@ -94,12 +98,11 @@ def overdrawn(others: list[Array], old: Array, new: Array, weigh: Weigh = weight
         root = RootExcess(ridge, model, Fraction(2), 0.001)
         if abs(root.value(before) - root.value(after)) > root.moves:
             found.append("root")
-        loss = ClippedLoss(n, UNIT, model, 0.1)
+        loss = ClippedLoss(model, 0.1)
         if abs(loss.value(before) - loss.value(after)) > loss.moves:
             found.append("loss")
-        log = LogLoss(n, tuple(k >> 28 for k in model), 0.1)
-        signed = [each.rows[0] / ROOT * np.sign(each.rows[1])[:, None] for each in (before, after)]
-        if abs(log.value(signed[0], before.rows[2]) - log.value(signed[1], after.rows[2])) > log.moves:
+        log = LogLoss(tuple(k >> 28 for k in model), 0.1, 40 << MARGIN)
+        if abs(log.value(before) - log.value(after)) > log.moves:
             found.append("log loss")
     return found
 
@@ -281,8 +284,8 @@ def test_users_of_one_row_each_are_rows() -> None:
     models = ((1 << 47, 1 << 46), (3 << 46, -(1 << 46)))
     seen = {"rows": (SIZE * X, np.rint(SIZE * Y)), "users": (SIZE * X, np.rint(SIZE * Y), np.arange(len(Y)))}
     for model in models:
-        loss = ClippedLoss(len(Y), SIZE, model, 0.1)
-        values = {loss.value(type("Rows", (), {"rows": each})()) for each in seen.values()}
+        loss = ClippedLoss(model, 0.1)
+        values = {loss.value(InMemory(each)) for each in seen.values()}
         assert len(values) == 1
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +14,10 @@ from scipy.special import expit
 
 from steelyard.accounting.prices import price
 from steelyard.ledger import open_account
-from steelyard.mechanisms import UserObjective
-from steelyard.models.accuracy.logistic_search import LogisticSearch, _Walk
-from steelyard.models.columns import Features, Plain
-from steelyard.privacy import Unit, rows, users
+from steelyard.models.accuracy.goal import Goal
+from steelyard.models.accuracy.logistic import GaussianDraws
+from steelyard.models.accuracy.split import Crowd
+from steelyard.privacy import Terms, Unit, rows, users
 
 Array = NDArray[np.float64]
 BETA = 0.7
@@ -105,19 +103,16 @@ def test_the_densities_are_densities(width: int) -> None:
     assert total == pytest.approx(1, abs=0.02 if width == 2 else 0.005)
 
 
-def walk(unit: Unit) -> tuple[_Walk, Any]:
+def draws(unit: Unit) -> tuple[GaussianDraws, Terms]:
     terms = open_account(":memory:", "a", unit=unit, epsilon="50", delta="1e-6").terms
-    search = LogisticSearch(Features([Plain("a"), Plain("b")], "clip", 1), "y", [0, 1], Fraction(1, 100))
-    desk: Any = SimpleNamespace(terms=terms)
-    return _Walk(search, desk, "loss"), terms
+    return GaussianDraws(Goal("loss", 0.5, 0.9), 3, Fraction(1, 100), Crowd(unit)), terms
 
 
 @pytest.mark.parametrize("shift", [100, 5000, 400_000, 4_000_000])
 def test_a_level_for_users_has_their_price_and_costs_about_what_it_may(shift: int) -> None:
-    made, terms = walk(users("who", neighbours="replace", n=1000))
-    mechanism = made._perturbed(shift)
-    assert isinstance(mechanism, UserObjective)
-    assert mechanism.event.name == "objective_users"
-    assert price(mechanism.event, terms).amount == pytest.approx((2 * shift) ** 2, rel=0.1)
-    made, _ = walk(rows(neighbours="replace", n=1000))
-    assert made._perturbed(shift).event.name == "objective"
+    made, terms = draws(users("who", neighbours="replace", n=1000))
+    event = made.level((2 * shift) ** 2).event
+    assert event.name == "objective_users"
+    assert price(event, terms).amount == pytest.approx((2 * shift) ** 2, rel=0.1)
+    made, _ = draws(rows(neighbours="replace", n=1000))
+    assert made.level((2 * shift) ** 2).event.name == "objective"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.models.accuracy.shrinkage import LONGEST
+from steelyard.models.accuracy.quantiles import LONGEST
 
 Array = NDArray[np.float64]
 Risk = Callable[[Array], float]
@@ -150,3 +150,8 @@ def logistic(best: Array, risk: Risk, n: int, penalty: float, alpha: float, *, p
         best, sensitivity, model, lambda theta: risk(theta) - least, moves, theory, n,
         lambda theta: penalty / 2 * float((theta - best) @ (theta - best)) * 0.999,
     )  # fmt: skip
+
+
+def log_loss(model: Array, signed: Array, penalty: float) -> float:
+    """The penalized mean log loss of a model on rows times their signs (length at most one)."""
+    return float(np.mean(np.logaddexp(0, -signed @ model)) + penalty / 2 * model @ model)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from steelyard.charts import Chart, Line, lines
-from steelyard.models.accuracy.outcome import Stop
+from steelyard.models.accuracy.goal import Stop
 
 
 def path_chart(
@@ -95,7 +95,7 @@ def _total(path: Sequence[Stop], until: Stop) -> float:
 
 def _aside(stop: Stop) -> bool:
     """Whether a step is paid for beside the path: the size of the labels, or a watch."""
-    return stop.step.startswith(("label", "watch"))
+    return stop.step.startswith(("size", "watch"))
 
 
 def _caption(levels: int, looks: int, look: str) -> str:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.accounting.gaussian import mu_request
-from steelyard.bounding.gradual import GradualSum, step_of
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, KeyConflict
 from steelyard.ledger import Account, open_account
+from steelyard.models.accuracy.total import GradualSum, step_of
 from steelyard.privacy import Currency, Loss, users
 from steelyard.session import Session
 from steelyard.tables import read
@@ -40,7 +40,7 @@ def test_going_on_costs_only_the_difference(account: Account) -> None:
         path.refine(epsilon)
         micro = mu_request(Fraction(epsilon), Fraction(1, 10**6))
         assert account.spent == Loss(Currency.GAUSSIAN, micro**2)
-    assert len(path._steps) == 3
+    assert len(path._kept) == 3
 
 
 def test_a_restart_picks_up_the_stored_steps_and_replays_are_free(account: Account) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.models.accuracy.measured import Exact
+from steelyard.models.accuracy.designs import Exact
 from steelyard.models.columns import SIZE, Features
 from steelyard.models.rows import Label
 from steelyard.privacy import Unit

@@ -1,9 +1,12 @@
-"""Noisy statistics of a ridge question, measured again and again: exact integers in, independent Gaussian noise on top.
+"""How ridge statistics are measured: exact integers in, Gaussian noise again and again or Laplace noise along a path on top.
 
-Every product x_i x_j is released twice, as (i, j) and (j, i), with one sigma; the average of the two has half the
-variance off the diagonal, which is the law the certificate is made for, and no entry needs a root of two.
-Measurements are averaged by precision, so a path costs exactly its last level (docs/proofs/ridge_certificate.md).
-Law: rows have |x| <= S and |y| <= S in whole grid steps; the statistics are exact integers.
+*Gaussian* (``Design``): every product x_i x_j is released twice, as (i, j) and (j, i), with one sigma; the average of the
+two has half the variance off the diagonal, which is the law the certificate is made for. Measurements are averaged by
+precision, so a path costs exactly its last level (docs/proofs/ridge_certificate.md).
+*Laplace* (``Triangle``): each product once. A replaced row moves the weighted integers by less than two rows' lengths: two
+outer products of vectors in the unit ball are at most sqrt(2) apart, and the sum of absolute entries is at most the
+distance times a root of their number (docs/proofs/pure_paths.md).
+Law: rows have |x| <= S and |y| <= S in whole grid steps; the statistics are exact integers; sensitivities are rounded up.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,18 +26,52 @@ from numpy.typing import NDArray
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.mechanisms.gradual import release_array
-from steelyard.models.accuracy.certificate import Array, Noisy, Ridge
 from steelyard.models.columns import SIZE, Features
 from steelyard.models.rows import EXACT_ROWS, Label, Products, Rows
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Neighbours
 from steelyard.tables import Table
 
+Array = NDArray[np.float64]
+MODEL_BITS = 48
+"""A ridge model that is looked at is told in whole steps of 2^-48."""
+
 Integers = Sequence[int] | NDArray[Any]
 """Released integers: a list of Python's, or an array of 64-bit words or of Python's."""
 
 MATRIX = 32
 """The whole number by which products of features are multiplied before the noise; those with the label take ``vector``."""
+
+_WIDEST = 128  # the label's weight where rows are added or removed
+_SPLITS = [Fraction(k, 32) for k in range(1, 65)]  # how much a label's products count beside those of features
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """The public facts of a ridge question on rows with |x| <= 1 and |y| <= 1."""
+
+    n: int
+    width: int
+    penalty: float
+
+    @property
+    def floor(self) -> float:
+        """What every eigenvalue of A is at least."""
+        return self.n * self.penalty
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """Noisy statistics: ``matrix`` estimates A with variance t (off the diagonal t/2), ``vector`` R with t/u.
+
+    ``slack`` bounds the norm of what rounding adds to the residual and to the matrix.
+    """
+
+    matrix: Array
+    vector: Array
+    variance: float
+    weight: float
+    slack: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -104,6 +141,7 @@ class Design:
     unit: int
     width: int
     vector: int
+    neighbours: Neighbours = Neighbours.REPLACE
 
     @property
     def weight(self) -> float:
@@ -112,7 +150,12 @@ class Design:
 
     @property
     def square(self) -> int:
-        """The squared distance by which replacing one row can move everything: S^4 (2 a^2 + c^2)^2 / (2 a^2)."""
+        """The squared distance by which one row can move everything.
+
+        Replaced: S^4 (2 a^2 + c^2)^2 / (2 a^2); added or removed: S^4 (a^2 + c^2).
+        """
+        if self.neighbours is Neighbours.ADD_REMOVE:
+            return self.unit**4 * (MATRIX**2 + self.vector**2)
         return -(-(self.unit**4) * (2 * MATRIX**2 + self.vector**2) ** 2 // (2 * MATRIX**2))
 
     def coarse(self, cost: int) -> int:
@@ -138,7 +181,7 @@ class Design:
         coarse, square = self.coarse(cost), self.square
         if coarse > 1:
             square = (math.isqrt(square) // coarse + math.isqrt(self.entries) + 3) ** 2
-        return Gaussian(None, sigma_for(square, cost), Neighbours.REPLACE, square)
+        return Gaussian(None, sigma_for(square, cost), self.neighbours, square)
 
     def values(self, exact: Exact, coarse: int = 1) -> NDArray[Any]:
         """The integers that one measurement hides."""
@@ -159,16 +202,11 @@ class Design:
         pairs = (square + square.T).take(_upper(size))
         return _times(coarse, np.concatenate([pairs, released[size * size :]]))
 
-    def noisy(self, ridge: Ridge, levels: Sequence[tuple[int, Integers]]) -> Noisy:
-        """All measurements so far as one: the average by precision, in units where |x| <= 1 and |y| <= 1."""
-        pool = Pool(self)
-        for cost, values in levels:
-            pool.add(cost, values)
-        return pool.noisy(ridge)
-
     def variance(self, cost: int) -> float:
         """The certificate's t after measurements that cost this much in all; rounding adds less than 1e-6 of it."""
-        return (2 + self.weight) ** 2 / 2 / (cost / MICRO**2) * (1 + 1e-6)
+        added = self.neighbours is Neighbours.ADD_REMOVE
+        square = 1 + self.weight if added else (2 + self.weight) ** 2 / 2
+        return square / (cost / MICRO**2) * (1 + 1e-6)
 
 
 class Pool:
@@ -236,18 +274,93 @@ def unpacked(stored: Sequence[str] | str) -> Integers:
     return np.frombuffer(binascii.a2b_base64(stored), dtype="<i8")
 
 
-def best_weight(norm: float) -> int:
+def best_weight(norm: float, neighbours: Neighbours = Neighbours.REPLACE) -> int:
     """The weight c that makes the residual shortest for a best model of this length: u minimizes t (1/u + h)."""
+    if neighbours is Neighbours.ADD_REMOVE:
+        return max(1, min(_WIDEST, round(MATRIX * math.sqrt(math.sqrt(2) / norm))))
     h = norm**2 / 2
     u = (-1 + math.sqrt(1 + 16 * h)) / (4 * h)
     return max(1, min(math.isqrt(2 * MATRIX**2), round(MATRIX * math.sqrt(u))))
 
 
-def label_step(unit: int, cost: int) -> Gaussian:
-    """The measurement of the sum of y squared: replacing one row moves it by at most S squared."""
-    return Gaussian(unit**2, sigma_for(unit**4, cost), Neighbours.REPLACE)
-
-
 def norm_bound(square: Fraction, penalty: float) -> float:
     """What the best model is at most long, given a bound on the mean of y squared: half its root over root lambda."""
     return 0.5 * math.sqrt(max(float(square), 0.0) / penalty) * (1 + 1e-12)
+
+
+def as_model(steps: Sequence[int]) -> Array:
+    """Whole steps of 2^-48 as the model they stand for."""
+    return np.array(steps, dtype=np.float64) / 2.0**MODEL_BITS
+
+
+def in_ball(model: Array, ball: float) -> tuple[int, ...]:
+    """A model as whole steps of 2^-48, shortened where it is longer than the ball."""
+    length = float(np.linalg.norm(model))
+    shrunk = model * min(1.0, ball / length * (1 - 1e-9)) if length > 0 else model
+    return tuple(int(k) for k in np.trunc(shrunk * 2.0**MODEL_BITS))
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """How a pure path measures: the row bound S, the number of features, and the weight of the label's products.
+
+    ``busy`` is how many features of a row are not zero at most: one for each column, however many values it may have.
+    """
+
+    unit: int
+    width: int
+    vector: int
+    busy: int
+
+    @lazy
+    def sensitivity(self) -> int:
+        """By how much one replaced row, or user, moves all integers together: the least that is proved."""
+        return min(self._twice(), *(self._apart(split) for split in _SPLITS))
+
+    def _twice(self) -> int:
+        """Two rows, each as large as can be: 2 S^2 (a (k + 1)/2 + c sqrt k) where k features are busy."""
+        block = MATRIX * (self.busy + 1) * self.unit**2
+        return block + _root_above(Fraction(4 * self.vector**2 * self.busy * self.unit**4))
+
+    def _apart(self, split: Fraction) -> int:
+        """The root of S^4 (2 + t)^2/2 (a^2 (p/4 + q) + c^2 q/t), t in (0, 2], where p pairs and q features may move."""
+        d, k, a, c = self.width, self.busy, MATRIX, self.vector
+        pairs, alone = min(d * (d - 1), 2 * k * (k - 1)), min(d, 2 * k)
+        entries = a * a * (Fraction(pairs, 4) + alone) + c * c * alone / split
+        return _root_above(self.unit**4 * (2 + split) ** 2 / 2 * entries)
+
+    def values(self, exact: Exact) -> list[int]:
+        """The integers that a release hides: weighted products, row by row, then those with the label."""
+        pairs = exact.gram[np.triu_indices(self.width)]
+        return [MATRIX * int(value) for value in pairs] + [self.vector * int(value) for value in exact.moment]
+
+    def noisy(self, ridge: Ridge, released: Integers, micro: int) -> Noisy:
+        """A release at this level, where |x| <= 1 and |y| <= 1; its variance is a guess at what models need."""
+        whole = np.array([float(value) for value in released]) / self.unit**2
+        pairs = self.width * (self.width + 1) // 2
+        matrix = np.zeros((self.width, self.width))
+        matrix[np.triu_indices(self.width)] = whole[:pairs] / MATRIX
+        matrix = np.triu(matrix) + np.triu(matrix, 1).T + ridge.floor * np.eye(self.width)
+        return Noisy(matrix, whole[pairs:] / self.vector, self.variance(micro), 2 * (self.vector / MATRIX) ** 2)
+
+    def variance(self, micro: int) -> float:
+        """Twice the variance of an entry of the matrix, which off the diagonal is what ``Noisy`` calls t/2."""
+        return (2 * self.sensitivity / self.unit**2 * MICRO / micro / MATRIX) ** 2
+
+    def level(self, ridge: Ridge, length: float, excess: float, curvature: float) -> int:
+        """The level, in millionths of epsilon, whose model likely has this excess, where A is n times ``curvature``."""
+        each = 1 / self.vector**2 + (length / MATRIX) ** 2
+        found = self.sensitivity / self.unit**2 * math.sqrt(self.width * each / (excess * curvature)) / ridge.n
+        return max(1, min(math.ceil(found * MICRO), 10**12))
+
+
+@lru_cache(maxsize=64)
+def best_triangle(unit: int, width: int, length: float, busy: int) -> Triangle:
+    """The weight that makes the residual of a model of this length shortest."""
+    tried = [Triangle(unit, width, vector, busy) for vector in range(1, 2 * MATRIX + 1)]
+    return min(tried, key=lambda each: each.sensitivity**2 * (1 / each.vector**2 + (length / MATRIX) ** 2))
+
+
+def _root_above(square: Fraction) -> int:
+    """The least whole number that is no less than the root."""
+    return math.isqrt(math.ceil(square) - 1) + 1
