@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from steelyard.models.columns import Plain as Plain
     from steelyard.models.fits import FitLinear as FitLinear
     from steelyard.models.fits import FitLogistic as FitLogistic
+    from steelyard.models.losses import LOSSES as LOSSES
+    from steelyard.models.losses import LossFunction as LossFunction
     from steelyard.models.model import Model as Model
     from steelyard.models.model import read_models as read_models
     from steelyard.models.regression import LinearRegression as LinearRegression
@@ -34,8 +36,10 @@ _HOMES: dict[str, str] = {
     "Features": "columns",
     "FitLinear": "fits",
     "FitLogistic": "fits",
+    "LOSSES": "losses",
     "LinearRegression": "regression",
     "LogisticRegression": "regression",
+    "LossFunction": "losses",
     "Model": "model",
     "Numeric": "columns",
     "Plain": "columns",

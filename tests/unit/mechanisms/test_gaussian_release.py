@@ -74,3 +74,23 @@ def test_parameters_that_promise_nothing_are_refused() -> None:
     for sensitivity, sigma, square in ((0, 1, None), (None, 1, None), (1, 1, 1), (None, 1, 0), (1, -1, None)):
         with pytest.raises(InvalidTask):
             Gaussian(sensitivity, Fraction(sigma), squared_sensitivity=square)
+
+
+class SeededButSecure(TestNoise):
+    """Seeded noise that passes for secure."""
+
+    secure = True
+
+
+def test_noise_drawn_ahead_is_that_of_so_many_releases_and_no_two_share_it() -> None:
+    mechanism = Gaussian(1, Fraction(5, 2))
+    rows = mechanism.ahead(4000, 10, SeededButSecure(5))
+    drawn = [int(value) for row in rows if row is not None for value in row]
+    assert len(drawn) == 40_000
+    assert fits(drawn, cells(2.5), range(-30, 31))
+    assert not fits(drawn, cells(2.6), range(-30, 31))
+    assert abs(sum(a * b for a, b in zip(drawn, drawn[10:], strict=False))) < 5 * 2.5**2 * math.sqrt(len(drawn))
+
+
+def test_noise_that_an_audit_watches_is_not_drawn_ahead() -> None:
+    assert Gaussian(1, Fraction(2)).ahead(3, 2, TestNoise(1)) == [None] * 3
