@@ -6,60 +6,49 @@ The names below are loaded when first touched, so that a command line that audit
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
-_HOMES = {
-    "Bound": "sampling",
-    "Bracket": "exact",
-    "Check": "verdict",
-    "Corpus": "corpus",
-    "Epsilon": "verdict",
-    "Feature": "sampling",
-    "HiddenLabels": "holdouts",
-    "Mu": "verdict",
-    "Pool": "corpus",
-    "RandomizedLabels": "randomized",
-    "TapeNoise": "exact",
-    "Verdict": "verdict",
-    "audit": "replays",
-    "certify": "sampling",
-    "decimals": "corpus",
-    "enumerated": "exact",
-    "floats": "corpus",
-    "integers": "corpus",
-    "largest_ratio": "exact",
-    "replay": "replays",
-    "texts": "corpus",
-}
-__all__ = sorted(_HOMES)
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'steelyard.audit' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"steelyard.audit.{_HOMES[name]}"), name)
-
+from steelyard.lazy import loading
 
 if TYPE_CHECKING:
-    from steelyard.audit.corpus import Corpus as Corpus
-    from steelyard.audit.corpus import Pool as Pool
-    from steelyard.audit.corpus import decimals as decimals
-    from steelyard.audit.corpus import floats as floats
-    from steelyard.audit.corpus import integers as integers
-    from steelyard.audit.corpus import texts as texts
-    from steelyard.audit.exact import Bracket as Bracket
-    from steelyard.audit.exact import TapeNoise as TapeNoise
-    from steelyard.audit.exact import enumerated as enumerated
-    from steelyard.audit.exact import largest_ratio as largest_ratio
-    from steelyard.audit.holdouts import HiddenLabels as HiddenLabels
-    from steelyard.audit.randomized import RandomizedLabels as RandomizedLabels
-    from steelyard.audit.replays import audit as audit
-    from steelyard.audit.replays import replay as replay
-    from steelyard.audit.sampling import Bound as Bound
-    from steelyard.audit.sampling import Feature as Feature
-    from steelyard.audit.sampling import certify as certify
-    from steelyard.audit.verdict import Check as Check
-    from steelyard.audit.verdict import Epsilon as Epsilon
-    from steelyard.audit.verdict import Mu as Mu
-    from steelyard.audit.verdict import Verdict as Verdict
+    from steelyard.audit.corpus import Corpus, Pool, decimals, floats, integers, texts
+    from steelyard.audit.exact import Bracket, TapeNoise, enumerated, largest_ratio
+    from steelyard.audit.holdouts import HiddenLabels
+    from steelyard.audit.randomized import RandomizedLabels
+    from steelyard.audit.replays import audit, replay
+    from steelyard.audit.sampling import Bound, Feature, certify
+    from steelyard.audit.verdict import Check, Epsilon, Mu, Verdict
+
+__all__ = [
+    "Bound",
+    "Bracket",
+    "Check",
+    "Corpus",
+    "Epsilon",
+    "Feature",
+    "HiddenLabels",
+    "Mu",
+    "Pool",
+    "RandomizedLabels",
+    "TapeNoise",
+    "Verdict",
+    "audit",
+    "certify",
+    "decimals",
+    "enumerated",
+    "floats",
+    "integers",
+    "largest_ratio",
+    "replay",
+    "texts",
+]
+_HOMES = {
+    "corpus": ("Corpus", "Pool", "decimals", "floats", "integers", "texts"),
+    "exact": ("Bracket", "TapeNoise", "enumerated", "largest_ratio"),
+    "holdouts": ("HiddenLabels",),
+    "randomized": ("RandomizedLabels",),
+    "replays": ("audit", "replay"),
+    "sampling": ("Bound", "Feature", "certify"),
+    "verdict": ("Check", "Epsilon", "Mu", "Verdict"),
+}
+__getattr__ = loading(__name__, _HOMES)

@@ -19,7 +19,6 @@ from steelyard.audit.sampling import ALPHA, Sampler, certify
 from steelyard.audit.steering import SteeredNoise, declared_scale
 from steelyard.audit.verdict import Check, Claim, Epsilon, claim_of
 from steelyard.errors import InvalidTask
-from steelyard.holdout import Thresholdout
 from steelyard.mechanisms import Gaussian, KeyThreshold, Laplace, Objective, PureObjective, observing
 from steelyard.mechanisms.objective import GRID
 from steelyard.noise import ExactNoise, Noise
@@ -44,16 +43,24 @@ class Effort:
         return max(2_000, self.samples // _ONE_BY_ONE)
 
 
+Probe = Callable[[Any, Effort, Noise], Iterator[Check]]
+
+
 def probe(mechanism: object, effort: Effort, noise: Noise | None = None) -> Iterator[Check]:
     """Every check there is for one mechanism."""
     source = ExactNoise() if noise is None else noise
+    yield from _checks_of(mechanism)(mechanism, effort, source)
+
+
+def _checks_of(mechanism: object) -> Probe:
+    """The checks for a mechanism: by its class, or, for those of other rooms, by what they offer or promise."""
     if callable(getattr(mechanism, "noisy", None)):
-        yield from _labels(mechanism, effort, source)
-        return
+        return _labels
+    if getattr(getattr(mechanism, "event", None), "name", "") == "thresholdout":
+        return _thresholdout
     for kind, checks in _PROBES:
         if isinstance(mechanism, kind):
-            yield from checks(mechanism, effort, source)
-            return
+            return checks
     known = ", ".join(kind.__name__ for kind, _ in _PROBES)
     raise InvalidTask(f"{type(mechanism).__name__} is no task and no mechanism the audit knows ({known}).")
 
@@ -186,7 +193,7 @@ def _answers(mechanism: shipped.AboveThreshold, values: Sequence[int], noise: No
     return tuple(given)
 
 
-def _thresholdout(mechanism: Thresholdout, effort: Effort, noise: Noise) -> Iterator[Check]:
+def _thresholdout(mechanism: Any, effort: Effort, noise: Noise) -> Iterator[Check]:
     """Guesses that a moved row contradicts before it confirms them; free answers are marked by a negative number."""
     claim, step, middle = claim_of(mechanism.event), mechanism.steps, mechanism.n * mechanism.steps // 2
     rise, fall = [middle] * 3, [middle + step] * 3
@@ -196,7 +203,7 @@ def _thresholdout(mechanism: Thresholdout, effort: Effort, noise: Noise) -> Iter
     yield _sampled("rise before fall", samplers, claim, effort.singles, effort)
 
 
-def _shown_answers(mechanism: Thresholdout, totals: Sequence[int], noise: Noise) -> list[int]:
+def _shown_answers(mechanism: Any, totals: Sequence[int], noise: Noise) -> list[int]:
     running, guess = mechanism.start(noise), mechanism.n * mechanism.steps // 2 - mechanism.level
     shown: list[int] = []
     for total in totals:
@@ -313,7 +320,7 @@ def _perturbed(mechanism: Objective | PureObjective, rows: int, noise: Noise, si
     return np.array([mechanism.release([int(step)], noise)[0] for step in steps])
 
 
-_PROBES: tuple[tuple[type, Callable[[Any, Effort, Noise], Iterator[Check]]], ...] = (
+_PROBES: tuple[tuple[type, Probe], ...] = (
     (Laplace, _additive),
     (Gaussian, _additive),
     (shipped.Staircase, _staircase),
@@ -321,7 +328,6 @@ _PROBES: tuple[tuple[type, Callable[[Any, Effort, Noise], Iterator[Check]]], ...
     (shipped.Finite, _finite),
     (shipped.Exponential, _exponential),
     (shipped.AboveThreshold, _above_threshold),
-    (Thresholdout, _thresholdout),
     (KeyThreshold, _key_threshold),
     (shipped.BoundedNoise, _bounded_noise),
     (shipped.LaplacePath, _laplace_path),
