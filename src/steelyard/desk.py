@@ -148,11 +148,10 @@ class Desk:
             stored = charge.store(made, step=step) if keep else made
         return _opened(stored)
 
-    def drawn(self, charge: Charge) -> list[bytes | None]:
-        """What was drawn for the steps of a charge so far, in order from step 0; None where that failed."""
+    def drawn(self, charge: Charge, start: int = 0) -> list[bytes | None]:
+        """What was drawn for the steps of a charge so far, in order from step ``start``; None where that failed."""
         answers, found = charge.answers, list[bytes | None]()
-        while len(found) in answers:
-            stored = answers[len(found)]
+        while (stored := answers.get(start + len(found))) is not None:
             found.append(None if stored == _FAILURE else _opened(stored))
         return found
 

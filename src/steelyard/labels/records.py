@@ -128,32 +128,36 @@ class Pass:
         if self._left < 0:
             raise OurBug("a pass was asked for more labels than it was paid for.")
         if self._keep:
-            made, self._batch = self._batch, self._batch + 1
-            held = self._desk.draw(self._charge, lambda noise: sampler.draw(y, noise).astype(code).tobytes(), step=made)
-            return sampler.at(np.frombuffer(held, code).astype(np.int64))
-        drawn: list[Floats] = []
+            make = lambda noise: sampler.draw(y, noise).astype(code).tobytes()  # noqa: E731
+            held, self._batch = self._desk.draw(self._charge, make, step=self._batch), self._batch + 1
+            drawn = np.frombuffer(held, code).astype(np.int64)
+            if len(drawn) != len(y):  # other batches than before: what comes next would be drawn a second time
+                raise OurBug("a pass was asked again in other batches than it was drawn in.")
+            return sampler.at(drawn)
+        told: list[Floats] = []
 
         def draw(noise: Noise) -> bytes:
-            drawn.append(
+            told.append(
                 sampler.noisy(y, noise)
             )  # straight to whoever asked: no retry can ask for it, so nothing is stored
             return b""
 
         self._desk.draw(self._charge, draw, keep=False)
-        return drawn[0]
+        return told[0]
 
 
 class Collection:
-    """Records that are drawn once each, whatever batch they come in: the outputs drawn so far under one charge."""
+    """Records that are drawn once each, whatever batch they come in: the outputs drawn so far under one charge.
+
+    A step is taken only by whoever knows all steps before it, so no step is ever left out: one that was interrupted, or that
+    could not be stored, is the next one again. Otherwise two handles could draw one record in two steps.
+    """
 
     def __init__(self, desk: Desk, sampler: GroupSampler) -> None:
         self._desk, self._sampler, self._code = desk, sampler, np.dtype(sampler.first.code)
-        self._charge, self._next = desk.charge(sampler.event), 0
-        self._parts: list[tuple[Keys, Ints]] = []
-        for payload in desk.drawn(self._charge):
-            self._next += 1
-            if payload is not None:  # a step that failed holds nothing; its records are drawn in a later one
-                self._add(payload)
+        self._charge = desk.charge(sampler.event)
+        self._parts: dict[int, tuple[Keys, Ints]] = {}
+        self._learn()
 
     def noisy(self, y: Floats, keys: Keys | None = None) -> Floats:
         """The noisy labels of one batch of records, known by their keys."""
@@ -163,34 +167,41 @@ class Collection:
 
     def outputs(self, keys: Keys, draw: Draw) -> Ints:
         """The drawn integer of every record, drawing (and storing first) those that were never drawn."""
+        self._learn()
         found, new = self._find(keys)
         while new.any():
             unknown = np.flatnonzero(new)
             _, first = np.unique(keys[unknown], return_index=True)
-            self._add(self._drawn(keys, unknown[np.sort(first)][:STEP], draw))
+            self._draw(keys, unknown[np.sort(first)][:STEP], draw)
+            self._learn()
             found, new = self._find(keys)
         return found
 
-    def _drawn(self, keys: Keys, fresh: NDArray[np.intp], draw: Draw) -> bytes:
-        """What the next step of the collection holds: draws for these records, or what another process stored there."""
-        step, self._next = self._next, self._next + 1
-        return self._desk.draw(
+    def _draw(self, keys: Keys, fresh: NDArray[np.intp], draw: Draw) -> None:
+        """Fill the next step with draws for these records, unless another process has filled it."""
+        self._desk.draw(
             self._charge,
             lambda noise: keys[fresh].tobytes() + draw(fresh, noise).astype(self._code).tobytes(),
-            step=step,
+            step=len(self._parts),
         )
 
-    def _add(self, payload: bytes) -> None:
+    def _learn(self) -> None:
+        """Read the steps that were filled since; one that failed holds nothing, and its records are drawn in a later one."""
+        known = len(self._parts)
+        for step, payload in enumerate(self._desk.drawn(self._charge, known), known):
+            self._parts[step] = self._read(payload or b"")
+
+    def _read(self, payload: bytes) -> tuple[Keys, Ints]:
         size = len(payload) // (_KEY.itemsize + self._code.itemsize)
         keys = np.frombuffer(payload, _KEY, size)
         drawn = np.frombuffer(payload, self._code, size, offset=size * _KEY.itemsize)
         order = np.argsort(keys, kind="stable")
-        self._parts.append((keys[order], drawn[order].astype(np.int64)))
+        return keys[order], drawn[order].astype(np.int64)
 
     def _find(self, keys: Keys) -> tuple[Ints, NDArray[np.bool_]]:
         """The integer of every record, and which of them were never drawn; a step kept earlier wins."""
         found, new = np.zeros(len(keys), dtype=np.int64), np.ones(len(keys), dtype=np.bool_)
-        for known, drawn in self._parts:
+        for known, drawn in [part for part in list(self._parts.values()) if len(part[0])]:
             place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
             hit = new & (known[place] == keys)
             found[hit] = drawn[place[hit]]

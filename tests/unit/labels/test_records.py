@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict, OurBug, TableError
+from steelyard.account import Charge
+from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict, LedgerLocked, OurBug, TableError
 from steelyard.labels.randomizer import LabelRandomizer
 from steelyard.labels.records import Collection, digests
 from steelyard.labels.sampler import GroupSampler
@@ -192,3 +196,76 @@ def test_a_draw_that_fails_loses_no_record_that_was_drawn_and_none_that_comes_la
     assert later[:30].tolist() == first.tolist()
     assert again.tolist() == later.tolist()
     assert str(budget.spent) == "epsilon 1"
+
+
+class Skipping(Collection):
+    """A twin that counts a step before it is stored, and so leaves one out when it is interrupted there."""
+
+    def __init__(self, desk: Any, sampler: Any) -> None:
+        super().__init__(desk, sampler)
+        self._next = len(self._parts)
+
+    def _draw(self, keys: Any, fresh: Any, draw: Any) -> None:
+        step, self._next = self._next, self._next + 1
+        payload = lambda noise: keys[fresh].tobytes() + draw(fresh, noise).astype(self._code).tobytes()  # noqa: E731
+        self._parts[step] = self._read(self._desk.draw(self._charge, payload, step=step))
+
+
+def views_after(error: BaseException, where: tuple[Any, str], kind: type[Collection]) -> int:
+    """How many different draws of the same records are told when one draw was cut short and asked for again."""
+    made = LabelRandomizer(1, 0, 3, account=account()).fit()
+    keys, y = digests(list(range(200))), np.full(200, 2.0)
+
+    def opened() -> Collection:
+        return kind(made._desk("records", "cut", {}), made._sampler)
+
+    handle = opened()
+    handle.noisy(y[:50], keys[:50])
+
+    def cut(*_: Any, **__: Any) -> Any:
+        raise error
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(*where, cut)
+        with pytest.raises(type(error)):
+            handle.noisy(y, keys)
+    return views_of([each.noisy(y, keys) for each in (handle, opened(), handle, opened())])
+
+
+CUTS: list[tuple[BaseException, tuple[Any, str]]] = [
+    (KeyboardInterrupt(), (GroupSampler, "draw")),
+    (LedgerLocked("in use"), (Charge, "store")),
+    (KeyboardInterrupt(), (Charge, "store")),
+]
+
+
+@pytest.mark.parametrize(("error", "where"), CUTS, ids=["while it draws", "a ledger in use", "while it stores"])
+def test_a_step_that_was_cut_short_draws_no_record_twice_and_its_broken_twin_is_caught(
+    error: BaseException, where: tuple[Any, str]
+) -> None:
+    assert views_after(error, where, Collection) == 1
+    assert views_after(error, where, Skipping) > 1
+
+
+def test_threads_that_share_a_randomizer_are_told_one_draw_of_every_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = LabelRandomizer(1, 0, 3, account=account()).fit()
+    made.transform(np.zeros(3), ids=range(3))
+    barrier, plain = threading.Barrier(4), GroupSampler.draw
+
+    def slowly(self: GroupSampler, y: Any, noise: Any) -> Any:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            barrier.wait(0.2)  # all of them are about to draw the same records
+        return plain(self, y, noise)
+
+    monkeypatch.setattr(GroupSampler, "draw", slowly)
+    with ThreadPoolExecutor(4) as pool:
+        told = list(pool.map(lambda _: made.transform(np.zeros(500), ids=range(500)), range(4)))
+    again = LabelRandomizer(1, 0, 3, account=made.account_).fit().transform(np.zeros(500), ids=range(500))
+    assert views_of([*told, again]) == 1
+
+
+def test_a_pass_is_not_taken_up_again_in_other_batches() -> None:
+    made = LabelRandomizer(1, 0, 3, account=account()).fit()
+    made._open_pass("k", size=80).noisy(np.zeros(50))
+    with pytest.raises(OurBug, match="other batches"):
+        made._open_pass("k", size=80).noisy(np.zeros(30))
