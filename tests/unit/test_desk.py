@@ -177,7 +177,11 @@ def charging(text: str) -> list[int]:
 
 
 def test_nothing_but_a_desk_charges_an_account_or_stores_an_answer_and_the_check_sees_it() -> None:
-    rooms = [path for path in SOURCE.rglob("*.py") if path.name not in TILL and path.parent.name != "ledger"]
+    rooms = [
+        path
+        for path in SOURCE.rglob("*.py")
+        if path.name.lstrip("_") not in TILL and "ledger" not in path.relative_to(SOURCE).parts
+    ]
     found = {str(path.relative_to(SOURCE)): charging(path.read_text()) for path in rooms}
     assert {name: lines for name, lines in found.items() if lines} == {}
     assert charging("charge = account.charge(loss, key=key, request=request)\ncharge.store(b'1')") == [1, 2]
