@@ -14,7 +14,6 @@ from fractions import Fraction
 from steelyard.accounting import mu_request, normal_quantile, normal_tail
 from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
 from steelyard.mechanisms import Gaussian, Laplace, Staircase
-from steelyard.mechanisms import sigma_for as sigma_for
 from steelyard.privacy import MICRO, Currency, Neighbours, Number, Terms, exact, positive
 from steelyard.release import Error
 from steelyard.tables import Schema
