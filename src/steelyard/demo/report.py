@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from steelyard.charts import Code, Figure, Figures, Report, Section, Spending, Tabular, budget, intervals
+from steelyard.charts import (
+    Chart,
+    Code,
+    Figure,
+    Figures,
+    Line,
+    Report,
+    Section,
+    Spending,
+    Tabular,
+    budget,
+    intervals,
+    lines,
+)
 
+WITHIN = "0.03"
+EXCESS = "0.01"
+DELTA = "1e-6"
 _SPENT = (("profile", 0.2), ("total spent", 0.5), ("by country", 0.4), ("prices", 0.2))
 
 
@@ -102,3 +119,44 @@ def _ledger(facts: dict[str, Any]) -> Section:
     text = f"entry   {receipt.sequence}\naccount {receipt.account}\ncost    {receipt.cost}\nhead    {receipt.head}"
     found = Code("\n".join(caught.findings[:3]), "What verification says of the backup")
     return Section("The ledger", [Tabular(("check", "result"), rows), found, Code(text, "The receipt of the total")])
+
+
+def accuracy(total: dict[str, Any], model: dict[str, Any], path: Sequence[Any]) -> Section:
+    """What an accuracy has cost: the total measured until it is good enough, and a model near the best."""
+    words = (
+        "How much should one spend on the total? Here nobody said; only that it should be within 3%, as far as noise goes, "
+        f"with confidence 0.9. {total['steps']} measurements, each charged before it was drawn and all of them combined, "
+        f"were enough: epsilon {total['epsilon']:.2f} at delta {DELTA} on an account of {total['cap']}. What a cap of "
+        f"{total['kept']:,} cuts off comes on top; altogether the answer is off by {total['off']:.1%}."
+    )
+    more = (
+        f"And a model of which parcels come back, within {EXCESS} of the best possible loss whatever that is: one release, "
+        "whose noise alone keeps the promise."
+    )
+    rows = [
+        ("steelyard", f"{model['epsilon']:.3f}"),
+        ("inverting the theory of output perturbation", f"{model['theory']:.1f}"),
+    ]
+    table = Tabular(
+        ("the same promise, by", "epsilon"),
+        rows,
+        f"The first at delta {DELTA}, the second pure; {model['certificate']}",
+    )
+    return Section("Accuracy first", [words, _steps(path, total["value"]), more, table])
+
+
+def _steps(path: Sequence[Any], value: float) -> Chart:
+    spent = [math.sqrt(stop.mu2) for stop in path]
+    bounds = [100 * stop.bound / abs(value) for stop in path]
+    return lines(
+        [
+            Line("half-width", spent, bounds),
+            Line("asked for", [spent[0], max(spent[-1], 1.01 * spent[0])], [100 * float(WITHIN)] * 2),
+        ],
+        title="The total, measured until it is good enough",
+        subtitle="half-width of the interval for the noise, per cent of the total",
+        x_title="mu spent so far",
+        y_title="per cent",
+        log_x=True,
+        log_y=True,
+    )

@@ -8,21 +8,27 @@ backup back to show that it notices, and writes one HTML page.
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
 
 from steelyard.bounding import Count, Profile, Quantile, Sum, expected_error, optimal_cap
-from steelyard.demo import EPSILON, STEPS, accuracy, labels, models, questions, report
+from steelyard.charts import Section
+from steelyard.demo import EPSILON, STEPS, labels, models, questions, report
+from steelyard.demo.models import features, parcels
 from steelyard.demo.story import COUNTRIES, Purchases, Story, make_purchases, totals_by_user, write_parquet
 from steelyard.errors import BudgetExceeded
 from steelyard.ledger import Ledger, open_account
-from steelyard.privacy import users
+from steelyard.models import AccuracyFirst
+from steelyard.models.accuracy import Goal, reach_logistic
+from steelyard.privacy import rows, users
 from steelyard.session import Session
 from steelyard.tables import read
 
 SHARE = "0.5"
 UPPER = 1_000_000
+PENALTY = "0.001"
 
 
 def run_tour(folder: Path, *, quiet: bool = False) -> dict[str, Any]:
@@ -36,9 +42,9 @@ def run_tour(folder: Path, *, quiet: bool = False) -> dict[str, Any]:
     _balance(story, session, data)
     _release(story, session, data)
     told = []
-    for number, chapter in enumerate((labels, models, accuracy, questions), 5):
+    for number, chapter in enumerate((labels.tell, models.tell, _accuracy, questions.tell), 5):
         story.say(f"{number + 1}. {STEPS[number]}")
-        told.append(chapter.tell(story))
+        told.append(chapter(story))
     _verify(story)
     page = report.write(story.folder / "report.html", story.facts, told)
     return {"report": str(page), **_summary(story.facts)}
@@ -98,6 +104,53 @@ def _release(story: Story, session: Session, data: Purchases) -> None:
     except BudgetExceeded as refusal:
         story.facts["refusal"] = str(refusal)
         story.say(f"     asked anew: {refusal}")
+
+
+def _accuracy(story: Story) -> Section:
+    """Buy a total within three per cent and a model near the best, each as private as that allows, and tell what they cost.
+
+    Nobody says how much to spend. The total is measured again and again, a little finer each time, until its interval is
+    narrow enough; the model's noise is chosen so that it alone bounds what it can cost. Beside the model stands what the
+    textbook way to the same promise would have taken: reading epsilon off the worst case of output perturbation.
+    """
+    total, first = _total(story)
+    model = _model(story)
+    story.facts["first"] = {"total": total, "model": model}
+    story.say(
+        f"     the total, its noise within 3%, cost epsilon {total['epsilon']:.2f} of {total['cap']}; with what its cap cuts off "
+        f"it is off by {total['off']:.1%}"
+    )
+    story.say(
+        f"     a model within {report.EXCESS} of the best cost epsilon {model['epsilon']:.2f}; inverting the theory, "
+        f"{model['theory']:.1f}"
+    )
+    return report.accuracy(total, model, first.path_)
+
+
+def _total(story: Story) -> tuple[dict[str, Any], Any]:
+    cap = "8"
+    account = open_account(story.ledger, "demo accuracy", unit=users("user_id"), epsilon=cap, delta=report.DELTA)
+    session = Session(read(story.purchases), account)
+    kept = round(story.facts["profile"].plan("1").best.cap)
+    first = AccuracyFirst(Sum("amount", epsilon=cap, cap=kept), relative_error=report.WITHIN)
+    release: Any = first.release(session, key="total within 3%")
+    truth = story.facts["truth"]
+    found = {"value": release.value, "off": abs(release.value - truth) / truth, "epsilon": first.epsilon_filter_}
+    return found | {"cap": cap, "kept": kept, "reason": first.stopped_reason_, "steps": len(first.path_)}, first
+
+
+def _model(story: Story) -> dict[str, Any]:
+    """A logistic model of what comes back, near the best one, and what inverting the theory would have asked for."""
+    data = parcels(story)
+    n, known = len(data["returned"]), features()
+    unit = rows(neighbours="replace", n=n)
+    account = open_account(story.ledger, "demo model", unit=unit, epsilon="5", delta=report.DELTA)
+    wanted = Goal.read(None, report.EXCESS, None, "0.9")
+    found = reach_logistic(
+        Session(read(data), account), known, "returned", [False, True], wanted, penalty=PENALTY, key="near the best"
+    )
+    theory = 2 * math.sqrt(2) * known.width / (n * float(PENALTY) * float(report.EXCESS))
+    return {"epsilon": found.epsilon, "theory": theory, "certificate": str(found.certificate), "rows": n}
 
 
 def _verify(story: Story) -> None:
