@@ -28,7 +28,7 @@ from steelyard.models.columns import SIZE
 from steelyard.models.losses import Memory
 from steelyard.models.newton import Problem
 from steelyard.models.objective import gaussian_objective, pure_objective
-from steelyard.models.statistics import Statistics
+from steelyard.models.statistics import StatisticsRelease
 from steelyard.noise import ExactNoise
 from steelyard.privacy import MICRO, Neighbours
 
@@ -174,7 +174,7 @@ def linear(epsilons: list[float], draws: int) -> list[list[Any]]:
     gram, moment = (grid.T @ grid).astype(np.int64), (grid.T @ label).astype(np.int64)
     table = []
     for epsilon in epsilons:
-        release = Statistics(21, Spend(True, mu_request(Fraction(str(epsilon)), DELTA)), Neighbours.ADD_REMOVE)
+        release = StatisticsRelease(21, Spend(True, mu_request(Fraction(str(epsilon)), DELTA)), Neighbours.ADD_REMOVE)
         fitted = []
         for _ in range(draws):
             theta, _ = release.release(gram.astype(object), moment.astype(object), ExactNoise()).solve()

@@ -26,7 +26,7 @@ from steelyard.accounting.gaussian import mu_request
 from steelyard.bounding.amounts import Spend
 from steelyard.models.columns import SIZE, Features, Floats, Numeric
 from steelyard.models.rows import Products, Target
-from steelyard.models.statistics import NoisyStatistics, Statistics
+from steelyard.models.statistics import NoisyStatistics, StatisticsRelease
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO
 
@@ -133,7 +133,7 @@ def ours(case: Case, epsilon: str, seeds: range) -> dict[str, Floats]:
     found: dict[str, Floats] = {}
     for name, gaussian in (("delta 1e-6", True), ("pure", False)):
         micro = mu_request(Fraction(epsilon), DELTA) if gaussian else int(Fraction(epsilon) * MICRO)
-        statistics = Statistics(case.features.width, Spend(gaussian, micro))
+        statistics = StatisticsRelease(case.features.width, Spend(gaussian, micro))
         noisy = [statistics.release(gram, moment, TestNoise(seed)) for seed in seeds]
         found[f"steelyard, {name}"] = quality(case, [each.solve()[0] for each in noisy])
         if gaussian:

@@ -15,7 +15,7 @@ from steelyard.bounding.amounts import Spend
 from steelyard.models.columns import SIZE
 from steelyard.models.losses import Memory
 from steelyard.models.objective import pure_objective
-from steelyard.models.statistics import Statistics
+from steelyard.models.statistics import StatisticsRelease
 from steelyard.noise import ExactNoise
 from steelyard.privacy import MICRO, Neighbours
 
@@ -82,7 +82,7 @@ def test_the_same_sum_with_both_bounds_is_clean() -> None:
 
 def our_diagonal(rows: int, size: int) -> Array:
     """The released sum of squares of our own least squares, for rows of full length."""
-    statistics, noise = Statistics(1, Spend(False, MICRO), Neighbours.ADD_REMOVE), ExactNoise()
+    statistics, noise = StatisticsRelease(1, Spend(False, MICRO), Neighbours.ADD_REMOVE), ExactNoise()
     gram, moment = np.array([[rows * SIZE**2]], dtype=object), np.array([0], dtype=object)
     return np.array([float(statistics.release(gram, moment, noise).matrix[0, 0]) for _ in range(size)])
 

@@ -29,7 +29,7 @@ from steelyard.models.objective import gaussian_objective, pure_objective
 from steelyard.models.output_perturbation import OutputFit
 from steelyard.models.passes import Method, Reading
 from steelyard.models.rows import Classes, Label, Target
-from steelyard.models.statistics import LeastSquares, Statistics
+from steelyard.models.statistics import LeastSquares, StatisticsRelease
 from steelyard.models.user_descent import CappedFit, UserDescent, check_cap
 from steelyard.privacy import Neighbours, Number, Terms, Unit, positive, rows
 from steelyard.release import Outcome
@@ -143,11 +143,11 @@ class FitLinear(Fit):
             raise InvalidTask("a model that hides users needs Gaussian noise; open the account with a delta.")
         return UserDescent(spend.micro, self.public_rows, self.loss)
 
-    def statistics(self, terms: Terms) -> Statistics:
+    def statistics(self, terms: Terms) -> StatisticsRelease:
         """The release of the statistics at this price."""
         if self.public_rows is not None:
             raise UnitMismatch(f"public_rows helps to bound users; this account hides {terms.unit}.")
-        return Statistics(self.features.width, *price_of(self.epsilon, self.mu, terms))
+        return StatisticsRelease(self.features.width, *price_of(self.epsilon, self.mu, terms))
 
     def _facts(self, target: int) -> dict[str, Any]:
         return {"lower": self.lower, "upper": self.upper}

@@ -65,7 +65,7 @@ LAPLACE = EntryWeights(8, 10, 8)
 
 
 @dataclass(frozen=True)
-class Statistics:
+class StatisticsRelease:
     """One noisy release of both statistics at a price fixed beforehand."""
 
     width: int
@@ -190,7 +190,7 @@ class NoisyStatistics:
 class LeastSquares:
     """A linear model from one release of the statistics (``Method``); ``norm`` and ``intercept`` are its features'."""
 
-    statistics: Statistics
+    statistics: StatisticsRelease
     target: Target
     norm: str
     intercept: bool

@@ -60,7 +60,7 @@ def priced(name: str) -> dict[str, type]:
 
 
 PARTS = {
-    "Statistics": "fit-linear",
+    "StatisticsRelease": "fit-linear",
     "LeastSquares": "fit-linear",
     "UserSum": "fit-linear-users",
     "ObjectiveFit": "fit-logistic",

@@ -13,7 +13,7 @@ from steelyard.audit.suite import gaussian, pure
 from steelyard.mechanisms import Gaussian, Laplace, sigma_for
 from steelyard.models.columns import SIZE, Features, Numeric, Plain
 from steelyard.models.fits import FitLinear
-from steelyard.models.statistics import Statistics
+from steelyard.models.statistics import StatisticsRelease
 from steelyard.noise import Noise
 from steelyard.privacy import Terms, rows
 from steelyard.release import Outcome
@@ -70,7 +70,7 @@ class Maximum(FitLinear):
         return Features([Numeric("a", -bound, bound)])
 
 
-class LowerTwice(Statistics):
+class LowerTwice(StatisticsRelease):
     """The diagonal's share of the sensitivity is taken from a lower bound of zero, as a shipped library did."""
 
     @property
@@ -82,7 +82,7 @@ class LowerTwice(Statistics):
 class Careless(FitLinear):
     """Noises for the careless sensitivity."""
 
-    def statistics(self, terms: Terms) -> Statistics:
+    def statistics(self, terms: Terms) -> StatisticsRelease:
         honest = super().statistics(terms)
         return LowerTwice(honest.width, honest.spend, honest.neighbours)
 

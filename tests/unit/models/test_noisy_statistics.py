@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from steelyard.bounding.amounts import Spend
 from steelyard.models.columns import Floats
 from steelyard.models.rows import Rows
-from steelyard.models.statistics import NoisyStatistics, Statistics
+from steelyard.models.statistics import NoisyStatistics, StatisticsRelease
 from steelyard.noise import TestNoise
 
 ROOT = np.sqrt(0.5)
@@ -84,7 +84,7 @@ def test_a_model_that_heard_nothing_predicts_the_mean_and_not_the_middle() -> No
 
 def test_an_empty_table_gives_a_model_and_its_release_has_no_other_input() -> None:
     empty = Rows(np.empty((0, 4)), np.empty(0), None)
-    noisy = Statistics(4, Spend(True, 10_000)).release(*empty.products(), TestNoise(2))
+    noisy = StatisticsRelease(4, Spend(True, 10_000)).release(*empty.products(), TestNoise(2))
     theta, held = noisy.solve()
     again = NoisyStatistics(noisy.matrix, noisy.vector, noisy.on_diagonal, noisy.above, noisy.on_label)
     assert again.solve()[0].tolist() == theta.tolist()

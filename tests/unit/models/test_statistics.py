@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from steelyard.bounding.amounts import Spend
 from steelyard.models.columns import SIZE, Features, Plain
 from steelyard.models.rows import BLOCK, EXACT_ROWS, Products, Target, gather
-from steelyard.models.statistics import GAUSSIAN, LAPLACE, EntryWeights, Statistics
+from steelyard.models.statistics import GAUSSIAN, LAPLACE, EntryWeights, StatisticsRelease
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours, rows
 from steelyard.tables import read
@@ -142,7 +142,7 @@ def test_many_rows_stream_to_the_same_integers_as_in_memory() -> None:
 
 @pytest.mark.parametrize("gaussian", [True, False])
 def test_noise_has_the_deviation_that_is_told(gaussian: bool) -> None:
-    statistics = Statistics(3, Spend(gaussian, 500_000))
+    statistics = StatisticsRelease(3, Spend(gaussian, 500_000))
     zero = np.zeros((3, 3), dtype=object), np.zeros(3, dtype=object)
     noise = TestNoise(5)
     draws = [statistics.release(*zero, noise) for _ in range(600)]
@@ -156,7 +156,9 @@ def test_noise_has_the_deviation_that_is_told(gaussian: bool) -> None:
 
 def test_the_price_is_exactly_what_may_be_spent_and_replacing_costs_less_than_twice() -> None:
     spend = Spend(True, 236_700)
-    added, replaced = (Statistics(5, spend, which).mechanism for which in (Neighbours.ADD_REMOVE, Neighbours.REPLACE))
+    added, replaced = (
+        StatisticsRelease(5, spend, which).mechanism for which in (Neighbours.ADD_REMOVE, Neighbours.REPLACE)
+    )
     for mechanism in (added, replaced):
         assert math.ceil(mechanism.mu_squared * 10**12) == spend.micro**2  # type: ignore[union-attr]
     ratio = replaced.sigma / added.sigma  # type: ignore[union-attr]
