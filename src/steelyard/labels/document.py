@@ -137,7 +137,9 @@ def _judge(data: Mapping[str, Any]) -> CheckReport:
     only(data, "format", "column", "epsilon", "missing", "groups")
     groups = data["groups"]
     reports = {name: _judge_part(part, data) for name, part in groups.items()}
-    findings = [f"group {name[:40]}: {text}" if name else text for name, one in reports.items() for text in one.findings]
+    findings = [
+        f"group {name[:40]}: {text}" if name else text for name, one in reports.items() for text in one.findings
+    ]
     if not isinstance(data["column"], str) or not data["column"]:
         findings.append("the label column has no name")
     if findings or not groups:
