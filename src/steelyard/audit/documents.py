@@ -11,6 +11,7 @@ import copy
 import json
 import math
 import random
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
@@ -22,6 +23,9 @@ from steelyard.audit.verdict import Check, Findings
 Document = dict[str, Any]
 Place = tuple[Any, ...]
 Judge = Callable[[Document], Any]
+_NUMBER = re.compile(
+    r"-?[0-9]{1,1000}(/0*[1-9][0-9]{0,999})?"
+)  # texts that may be read: one with an exponent has no end
 
 _TEXTS = [
     "", "0", "1", "-1", "2", "1/2", "1e9", "1e99999999", " 1", "1_0", "+1", "nan", "0x10", "1/0", "x", "9" * 2000,
@@ -157,13 +161,19 @@ def _near(value: Any, rng: random.Random) -> Any:
         return rng.choice([math.nextafter(value, math.inf), -value, value * 10, value + 1e-9, str(value), int(value)])
     if isinstance(value, int):
         return rng.choice(
-            [value + 1, value - 1, -value, value * 10, value << 1, str(value), float(min(value, 1 << 900))]
+            [
+                value + 1,
+                value - 1,
+                -value,
+                value * 10,
+                value << 1,
+                str(value),
+                float(max(min(value, 1 << 900), -1 << 900)),
+            ]
         )
-    try:
-        number = Fraction(value)
-    except (ValueError, ZeroDivisionError):
+    if not _NUMBER.fullmatch(value):
         return value[:-1] if value and rng.random() < 0.5 else value + "A"
-    tiny = Fraction(1, 10**12)
+    number, tiny = Fraction(value), Fraction(1, 10**12)
     near = rng.choice([number + 1, number - 1, number + tiny, number * (1 - tiny), -number, number * 10, number / 2])
     return rng.choice([str(near), str(near), str(near), int(near), f" {near}", f"{near}.0"])
 
