@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from hashlib import sha256
 
 from steelyard.accounting.prices import PARTS, disjoint
 from steelyard.mechanisms import Gaussian, LaplacePath, sigma_for
@@ -166,8 +167,8 @@ class DisjointStep:
 
 
 def unsealed(data: bytes) -> bytes:
-    """A seal where nothing is stored: neighbouring tables are different ones."""
-    return b""
+    """A seal where nothing is stored, without a key: the fingerprint it serves stays in the run."""
+    return sha256(data).digest()
 
 
 @dataclass(frozen=True)
