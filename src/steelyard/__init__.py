@@ -22,7 +22,7 @@ _HOMES = {
     "FitLinear": "models",
     "FitLogistic": "models",
     "GradualSum": "models.accuracy",
-    "Guarantee": "privacy",
+    "Guarantee": "release",
     "Histogram": "bounding",
     "Holdout": "holdout",
     "LabelPrivateRegressor": "labels",
@@ -97,13 +97,13 @@ if TYPE_CHECKING:
     from steelyard.models.accuracy import GradualSum as GradualSum
     from steelyard.models.accuracy.estimator import AccuracyFirst as AccuracyFirst
     from steelyard.privacy import Currency as Currency
-    from steelyard.privacy import Guarantee as Guarantee
     from steelyard.privacy import Loss as Loss
     from steelyard.privacy import Unit as Unit
     from steelyard.privacy import holdout as holdout
     from steelyard.privacy import labels as labels
     from steelyard.privacy import rows as rows
     from steelyard.privacy import users as users
+    from steelyard.release import Guarantee as Guarantee
     from steelyard.release import Release as Release
     from steelyard.session import Session as Session
     from steelyard.tables import read as read

@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -375,63 +375,6 @@ class Terms:
         """Read back what ``to_json`` wrote."""
         epsilon = None if data["epsilon"] is None else written(data["epsilon"], "epsilon")
         return cls(Unit.from_json(data["unit"]), Loss.from_json(data["cap"]), epsilon, written(data["delta"], "delta"))
-
-
-AS_GIVEN = " of the table as given, not checked: the query that made it may mix people"
-
-
-@dataclass(frozen=True)
-class Guarantee:
-    """A promise fit to publish; ``str()`` is the sentence.
-
-    ``spent`` is this release's own exact cost; ``epsilon`` and ``delta`` are what the whole account promises as a
-    filter, or (``kind="ex-post"``) what this transcript has cost so far. ``stored`` is False where the table was a
-    query that nobody checked: the promise is then for the table as given.
-    """
-
-    unit: Unit
-    spent: Loss
-    epsilon: str | None
-    delta: str
-    kind: str = "filter"
-    status: Status = Status.PROVED
-    stored: bool = True
-
-    def __str__(self) -> str:
-        if self.status is Status.TEST_NOISE:
-            return "TEST NOISE: NO GUARANTEE. This release was drawn from a predictable source and protects nobody."
-        if self.spent.currency is Currency.NATS:
-            return f"Validity of {self.unit}: this answer cost {self.spent}; it is not a privacy guarantee."
-        how = "the whole account" if self.kind == "filter" else "everything released so far on this path, ex post,"
-        bound = f"({self.epsilon}, {self.delta})" if self.delta != "0" else f"{self.epsilon}"
-        return (
-            f"{bound}-differential privacy for {how}, of which this release spent {self.spent}. "
-            f"Hidden: {self.unit}. Status: {self.status}{'' if self.stored else AS_GIVEN}."
-        )
-
-    def weakened(self, status: Status) -> Guarantee:
-        """The same promise with the lesser of two statuses."""
-        order = list(Status)
-        return replace(self, status=max(self.status, status, key=order.index))
-
-    def to_json(self) -> dict[str, Any]:
-        """A plain dictionary; ``Guarantee.from_json`` reads it back."""
-        return {
-            "unit": self.unit.to_json(),
-            "spent": self.spent.to_json(),
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "kind": self.kind,
-            "status": str(self.status),
-            "stored": self.stored,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Guarantee:
-        """Read back what ``to_json`` wrote."""
-        unit, spent = Unit.from_json(data["unit"]), Loss.from_json(data["spent"])
-        status, stored = Status(data["status"]), bool(data["stored"])
-        return cls(unit, spent, data["epsilon"], data["delta"], data["kind"], status, stored)
 
 
 def canonical(data: Any) -> bytes:

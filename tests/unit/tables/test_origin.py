@@ -18,7 +18,7 @@ import pytest
 
 import steelyard as sy
 from steelyard.errors import UncheckedQuery
-from steelyard.privacy import Guarantee
+from steelyard.release import Guarantee
 from steelyard.tables import Table
 
 ROWS = {"user": [1, 2, 2], "v": [1.0, 2.0, 3.0]}
