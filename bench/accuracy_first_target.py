@@ -42,9 +42,8 @@ from steelyard.models.accuracy.family import WHOLE
 from steelyard.models.accuracy.goal import Goal
 from steelyard.models.accuracy.logistic import LogisticSearch, steepness
 from steelyard.models.accuracy.losses import MARGIN, margin_cap
-from steelyard.models.accuracy.posterior import expected_model
+from steelyard.models.accuracy.posterior import expected_model, reach_of
 from steelyard.models.accuracy.quantiles import normal_quantile
-from steelyard.models.accuracy.ridge import reach_of
 from steelyard.models.columns import SIZE, Features, Plain
 from steelyard.models.losses import Memory
 from steelyard.models.objective import ObjectiveFit

@@ -20,8 +20,7 @@ from steelyard.models.accuracy.designs import Design, Exact, Ridge, packed
 from steelyard.models.accuracy.family import WHOLE, Step, Told
 from steelyard.models.accuracy.goal import Goal, public_n
 from steelyard.models.accuracy.logistic import LogisticSearch, PureDraws
-from steelyard.models.accuracy.looks import looked
-from steelyard.models.accuracy.losses import ClippedLoss, margin_cap
+from steelyard.models.accuracy.losses import ClippedLoss, looked, margin_cap
 from steelyard.models.accuracy.ridge import GaussianRidge, LaplaceRidge, RidgeSearch
 from steelyard.models.accuracy.schedule import Failure
 from steelyard.models.accuracy.split import Crowd

@@ -78,7 +78,7 @@ class Rise:
     sensitivity: int
     neighbours: Neighbours
     values: Callable[[Any], Sequence[int]]
-    measured: Callable[[Release], Sequence[int]]
+    measured: Callable[[Release], Sequence[int] | NDArray[Any]]
     tell: Callable[[list[int]], Outcome]
 
     def take(self, transcript: Transcript, goal: Goal) -> Told:

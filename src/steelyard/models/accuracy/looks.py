@@ -12,15 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Protocol
 
-from steelyard.mechanisms import Gaussian, sigma_for
-from steelyard.models.accuracy.family import CHECK, WHOLE, Judge, Look, Step, Told, Verdict
+from steelyard.mechanisms import sigma_for
+from steelyard.models.accuracy.family import WHOLE, Judge, Step, Told, Verdict
 from steelyard.models.accuracy.goal import Goal, Stop
-from steelyard.models.accuracy.losses import LossLook
+from steelyard.models.accuracy.losses import LossLook, Seen, looked
 from steelyard.models.accuracy.quantiles import joint_quantile, normal_quantile
-from steelyard.privacy import MICRO, Neighbours
+from steelyard.privacy import MICRO
 
 SHARES = tuple(0.2 * 0.8**k for k in range(40))
 """The share of the failure probability that the k-th turn of a question has: a model's looks, or one look alone."""
@@ -36,45 +37,6 @@ _ROOM = 0.8  # the part of the target that a model's loss should have fallen to
 _HOPE = 0.5  # how many standard deviations of luck a model is given
 _FREE = 4  # looks at a model are as sharp as if the path had cost so many times what looks may cost for nothing
 _SCANT = 100  # less than one part in so many of what the levels have cost is nothing to look with
-
-
-def gaussian_of(look: Look, cost: int, neighbours: Neighbours = Neighbours.REPLACE) -> Gaussian:
-    """The noise of a look at this price."""
-    return Gaussian(look.moves, sigma_for(look.moves**2, cost), neighbours)
-
-
-def looked(look: Look, cost: int, limit: float, level: int, *, alone: bool = False) -> Step:
-    """The look at this price: it passes at or below a limit that is known before a row is read."""
-    noisy = gaussian_of(look, cost, getattr(look, "neighbours", Neighbours.REPLACE))
-    facts = {"model": [str(k) for k in look.model], "reach": look.reach, "limit": limit, "level": level}
-    return Step(
-        "look",
-        noisy.event,
-        lambda rows, noise: noisy.release([look.value(rows)], noise),
-        {**facts, "alone": True} if alone else facts,
-        CHECK,
-    )
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A look that was made: at a model, after so many levels, for so much, and what it said."""
-
-    model: tuple[int, ...]
-    reach: int
-    level: int
-    cost: int
-    answer: int
-    passed: bool
-    alone: bool = False
-
-    @classmethod
-    def of(cls, told: Told) -> Seen:
-        """The look that a stored step was."""
-        facts, answer = told.facts, int(told.values[0])
-        model, alone = tuple(int(k) for k in facts["model"]), bool(facts.get("alone", False))
-        passed = bool(answer <= facts["limit"])
-        return cls(model, int(facts["reach"]), int(facts["level"]), told.cost, answer, passed, alone)
 
 
 @dataclass(frozen=True)
@@ -128,7 +90,7 @@ class Series:
         return [math.sqrt(square) / total for square, total in zip(squares, accumulate(costs), strict=True)]
 
     def _sigma(self, cost: int) -> float:
-        return float(sigma_for(self.moves**2, cost))
+        return _sigma(self.moves, cost)
 
     def _hopeful(self, most: float, spreads: Sequence[float]) -> bool:
         """Whether the sharpest average may yet pass, with some luck; before the first, if the model lost nothing."""
@@ -137,6 +99,12 @@ class Series:
             return most > 0
         seen, now = sum(cost * answer for cost, answer in self.tried) / spent, spreads[len(self.tried) - 1]
         return seen <= most + _HOPE * math.sqrt(max(now**2 - spreads[-1] ** 2, 0.0))
+
+
+@lru_cache(maxsize=1024)
+def _sigma(moves: int, cost: int) -> float:
+    """The deviation of a look at this price."""
+    return float(sigma_for(moves**2, cost))
 
 
 class Turn(Protocol):
@@ -169,10 +137,10 @@ def last_look(
     """
     if cost < 1:
         return None
-    most = limit - normal_quantile(failure) * float(sigma_for(moves**2, cost)) - 2
+    most = limit - normal_quantile(failure) * _sigma(moves, cost) - 2
     spent = sum(paid for paid, _ in tried)
     told = sum(paid * answer for paid, answer in tried) / spent if spent else 0.0
-    off = float(sigma_for(moves**2, spent)) if spent else 0.0
+    off = _sigma(moves, spent) if spent else 0.0
     return (cost, most) if most > 0 and told - off <= most else None
 
 

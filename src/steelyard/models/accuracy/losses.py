@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.lazy import lazy
+from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models.accuracy.designs import MODEL_BITS
-from steelyard.models.accuracy.family import LOSS_BITS, WHOLE
+from steelyard.models.accuracy.family import CHECK, LOSS_BITS, WHOLE, Look, Step, Told
 from steelyard.models.columns import SIZE
 from steelyard.privacy import Neighbours
 
@@ -163,3 +164,42 @@ def margin_cap(target: float) -> int:
     A model's length, which is what a look would cost otherwise, is often several times larger.
     """
     return math.ceil(-math.log(math.expm1(target / 32)) * (1 << MARGIN))
+
+
+def gaussian_of(look: Look, cost: int, neighbours: Neighbours = Neighbours.REPLACE) -> Gaussian:
+    """The noise of a look at this price."""
+    return Gaussian(look.moves, sigma_for(look.moves**2, cost), neighbours)
+
+
+def looked(look: Look, cost: int, limit: float, level: int, *, alone: bool = False) -> Step:
+    """The look at this price: it passes at or below a limit that is known before a row is read."""
+    noisy = gaussian_of(look, cost, getattr(look, "neighbours", Neighbours.REPLACE))
+    facts = {"model": [str(k) for k in look.model], "reach": look.reach, "limit": limit, "level": level}
+    return Step(
+        "look",
+        noisy.event,
+        lambda rows, noise: noisy.release([look.value(rows)], noise),
+        {**facts, "alone": True} if alone else facts,
+        CHECK,
+    )
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A look that was made: at a model, after so many levels, for so much, and what it said."""
+
+    model: tuple[int, ...]
+    reach: int
+    level: int
+    cost: int
+    answer: int
+    passed: bool
+    alone: bool = False
+
+    @classmethod
+    def of(cls, told: Told) -> Seen:
+        """The look that a stored step was."""
+        facts, answer = told.facts, int(told.values[0])
+        model, alone = tuple(int(k) for k in facts["model"]), bool(facts.get("alone", False))
+        passed = bool(answer <= facts["limit"])
+        return cls(model, int(facts["reach"]), int(facts["level"]), told.cost, answer, passed, alone)

@@ -14,8 +14,11 @@ import math
 import numpy as np
 
 from steelyard.models.accuracy.designs import Array, Noisy, Ridge
+from steelyard.models.accuracy.family import WHOLE
 
 _LENGTHS = tuple(2.0 ** (k / 2) for k in range(-8, 13))
+_WIDE = 2.0
+_SURE, _SURE_ONCE = 1.0, 3.0  # standard deviations of room: for what every level averages out, for what is bought once
 _LONGER = 1.5  # set on generated rows and on real tables with other labels than the benchmarks'
 
 
@@ -60,3 +63,18 @@ def _noise(ridge: Ridge, noisy: Noisy, length: float) -> float:
 def _pulled_back(values: Array, edge: float) -> Array:
     """Where eigenvalues lay before noise, whose own reach up to ``edge``, pushed them out; half the edge where hidden."""
     return np.maximum((values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2, edge / 2)
+
+
+def ruled_out(seen: float, spread: float, label: float, target: float) -> bool:
+    """Whether a loss that statistics tell, with this spread, lies above the target.
+
+    The mean of the squared labels is bought once, with a deviation of ``label``: a high draw would rule out every model of
+    the path, however sharp, so it is given more room than the noise that each level averages out.
+    """
+    return seen - math.hypot(_SURE * spread, _SURE_ONCE * label) > target
+
+
+def reach_of(ridge: Ridge, noisy: Noisy, model: Array) -> int:
+    """Twice the size of a typical prediction, as the released statistics tell it: clipping there makes a look cheaper."""
+    square = float(model @ noisy.matrix @ model - ridge.floor * model @ model) / ridge.n
+    return min(max(math.ceil(_WIDE * math.sqrt(max(square, 0.0)) * WHOLE), WHOLE // 10), WHOLE)

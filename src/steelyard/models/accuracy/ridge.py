@@ -45,7 +45,7 @@ from steelyard.models.accuracy.family import WHOLE, Family, Judge, Look, Rise, S
 from steelyard.models.accuracy.goal import Goal, check_penalty, public_n, share_of
 from steelyard.models.accuracy.looks import Looks
 from steelyard.models.accuracy.losses import ClippedLoss
-from steelyard.models.accuracy.posterior import expected_model, seen_loss
+from steelyard.models.accuracy.posterior import expected_model, reach_of, ruled_out, seen_loss
 from steelyard.models.accuracy.quantiles import normal_quantile
 from steelyard.models.accuracy.search import Search
 from steelyard.models.accuracy.split import Crowd, Split, TableRows
@@ -55,7 +55,7 @@ from steelyard.models.columns import Features
 from steelyard.models.rows import Target
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms
-from steelyard.release import Outcome, Release
+from steelyard.release import Outcome
 from steelyard.tables import Schema
 
 START, STEEP, ABOVE = 3, 1.3, 4
@@ -64,9 +64,7 @@ START, STEEP, ABOVE = 3, 1.3, 4
 LIKELY = 0.25
 """How long a model is expected to be, as a share of what the best one is at most, on a pure account."""
 
-_WIDE = 2.0
 _NULL = 4.0
-_SURE, _SURE_ONCE = 1.0, 3.0  # standard deviations of room: for what every level averages out, for what is bought once
 _STEEP = 1.15  # the least ratio of two levels of a Laplace path
 _DISTANCE = 17.5  # about the epsilon of a watch for models that leave room for one replaced row
 
@@ -128,21 +126,6 @@ class RidgeSearch:
         return LaplaceRidge(goal, ridge, Crowd(terms.unit).grain, len(self.features.columns) + self.features.intercept)
 
 
-def ruled_out(seen: float, spread: float, label: float, target: float) -> bool:
-    """Whether a loss that statistics tell, with this spread, lies above the target.
-
-    The mean of the squared labels is bought once, with a deviation of ``label``: a high draw would rule out every model of
-    the path, however sharp, so it is given more room than the noise that each level averages out.
-    """
-    return seen - math.hypot(_SURE * spread, _SURE_ONCE * label) > target
-
-
-def reach_of(ridge: Ridge, noisy: Noisy, model: Array) -> int:
-    """Twice the size of a typical prediction, as the released statistics tell it: clipping there makes a look cheaper."""
-    square = float(model @ noisy.matrix @ model - ridge.floor * model @ model) / ridge.n
-    return min(max(math.ceil(_WIDE * math.sqrt(max(square, 0.0)) * WHOLE), WHOLE // 10), WHOLE)
-
-
 class RidgeFamily(Family):
     """What both currencies share: the model that noisy statistics give, and the question about it."""
 
@@ -201,7 +184,7 @@ class GaussianRidge(RidgeFamily):
 
     def size(self) -> Step | None:
         """The size of the labels (and where it is secret the number of units), sharpened until it is good enough."""
-        if self.sizes and (self.crowd.n is not None or self._sharp):
+        if self.sizes and (self.crowd.n is not None or self.crowd.enough(self._sized, self.n, self.goal.amount)):
             return None
         cost = 4 * self.sizes[-1][0] if self.sizes else self._first()
         counted, whole = self.crowd.n is None, self.crowd.grain**2
@@ -222,11 +205,6 @@ class GaussianRidge(RidgeFamily):
         planned = schedule.planned_mu(ridge, norm_bound(Fraction(1), self._penalty), self.goal.amount, 0.01)
         null = _NULL * MICRO / (2 * ridge.n * self.goal.amount)  # enough to see that predicting nothing is far within
         return max(100, min(20_000, round(max(planned * MICRO / 16, null)))) ** 2
-
-    @property
-    def _sharp(self) -> bool:
-        """Whether the mean of the squared labels is known to a fifth of the target, or costs too much to know."""
-        return self.crowd.enough(self._sized, self.n, self.goal.amount)
 
     @property
     def _sized(self) -> int:
@@ -407,7 +385,9 @@ class LaplaceRidge(RidgeFamily):
         triangle = self.triangle
         tell = lambda noised: Outcome(packed(noised), None, {"vector": triangle.vector})  # noqa: E731
         values = lambda rows: triangle.values(rows.exact)  # noqa: E731
-        return Rise(cost, triangle.sensitivity, Neighbours.REPLACE, values, _integers, tell)
+        return Rise(
+            cost, triangle.sensitivity, Neighbours.REPLACE, values, lambda release: unpacked(release.value), tell
+        )
 
     def learn(self, told: Told) -> None:
         """The last release says all."""
@@ -418,7 +398,3 @@ class LaplaceRidge(RidgeFamily):
     def noisy(self) -> Noisy:
         """The last release."""
         return self.triangle.noisy(self.ridge, self._released, self.paid)
-
-
-def _integers(release: Release) -> list[int]:
-    return [int(value) for value in unpacked(release.value)]

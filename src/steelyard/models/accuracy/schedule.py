@@ -20,7 +20,7 @@ from steelyard.models.accuracy.certificate import certify, residual_square
 from steelyard.models.accuracy.designs import Array, Design, Noisy, Ridge, best_weight
 from steelyard.models.accuracy.family import Judge, Step, Told, Verdict
 from steelyard.models.accuracy.goal import Goal, Stop
-from steelyard.models.accuracy.looks import Seen, gaussian_of, looked
+from steelyard.models.accuracy.losses import Seen, gaussian_of, looked
 from steelyard.models.accuracy.quantiles import largest_eigenvalue, normal_quantile
 from steelyard.privacy import MICRO
 

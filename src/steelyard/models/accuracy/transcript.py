@@ -171,13 +171,13 @@ class Transcript:
 
     def _outcome(self, step: Step, goal: Goal, table: Table, noise: Noise) -> Outcome:
         rows, snapshot = self.rows(table, step.part), self._reader.snapshot
-        facts = {"kind": step.kind, "goal": goal.name, "cost": price(step.event, self.desk.terms).amount, **step.facts}
+        facts = {"kind": step.kind, "goal": goal.name, **step.facts}
         if snapshot:
             if self._snapshot and not hmac.compare_digest(snapshot, self._snapshot):
                 raise TableError("the rows changed under their division")  # told to nobody: it fails like any other
             facts["snapshot"] = snapshot
-        if self._reader.divided:
-            facts["part"] = step.part
+        if self._reader.divided:  # what a step adds to its own part is not what is charged
+            facts |= {"part": step.part, "cost": price(step.event, self.desk.terms).amount}
         found = step.compute(rows, noise)
         made = Outcome(packed(found), None) if step.tell is None else step.tell(found)
         return Outcome(made.value, made.error, {**facts, **made.point})
@@ -196,9 +196,8 @@ class Transcript:
             paid = before + release.guarantee.spent.amount
         value = release.value
         values = unpacked(value) if isinstance(value, str | list) else []
-        self._numbered[number] = Told(
-            str(release.point["kind"]), int(release.point["cost"]), values, release.point, release, paid
-        )
+        cost = int(release.point.get("cost", release.guarantee.spent.amount))
+        self._numbered[number] = Told(str(release.point["kind"]), cost, values, release.point, release, paid)
         return self._numbered[number]
 
     def rise(self, step: Rise, goal: Goal) -> Told:
@@ -235,7 +234,7 @@ class Transcript:
         if self._path and not hmac.compare_digest(sealed, str(self._path[0].point.get("integers", ""))):
             raise TableError("the rows changed under a Laplace path")  # told to nobody: the step fails like any other
         if self._path:
-            noised = path.refine(values, step.measured(self._path[-1]), 1, noise)
+            noised = path.refine(values, [int(value) for value in step.measured(self._path[-1])], 1, noise)
         else:
             noised = path.release(values, noise)
         made = step.tell(noised)

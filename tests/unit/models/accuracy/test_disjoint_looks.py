@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from steelyard.models.accuracy.designs import MODEL_BITS, Design
 from steelyard.models.accuracy.family import WHOLE
-from steelyard.models.accuracy.looks import Series, looked
-from steelyard.models.accuracy.losses import GRID, MARGIN, ClippedLoss, LogLoss, LossLook
+from steelyard.models.accuracy.looks import Series
+from steelyard.models.accuracy.losses import GRID, MARGIN, ClippedLoss, LogLoss, LossLook, looked
 from steelyard.models.accuracy.quantiles import normal_quantile
 from steelyard.models.accuracy.split import Part, Split
 from steelyard.models.columns import SIZE

@@ -16,8 +16,7 @@ from steelyard.mechanisms import observing
 from steelyard.models.accuracy.designs import Design
 from steelyard.models.accuracy.family import Step
 from steelyard.models.accuracy.goal import Goal
-from steelyard.models.accuracy.looks import looked
-from steelyard.models.accuracy.losses import ClippedLoss
+from steelyard.models.accuracy.losses import ClippedLoss, looked
 from steelyard.models.accuracy.split import Ids, Parts, Split
 from steelyard.models.accuracy.transcript import Transcript
 from steelyard.models.columns import SIZE, Features, Plain

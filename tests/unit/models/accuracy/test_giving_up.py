@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from off_ledger import Ended, OffLedger, ended, ridge_judge
 from steelyard.errors import KeyConflict
 from steelyard.ledger import Ledger
-from steelyard.models.accuracy import looks, ridge
+from steelyard.models.accuracy import looks, posterior
 from steelyard.models.accuracy.designs import as_model
 from steelyard.models.accuracy.estimator import AccuracyFirst
 from steelyard.models.accuracy.family import Step
@@ -65,7 +65,7 @@ def test_a_high_draw_of_the_labels_does_not_stop_the_looks(off: float) -> None:
 
 
 def test_a_screen_that_believes_one_draw_for_ever_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ridge, "_SURE_ONCE", 1.0)
+    monkeypatch.setattr(posterior, "_SURE_ONCE", 1.0)
     monkeypatch.setattr(looks, "PATIENCE", math.inf)
     assert not keeps_looking(2.5)
 

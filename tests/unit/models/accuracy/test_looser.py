@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
+from steelyard.errors import CurrencyMismatch, InvalidTask, KeyConflict, NeighbourMismatch
 from steelyard.models.accuracy.goal import Goal
+from steelyard.models.accuracy.transcript import Transcript
+from steelyard.privacy import Unit, rows, users
 from unit.models.accuracy.combinations import COMBINATIONS, MODELS, Combination
 
 
@@ -48,3 +54,54 @@ def test_a_search_that_does_not_know_the_rule_is_caught(task: str, monkeypatch: 
     spent = at.spent.amount
     kind.ask(at, loose, seed=2)
     assert at.spent.amount > spent
+
+
+REFUSED: dict[str, tuple[str, str | None, str, Unit, type[Exception], str]] = {
+    "a check on other rows adds Gaussian steps": ("linear", None, "disjoint", rows(), CurrencyMismatch, "delta"),
+    "so it does for classifiers": ("logistic", None, "disjoint", users("who"), CurrencyMismatch, "delta"),
+    "a mean over shared rows needs a public n": (
+        "linear",
+        "1e-6",
+        "auto",
+        rows(),
+        NeighbourMismatch,
+        "n must be public",
+    ),
+    "on either kind of account": ("logistic", None, "auto", users("who"), NeighbourMismatch, "n must be public"),
+    "a total has no model that could be checked": ("sum", "1e-6", "disjoint", rows(), InvalidTask, "target_loss only"),
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_a_combination_that_there_is_not_is_refused_before_anything_is_charged(why: str) -> None:
+    task, delta, check, unit, error, words = REFUSED[why]
+    kind = Combination(task, delta, check, unit)
+    at = kind.account()
+    with pytest.raises(error, match=words):
+        kind.ask(at, kind.amounts[1])
+    assert at.spent.amount == 0
+
+
+@pytest.mark.parametrize("kind", COMBINATIONS, ids=str)
+def test_a_step_that_another_question_took_meanwhile_is_refused(
+    kind: Combination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tighter question is asked, and answered, after the first one has read what is stored and before it takes a step."""
+    at, asked = kind.account(400), list[int]()
+
+    def between(taken: Callable[..., Any]) -> Callable[..., Any]:
+        def late(self: Transcript, *given: Any) -> Any:
+            if not asked:
+                asked.append(1)
+                kind.ask(at, kind.amounts[0], seed=2)
+            return taken(self, *given)
+
+        return late
+
+    for name in ("buy", "rise"):
+        monkeypatch.setattr(Transcript, name, between(getattr(Transcript, name)))
+    with pytest.raises(KeyConflict, match="at the same time"):
+        kind.ask(at, kind.amounts[2])
+    again = kind.ask(at, kind.amounts[2], seed=3)
+    assert again.stopped_reason_ == "target_met"
+    assert again.spent_ == at.spent.amount
