@@ -9,13 +9,14 @@ what the store holds, and that is what may be delivered, so a key never has two 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, LedgerError
+from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, LedgerError, PrivacyError
 from steelyard.privacy import Event, Loss, Terms
 
 OF = " of "
@@ -63,6 +64,9 @@ class Keeper(Protocol):
     @property
     def ledger_id(self) -> str:
         """The random name of the ledger."""
+
+    def ready(self) -> None:
+        """Refuse where no answer could be kept; asked before rows are read for one."""
 
     def raise_level(self, account: str, standing: Standing, level: Loss, event: Event | None) -> Standing:
         """Raise a charge durably; where it stands now."""
@@ -120,6 +124,10 @@ class Charge:
         if level.delta:
             raise InvalidTask("a level has no delta of its own; a delta is charged whole, at the start.")
         self.standing = self.keeper.raise_level(self.account, self.standing, level, event)
+
+    def ready(self) -> None:
+        """Refuse where no answer could be kept; called before rows are read for one."""
+        self.keeper.ready()
 
     def store(self, payload: bytes, step: int = 0) -> bytes:
         """Store the answer of a step and return what the store holds: the first answer ever stored for it.
@@ -240,59 +248,71 @@ class Allowance(Wrapper):
     """A handle on an account through which no more than ``most`` is ever added to what was spent.
 
     It limits one piece of work, such as a search whose price is found out on the way, below what its account has left. What
-    was charged before costs nothing again and does not count, and neither does what others charge meanwhile. The account's own
-    cap holds besides; it alone is the promise, kept by the ledger. An allowance is kept by the handle and dies with it: a copy,
-    such as a pickled one, has the same limit and counts on from where it was made, on its own.
+    was charged before costs nothing again and does not count, and neither does what others charge meanwhile. A charge counts
+    before it is made, and on until the account refuses it: one that was interrupted, or of which nobody knows whether it was made,
+    has counted already. The account's own cap holds besides; it alone is the promise, kept by the ledger. An allowance is kept by
+    the handle and dies with it: a pickled copy has the same limit and counts on from where it was made, on its own.
     """
 
     def __init__(self, account: Account, most: Loss) -> None:
         super().__init__(account)
         if most.currency is not self.terms.currency:
             raise CurrencyMismatch(f"account {self.name!r} counts in {self.terms.currency}; got a limit of {most}.")
-        self._most, self._added = most, 0
+        self._most = most
+        self._levels: dict[
+            tuple[str, str], tuple[int, int]
+        ] = {}  # by request: the level found, and the one reached from here
 
     @property
     def remaining(self) -> Loss:
         """What may still be added, by this handle and on the account."""
         left = self._account.remaining
-        return Loss(left.currency, min(left.amount, self._left), left.delta)
+        return Loss(left.currency, min(left.amount, max(0, self._left)), left.delta)
 
     @property
     def _left(self) -> int:
-        return max(0, self._most.amount - self._added)
+        return self._most.amount - sum(reached - found for found, reached in list(self._levels.values()))
 
     def charge(self, loss: Loss, *, key: str, request: bytes, event: Event | None = None, of: str = "") -> Charge:
         """Charge the account; refused where that would add more than is allowed."""
-        new = self._account.find(key=key, request=request, of=of) is None
-        if new:
-            self.admit(loss.amount)
-        charge = self._account.charge(loss, key=key, request=request, event=event, of=of)
-        self.added(loss.amount if new else 0)
-        return self._counted(charge)
+        name, found = (key, bound_to(request, of)), self._account.find(key=key, request=request, of=of)
+        with self.counted(name, 0, loss.amount) if found is None else contextlib.nullcontext():
+            return self._counting(self._account.charge(loss, key=key, request=request, event=event, of=of), name)
 
     def find(self, *, key: str, request: bytes, of: str = "") -> Charge | None:
         """The charge that was made before, or None; whatever raises it counts."""
         found = self._account.find(key=key, request=request, of=of)
-        return None if found is None else self._counted(found)
+        return None if found is None else self._counting(found, (key, bound_to(request, of)))
 
-    def admit(self, amount: int) -> None:
-        """Refuse to add so much more, before anything is charged."""
-        if amount > self._left:
-            currency = self.terms.currency
-            wanted, left = Loss(currency, amount), Loss(currency, self._left)
-            raise BudgetExceeded(
-                f"this step wants {wanted}, and {left} is left of the {self._most} that was allowed here. Nothing was "
-                f"charged and nothing was read; account {self.name!r} has {self._account.remaining} left.",
-                wanted=wanted,
-                remaining=left,
-            )
+    @contextlib.contextmanager
+    def counted(self, name: tuple[str, str], found: int, level: int) -> Iterator[None]:
+        """Count a charge that is raised from one level to another; a refusal, of this handle or of the account, takes that back."""
+        before = self._levels.get(name)
+        start, reached = before or (found, found)
+        self._levels[name] = (
+            start,
+            max(reached, level),
+        )  # first, so that of threads at the same step none finds too much left
+        try:
+            if self._left < 0:
+                raise self._refusal(level - reached)
+            yield
+        except PrivacyError:
+            self._levels[name] = start, reached
+            raise
 
-    def added(self, amount: int) -> None:
-        """Count what was added."""
-        self._added += amount
+    def _refusal(self, amount: int) -> BudgetExceeded:
+        currency = self.terms.currency
+        wanted, left = Loss(currency, amount), Loss(currency, max(0, self._left + amount))
+        return BudgetExceeded(
+            f"this step wants {wanted}, and {left} is left of the {self._most} that was allowed here. Nothing was "
+            f"charged and nothing was read; account {self.name!r} has {self._account.remaining} left.",
+            wanted=wanted,
+            remaining=left,
+        )
 
-    def _counted(self, charge: Charge) -> Charge:
-        return Charge(_Counting(charge.keeper, self), charge.account, charge.key, charge.standing)
+    def _counting(self, charge: Charge, name: tuple[str, str]) -> Charge:
+        return Charge(_Counting(charge.keeper, self, name), charge.account, charge.key, charge.standing)
 
 
 @dataclass(frozen=True)
@@ -301,17 +321,18 @@ class _Counting:
 
     keeper: Keeper
     allowance: Allowance
+    name: tuple[str, str]
 
     @property
     def ledger_id(self) -> str:
         return self.keeper.ledger_id
 
+    def ready(self) -> None:
+        self.keeper.ready()
+
     def raise_level(self, account: str, standing: Standing, level: Loss, event: Event | None) -> Standing:
-        more = max(0, level.amount - standing.level.amount)
-        self.allowance.admit(more)
-        raised = self.keeper.raise_level(account, standing, level, event)
-        self.allowance.added(more)
-        return raised
+        with self.allowance.counted(self.name, standing.level.amount, level.amount):
+            return self.keeper.raise_level(account, standing, level, event)
 
     def keep(self, account: str, standing: Standing, step: int, payload: bytes) -> bytes:
         return self.keeper.keep(account, standing, step, payload)

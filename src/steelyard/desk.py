@@ -134,6 +134,7 @@ class Desk:
         stored = charge.answers.get(step)
         again = stored is not None
         if stored is None:
+            charge.ready()
             stored = charge.store(self._sealed(event, compute), step=step)
         return _deliver(stored, present, charge, again=again)
 
@@ -144,6 +145,7 @@ class Desk:
         """
         stored = charge.answers.get(step) if keep else None
         if stored is None:
+            charge.ready()
             made = self._tried(lambda: _DRAWN + make(self._noise))
             stored = charge.store(made, step=step) if keep else made
         return _opened(stored)
@@ -164,6 +166,7 @@ class Desk:
         """
         stored = charge.answers.get(step)
         if stored is None:
+            charge.ready()
             made = self._tried(lambda: canonical(content(self._noise))) if callable(content) else canonical(content)
             stored = charge.store(made, step=step)
         if stored == _FAILURE:

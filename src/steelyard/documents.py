@@ -211,7 +211,7 @@ def _loose(data: Any, at: str) -> Any:
         return data
     try:
         return _EXACT[data[_TAG]](data["value"])
-    except ValueError:
+    except (ArithmeticError, ValueError):
         raise InvalidTask(f"{at} must be a {data[_TAG]}; got {_shown(data['value'])}.") from None
 
 

@@ -195,6 +195,9 @@ class SpyCharge:
         found: dict[int, bytes] = self.charge.answers
         return found
 
+    def ready(self) -> None:
+        self.charge.ready()
+
     def store(self, payload: bytes, step: int = 0) -> bytes:
         self.charge.store(payload.replace(b'"cap":1', b'"cap":2'), step=step)  # a rival stored first
         kept: bytes = self.charge.store(payload, step=step)

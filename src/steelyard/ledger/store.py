@@ -72,15 +72,16 @@ class Store:
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         """Run a move durably."""
-        self._ready()
+        self.ready()
         return self._perform(work)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Run a move that only looks: on a snapshot of all that was charged when it began, without the write lock."""
-        self._ready()
+        self.ready()
         return self._perform(work, reading=True)
 
-    def _ready(self) -> None:
+    def ready(self) -> None:
+        """Refuse where the ledger is not the one that was opened, or belongs to another process."""
         self._same_process()
         if not self.current():
             raise LedgerTampered(

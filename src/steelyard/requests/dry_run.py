@@ -1,7 +1,8 @@
 """A dry run: an account that ends where a run would first pay; a plan goes through all of a run's checks, and charges nothing.
 
-Law: nothing is charged, raised or stored through this handle, nor through one that is made of it: it wraps an account, asks it
-to read alone, and every charge it finds is kept by somebody who refuses to change it.
+Law: nothing is charged, raised or stored through this handle, nor through one that is made of it, and no row is read for a step
+that has no answer yet: it wraps an account, asks it to read alone, and every charge it finds is kept by somebody who ends the
+plan before anything is worked out that would have to be stored.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ class _ReadOnly:
     """A keeper that ends the plan instead of changing anything."""
 
     ledger_id: str
+
+    def ready(self) -> NoReturn:
+        raise WouldCharge
 
     def raise_level(self, account: str, standing: Standing, level: Loss, event: Event | None) -> Standing:
         if level.amount > standing.level.amount:

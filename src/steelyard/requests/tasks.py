@@ -15,7 +15,7 @@ from steelyard.documents import decode, decode_one, parse
 from steelyard.errors import InvalidTask
 from steelyard.holdout import Question
 from steelyard.models.accuracy import GradualSum
-from steelyard.privacy import Terms, Unit, holdout, labels, rows, users
+from steelyard.privacy import Currency, Terms, Unit, holdout, labels, rows, users
 from steelyard.session import Dialogue, Task
 from steelyard.tables import Schema
 
@@ -48,12 +48,30 @@ def terms_from(request: Any) -> Terms:
     """An account's terms as ``Terms.to_json`` writes them."""
     terms: Terms = decode(Terms, _parsed(request), "terms")
     _checked(terms.unit)
+    if not _can_be_opened(terms):
+        raise InvalidTask(
+            "terms are those of no account that can be opened: its cap, epsilon and delta contradict each other."
+        )
     return terms
 
 
 def schema_from(request: Any) -> Schema:
     """A schema as an object of column names and their kinds."""
     return Schema(decode(Mapping[str, str], _parsed(request), "schema"))
+
+
+def _can_be_opened(terms: Terms) -> bool:
+    """Whether the cap, the epsilon and the delta of terms go together as ``open_account`` makes them."""
+    cap, epsilon, delta = terms.cap, terms.epsilon, terms.delta
+    if not 0 <= delta < 1 or (epsilon is not None and epsilon <= 0) or cap.amount < 1:
+        return False
+    if cap.currency is Currency.GAUSSIAN:
+        return terms.unit.kind != "holdout" and (cap.additive_delta < delta or not (delta or cap.delta or epsilon))
+    if cap.delta or delta:
+        return False
+    if cap.currency is Currency.PURE:
+        return terms.unit.kind != "holdout" and epsilon == cap.value
+    return terms.unit.kind == "holdout" and epsilon is None
 
 
 def _parsed(request: Any) -> Any:

@@ -167,6 +167,7 @@ HOSTILE: list[tuple[Any, str]] = [
     ({**BY, "keys": [{"type": "decimal", "value": "1e9999999"}]}, r"task.keys\[0\] must be a decimal"),
     ({**BY, "keys": [{"type": "decimal", "value": "x" * 9999}]}, r"task.keys\[0\] must be a decimal"),
     ({**BY, "keys": [{"type": "decimal", "value": "sNaN"}]}, r"task.keys\[0\] must be a decimal"),
+    ({**BY, "keys": [{"type": "decimal", "value": "1/3"}]}, r"task.keys\[0\] must be a decimal"),
     ({**BY, "keys": [{"type": "eval", "value": "1"}]}, r"task.keys\[0\] must be"),
     ({**BY, "keys": list(range(10**5 + 1))}, "task.keys must be a list of at most 100000 values"),
     ({**BY, "keys": deep(100)}, r"task.keys\[0\] must be .*; got a list"),
@@ -237,6 +238,41 @@ def test_units_travel(unit: Unit) -> None:
 def test_terms_travel(more: dict[str, Any]) -> None:
     terms = open_account(":memory:", "a", unit=users("who"), epsilon="1/3", **more).terms
     assert terms_from(canonical(terms.to_json())) == terms
+
+
+@pytest.mark.parametrize(
+    "more", [{"mu": "1/3"}, {"mu": 1, "delta": "1e-6"}, {"mu": 1, "delta": "1e-6", "additive_delta": "1e-7"}]
+)
+def test_terms_in_mu_travel(more: dict[str, Any]) -> None:
+    terms = open_account(":memory:", "a", unit=rows(), **more).terms
+    assert terms_from(canonical(terms.to_json())) == terms
+    valid = open_account(":memory:", "h", unit=holdout("h"), nats=3).terms
+    assert terms_from(canonical(valid.to_json())) == valid
+
+
+PURE = open_account(":memory:", "a", unit=users("who"), epsilon=2).terms.to_json()
+GAUSSIAN = open_account(":memory:", "a", unit=users("who"), epsilon=2, delta="1e-6").terms.to_json()
+
+
+@pytest.mark.parametrize(
+    ("terms", "change"),
+    [
+        (PURE, {"epsilon": "1"}),
+        (PURE, {"epsilon": None}),
+        (PURE, {"delta": "1/2"}),
+        (PURE, {"cap": {**PURE["cap"], "amount": 0}, "epsilon": "0"}),
+        (PURE, {"cap": {**PURE["cap"], "currency": "nats"}}),
+        (PURE, {"unit": holdout("h").to_json()}),
+        (GAUSSIAN, {"epsilon": "-1"}),
+        (GAUSSIAN, {"delta": "2"}),
+        (GAUSSIAN, {"delta": "0"}),
+        (GAUSSIAN, {"cap": {**GAUSSIAN["cap"], "delta": 10**13}}),
+    ],
+    ids=str,
+)
+def test_terms_that_no_account_has_are_refused(terms: dict[str, Any], change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidTask, match="no account that can be opened"):
+        terms_from({**terms, **change})
 
 
 @pytest.mark.parametrize(
