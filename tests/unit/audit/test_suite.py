@@ -55,8 +55,10 @@ def priced(name: str) -> dict[str, type]:
     modules = [import_module(each.name) for each in walk_packages(package.__path__, f"{package.__name__}.")]
     found = [(module, thing) for module in modules for thing in vars(module).values() if isinstance(thing, type)]
     own = [thing for module, thing in found if thing.__module__ == module.__name__]
-    own = [thing for thing in own if "event" in vars(thing) or is_task(thing)]
-    return {each.__name__: each for each in own if not (isabstract(each) or getattr(each, "_is_protocol", False))}
+    own = [thing for thing in own if hasattr(thing, "event") or is_task(thing)]
+    mixed = {thing for thing in own if thing.__name__.startswith("_") and thing.__subclasses__()}  # never made alone
+    own = [thing for thing in own if thing not in mixed and not isabstract(thing)]
+    return {thing.__name__: thing for thing in own if not getattr(thing, "_is_protocol", False)}
 
 
 PARTS = {
@@ -70,6 +72,7 @@ PARTS = {
     "CappedFit": "fit-logistic-cap",
     "Hypotheses": "fit-logistic-choice",
     "FineObjective": "first-logistic",
+    "FineUserObjective": "first-logistic-users",
     "FinePureObjective": "first-logistic-pure",
     "NormalAnswers": "holdout-accuracy",
     "BoundedAnswers": "holdout-accuracy",
