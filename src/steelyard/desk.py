@@ -21,7 +21,7 @@ from steelyard.errors import InsecureNoise, TableError
 from steelyard.interrupts import attempt
 from steelyard.noise import Noise
 from steelyard.privacy import Event, Loss, Terms, canonical
-from steelyard.release import Outcome, Release, promise, sealed_payload
+from steelyard.release import Outcome, Release, as_it_is, promise, sealed_payload
 from steelyard.tables import Schema, Table
 
 Compute = Callable[[Any, Noise], Outcome]
@@ -61,11 +61,6 @@ def paid_by(given: Account | None) -> str:
     )
 
 
-def as_it_is(value: Any) -> Any:
-    """The stored value, unchanged."""
-    return value
-
-
 class Desk:
     """Serves one key and request on some rows, step by step."""
 
@@ -76,6 +71,7 @@ class Desk:
         self._table: Any = table
         self._noise, self._account = noise, account
         self._key, self._request = key, dict(request)
+        self._priced: tuple[Event, Loss] | None = None
 
     @property
     def terms(self) -> Terms:
@@ -93,7 +89,7 @@ class Desk:
 
         ``loss`` is given where the price does not follow from the event alone: validity in nats, or what a plan paid for already.
         """
-        cost = price(event, self.terms) if loss is None else loss
+        cost = self._price(event) if loss is None else loss
         return self._account.charge(cost, **self._naming(step), event=event)
 
     def paid(self, step: str = "") -> Charge | None:
@@ -182,6 +178,13 @@ class Desk:
         request = canonical({**self._request, "step": step} if step else self._request)
         return {"key": key, "request": request, "of": self._table.identity}
 
+    def _price(self, event: Event) -> Loss:
+        """What an event costs here: worked out once for a step that is charged and then answered."""
+        priced = self._priced
+        if priced is None or priced[0] is not event:
+            priced = self._priced = event, price(event, self.terms)
+        return priced[1]
+
     def _sealed(self, event: Event, compute: Compute) -> bytes:
         return self._tried(lambda: self._payload(event, compute))
 
@@ -194,8 +197,8 @@ class Desk:
 
     def _payload(self, event: Event, compute: Compute) -> bytes:
         outcome = compute(self._table, self._noise)
-        cost, noise = price(event, self.terms), self._noise
-        kept = promise(self.terms, cost, event, secure=noise.secure, stored=self._table.stored)
+        secure, stored = self._noise.secure, self._table.stored
+        kept = promise(self.terms, self._price(event), event, secure=secure, stored=stored)
         return sealed_payload(outcome, kept, event, self._request)
 
 

@@ -164,6 +164,11 @@ class Release:
         return cls(value, error, guarantee, data["point"], event, data["task"], receipt, day)
 
 
+def as_it_is(value: Any) -> Any:
+    """The stored value, unchanged."""
+    return value
+
+
 def figure(value: float) -> str:
     """A number for people: four digits, or all whole ones."""
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"

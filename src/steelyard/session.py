@@ -13,12 +13,12 @@ from typing import Any, Protocol, TypeVar
 
 from steelyard.account import Account, Allowance
 from steelyard.accounting.prices import price
-from steelyard.desk import Desk, as_it_is, check_noise
+from steelyard.desk import Desk, check_noise
 from steelyard.documents import request_of
 from steelyard.errors import InvalidTask
 from steelyard.noise import ExactNoise, Noise
 from steelyard.privacy import Event, Loss, Terms
-from steelyard.release import Error, Outcome, Release
+from steelyard.release import Error, Outcome, Release, as_it_is
 from steelyard.tables import Schema, Table
 
 T = TypeVar("T", covariant=True)

@@ -43,7 +43,7 @@ class Table:
 
     def __init__(self, engine: Engine, base: Any, rows: Any = None, *, stored: bool = True, identity: str = "") -> None:
         self._engine = engine
-        self._stored = stored
+        self.stored = stored  # whether these are rows as they are stored; releases say of a query "as given"
         self._identity = identity
         self._base = base
         self._rows = base if rows is None else rows
@@ -62,19 +62,14 @@ class Table:
         """The public schema: each column's name and kind, such as ``"integer"`` or ``"string"``."""
         return self.schema.columns
 
-    @property
-    def stored(self) -> bool:
-        """Whether these are rows as they are stored; False for a query, of which releases say "as given"."""
-        return self._stored
-
-    @property
+    @lazy
     def identity(self) -> str:
         """Which table this is, in public words that no row can change; a request's key is bound to it."""
         return self._identity or in_words(self._engine.dialect.name, self.columns)
 
     def called(self, identity: str) -> Table:
         """The same rows under another identity."""
-        return Table(self._engine, self._base, self._rows, stored=self._stored, identity=identity)
+        return Table(self._engine, self._base, self._rows, stored=self.stored, identity=identity)
 
     @property
     def engine(self) -> str:
@@ -288,7 +283,7 @@ class Table:
         )
 
     def _with(self, rows: Any) -> Table:
-        return Table(self._engine, self._base, rows, stored=self._stored, identity=self.identity)
+        return Table(self._engine, self._base, rows, stored=self.stored, identity=self.identity)
 
     def _check(self, unit: Unit, quantities: Sequence[Quantity]) -> None:
         self.require_unit(unit)
