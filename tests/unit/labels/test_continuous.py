@@ -10,7 +10,7 @@ import pytest
 
 from steelyard.errors import InvalidTask
 from steelyard.labels.randomizer import LabelRandomizer
-from steelyard.labels.solve.continuous import Sandwich, _Fine, _Lumped, solve_continuous
+from steelyard.labels.solve.continuous import Sandwich, _FineLabels, _Lumped, solve_continuous
 from steelyard.labels.solve.unbiased import solve_unbiased
 
 
@@ -75,7 +75,7 @@ def node_bound(lumped: _Lumped, solution: Any) -> float:
 
 def test_prices_paid_at_the_nodes_would_prove_too_much_and_are_caught() -> None:
     labels, prior = cases()[0]
-    fine = _Fine.of(labels, prior)
+    fine = _FineLabels.of(labels, prior)
     lumped = _Lumped(fine, [0, 5, 20, 39])
     solution = solve_unbiased(lumped.labels, lumped.weights, 2)
     best = solve_unbiased(labels, prior, 2)
@@ -85,7 +85,7 @@ def test_prices_paid_at_the_nodes_would_prove_too_much_and_are_caught() -> None:
 
 def test_taking_off_the_second_moment_of_the_nodes_would_prove_too_little_of_a_cost() -> None:
     labels, prior = cases()[0]
-    fine = _Fine.of(labels, prior)
+    fine = _FineLabels.of(labels, prior)
     lumped = _Lumped(fine, [0, 5, 20, 39])
     solution = solve_unbiased(lumped.labels, lumped.weights, 6)
     best = solve_unbiased(labels, prior, 6)

@@ -54,7 +54,7 @@ def solve_continuous(
     >>> found.converged, len(found.nodes.labels) < 200, found.lower_bound <= found.value
     (True, True, True)
     """
-    fine = _Fine.of(labels, prior)
+    fine = _FineLabels.of(labels, prior)
     level, goal = read_epsilon(epsilon), float(positive(tolerance, "tolerance"))
     if not 4 <= most <= MOST:
         raise InvalidTask(f"most must be between 4 and {MOST} nodes; got {most}.")
@@ -70,7 +70,7 @@ def solve_continuous(
 
 
 @dataclass(frozen=True)
-class _Fine:
+class _FineLabels:
     """All labels as whole multiples of ``step`` from the first one on, and the running sums of p, p x and p x^2."""
 
     lowest: Fraction
@@ -79,7 +79,7 @@ class _Fine:
     sums: tuple[list[int], list[int], list[int]]
 
     @classmethod
-    def of(cls, labels: Iterable[Any], prior: Iterable[Any]) -> _Fine:
+    def of(cls, labels: Iterable[Any], prior: Iterable[Any]) -> _FineLabels:
         inputs = read_inputs(labels)
         p = read_prior(prior, len(inputs))
         x, step = places(inputs)
@@ -101,7 +101,7 @@ class _Fine:
 class _Lumped:
     """The prior moved to the chosen nodes: each label's mass to its two neighbours, in the shares that keep its mean."""
 
-    def __init__(self, fine: _Fine, chosen: list[int]) -> None:
+    def __init__(self, fine: _FineLabels, chosen: list[int]) -> None:
         self.fine, self.chosen = fine, chosen
         self.y = [fine.x[i] for i in chosen]
         size = len(chosen)
