@@ -26,7 +26,7 @@ from steelyard.audit.odd_labels import containers, objects
 from steelyard.audit.steering import STEERABLE, SteeredNoise, distance
 from steelyard.cli import main
 from steelyard.ledger import Account, Ledger
-from steelyard.mechanisms import Seen, observing
+from steelyard.mechanisms import Observed, observing
 from steelyard.privacy import Neighbours
 
 ROWS = 30
@@ -58,7 +58,7 @@ class Heard:
     """Everything a public call let the world hear, and (for the audit alone) what was noised."""
 
     told: str
-    seen: tuple[Seen, ...]
+    seen: tuple[Observed, ...]
     written: list[list[int]]
 
 

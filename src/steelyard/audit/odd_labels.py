@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from steelyard.interrupts import INTERRUPTS
-from steelyard.mechanisms import Seen, observing
+from steelyard.mechanisms import Observed, observing
 
 ODD: tuple[Any, ...] = (
     float("nan"), None, float("inf"), float("-inf"), -0.0, 5e-324, 1e308, 1.5, -1, 7, True, False, 2**53 + 1, 2**64,
@@ -49,7 +49,7 @@ class LabelTrace:
     """Everything one run let the world see; for the audit alone ``seen``, what was noised, and ``written``, into what."""
 
     heard: tuple[str, ...]
-    seen: tuple[Seen, ...]
+    seen: tuple[Observed, ...]
     noisy: tuple[float, ...] = ()
     written: list[list[int]] = field(default_factory=list)
 
@@ -72,7 +72,7 @@ def changes(
 
 
 @contextmanager
-def listening(heard: list[str]) -> Iterator[list[Seen]]:
+def listening(heard: list[str]) -> Iterator[list[Observed]]:
     """A window on what is noised; warnings are heard at the end."""
     with warnings.catch_warnings(record=True) as warned, observing() as window:
         warnings.simplefilter("always")

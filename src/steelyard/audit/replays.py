@@ -36,7 +36,7 @@ from steelyard.audit.verdict import Check, Finding, Findings, Verdict
 from steelyard.documents import plain
 from steelyard.errors import ColumnMissing, InvalidTask, SteelyardError
 from steelyard.interrupts import INTERRUPTS
-from steelyard.mechanisms import Seen, observing
+from steelyard.mechanisms import Observed, observing
 from steelyard.privacy import Event, Loss, Terms, canonical
 from steelyard.session import Task
 from steelyard.tables import read
@@ -59,7 +59,7 @@ class Trace:
     """Everything a run let the audit see."""
 
     declared: bytes
-    seen: tuple[Seen, ...]
+    seen: tuple[Observed, ...]
     draws: tuple[Draw, ...]
     written: list[list[int]]
     outcome: bytes
@@ -168,7 +168,7 @@ class Replay:
         if left.written == right.written and left.outcome != right.outcome:
             yield "transcript", "the same released numbers led to another outcome"
 
-    def _distance(self, step: int, a: Seen, b: Seen) -> Iterator[Finding]:
+    def _distance(self, step: int, a: Observed, b: Observed) -> Iterator[Finding]:
         found = distance(a.event, a.values, b.values, self._terms.unit.neighbours)
         worst = self._worst is None or found.share > self._worst.share
         if worst:

@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import OurBug
-from steelyard.mechanisms import Seen, Staircase
+from steelyard.mechanisms import Observed, Staircase
 from steelyard.mechanisms.staircase import draws_for
 from steelyard.noise import TestNoise
 from steelyard.privacy import Event, Neighbours, Unit
@@ -110,7 +110,7 @@ class Draw:
 class SteeredNoise:
     """Seeded noise, or (given ``script``) noise that leads to the scripted numbers. Protects nobody."""
 
-    window: list[Seen]
+    window: list[Observed]
     seed: int | str
     script: list[list[int]] | None = None
     draws: list[Draw] = field(default_factory=list)
@@ -172,7 +172,7 @@ class SteeredNoise:
         self.written.append(target)
         return [goal - value for goal, value in zip(target, values, strict=True)]
 
-    def _climb(self, seen: Seen, scale: Fraction) -> int:
+    def _climb(self, seen: Observed, scale: Fraction) -> int:
         """The level of a staircase's noise; the uniform draws that follow are forced to match."""
         width, first = int(str(seen.event.parameters["sensitivity"])), int(str(seen.event.parameters["first"]))
         fresh = [Staircase(width, first, 1 / scale).draw(self._source)]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from steelyard.mechanisms.key_threshold import KeyThreshold
     from steelyard.mechanisms.laplace import Laplace
     from steelyard.mechanisms.objective import Objective, PureObjective, UserObjective
-    from steelyard.mechanisms.observe import Seen, observing
+    from steelyard.mechanisms.observe import Observed, observing
     from steelyard.mechanisms.sphere import spherical
     from steelyard.mechanisms.staircase import Staircase
 
@@ -33,9 +33,9 @@ __all__ = [
     "LaplacePath",
     "NoisyCounts",
     "Objective",
+    "Observed",
     "PureObjective",
     "Questions",
-    "Seen",
     "Staircase",
     "UserObjective",
     "combined",
@@ -69,7 +69,7 @@ _HOMES = {
         "UserObjective",
     ),
     "observe": (
-        "Seen",
+        "Observed",
         "observing",
     ),
     "sphere": ("spherical",),

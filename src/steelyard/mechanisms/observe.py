@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observed:
     """One call of a mechanism: the event it claims and its integers before noise."""
 
     event: Event
     values: tuple[int, ...]
 
 
-_WINDOW: ContextVar[list[Seen] | None] = ContextVar("steelyard_window", default=None)
+_WINDOW: ContextVar[list[Observed] | None] = ContextVar("steelyard_window", default=None)
 
 
 @contextmanager
-def observing() -> Iterator[list[Seen]]:
+def observing() -> Iterator[list[Observed]]:
     """Open the window in this context; the list fills as mechanisms run on insecure noise."""
-    seen: list[Seen] = []
+    seen: list[Observed] = []
     token = _WINDOW.set(seen)
     try:
         yield seen
@@ -47,4 +47,4 @@ def show(event: Event, values: Sequence[int], noise: Noise) -> None:
         return
     window = _WINDOW.get()
     if window is not None:
-        window.append(Seen(event, tuple(int(value) for value in values)))
+        window.append(Observed(event, tuple(int(value) for value in values)))

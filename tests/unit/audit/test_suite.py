@@ -34,7 +34,7 @@ def command(*words: str) -> Reply:
 def test_every_mechanism_that_has_a_price_is_in_the_registry() -> None:
     shipped = {thing for thing in vars(mechanisms).values() if isinstance(thing, type) and hasattr(thing, "event")}
     audited = {type(item.subject) for item in suite.mechanisms().values()}
-    assert shipped - {mechanisms.Seen} <= audited
+    assert shipped - {mechanisms.Observed} <= audited
 
 
 def is_task(thing: type) -> bool:

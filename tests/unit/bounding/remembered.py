@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from steelyard.mechanisms import Seen, observing
+from steelyard.mechanisms import Observed, observing
 from steelyard.noise import TestNoise
 from steelyard.privacy import Loss, Terms, Unit, users
 from steelyard.tables import Schema, Table
@@ -55,7 +55,7 @@ def terms(unit: Unit = USER, *, gaussian: bool = False, aside: bool = False) -> 
     return Terms(unit, cap, Fraction(1), Fraction(2 if aside else 1, 10**6))
 
 
-def seen_in(task: Any, table: Any, mine: Terms, seed: int = 0) -> list[Seen]:
+def seen_in(task: Any, table: Any, mine: Terms, seed: int = 0) -> list[Observed]:
     """What the task's mechanisms were fed, with noise from a seed."""
     with observing() as seen:
         task.plan(table.schema, mine).run(table, TestNoise(seed))

@@ -15,7 +15,7 @@ import pytest
 
 from steelyard.bounding import Count, CountUsers, Histogram, Mean, Profile, Quantile, Sum
 from steelyard.bounding.amounts import Amount, Spend, norm_of
-from steelyard.mechanisms import Laplace, Seen, observing
+from steelyard.mechanisms import Laplace, Observed, observing
 from steelyard.noise import Noise, TestNoise
 from steelyard.privacy import Terms, rows
 from steelyard.tables import Capped, Limits, Quantity, Table, read
@@ -65,7 +65,7 @@ LESS = table(BASE)
 MORE = {name: table([*BASE, *extra]) for name, extra in EXTREME.items()}
 
 
-def worst(look: Callable[[Table], Seen]) -> tuple[Fraction, str]:
+def worst(look: Callable[[Table], Observed]) -> tuple[Fraction, str]:
     """The largest move over all extreme units, in sensitivities, and which unit made it."""
     less = look(LESS)
     moves = []
@@ -77,8 +77,8 @@ def worst(look: Callable[[Table], Seen]) -> tuple[Fraction, str]:
     return max(moves)
 
 
-def of_task(task: Any, mine: Terms) -> Callable[[Table], Seen]:
-    def look(data: Table) -> Seen:
+def of_task(task: Any, mine: Terms) -> Callable[[Table], Observed]:
+    def look(data: Table) -> Observed:
         (seen,) = seen_in(task, data, mine)
         return seen
 
@@ -133,20 +133,20 @@ AMOUNT = Amount.of_values(Fraction(-5), Fraction(20), SPEND)
 SENSITIVE = SPEND.mechanism(SPEND.steps)
 
 
-def shown(mechanism: Any, values: Sequence[int], noise: Noise | None = None) -> Seen:
+def shown(mechanism: Any, values: Sequence[int], noise: Noise | None = None) -> Observed:
     with observing() as seen:
         mechanism.release(values, noise or TestNoise(1))
     return seen[0]
 
 
-def twin_cap_after_the_noise(data: Table) -> Seen:
+def twin_cap_after_the_noise(data: Table) -> Observed:
     total = data.capped_sum(USER, Quantity("x", AMOUNT.step), -(2**80), 2**80)
     seen = shown(SENSITIVE, [total])
     max(AMOUNT.lower, min(AMOUNT.upper, total))  # too late: the noise never covered what was cut off
     return seen
 
 
-def twin_cap_learnt_from_the_rows(data: Table) -> Seen:
+def twin_cap_learnt_from_the_rows(data: Table) -> Observed:
     values = [value for batch in data.batches(["x"]) for value in batch["x"].to_pylist() if abs(value) <= 1e30]
     amount = Amount.of_values(Fraction(0), Fraction(sorted(values)[-1]), SPEND)
     total = data.capped_sum(USER, Quantity("x", amount.step), amount.lower, amount.upper)
@@ -154,48 +154,48 @@ def twin_cap_learnt_from_the_rows(data: Table) -> Seen:
     return shown(SENSITIVE, [round(total * amount.step / told)])
 
 
-def twin_grid_from_the_rows(data: Table) -> Seen:
+def twin_grid_from_the_rows(data: Table) -> Observed:
     values = [value for batch in data.batches(["x"]) for value in batch["x"].to_pylist() if abs(value) <= 1e30]
     edges = sorted({math.floor(value) for value in values} | {-10, 50})
     padded = [*data.totals_histogram(USER, Quantity("x"), edges), *[0] * 100][:100]
     return shown(Laplace(1, Fraction(1)), padded)
 
 
-def twin_empty_groups_dropped(data: Table) -> Seen:
+def twin_empty_groups_dropped(data: Table) -> Observed:
     found = data.found_sums_by_key(USER, [Capped(Quantity(None), 5)], "k", Limits(max_keys=4))
     return shown(SENSITIVE, [sums[0] for _, (_, sums) in sorted(found.items())])
 
 
-def twin_one_side_clamped(data: Table) -> Seen:
+def twin_one_side_clamped(data: Table) -> Observed:
     task = replace(TASKS["sum, high side wider"], lower=0)
     amount = Amount.of_values(Fraction(0), Fraction(20), SPEND)
     total = data.capped_sum(USER, Quantity("x", amount.step), -(2**80), amount.upper)
     return replace(of_task(task, terms())(data), values=(total,))
 
 
-def twin_mean_prices_rows_not_units(data: Table) -> Seen:
+def twin_mean_prices_rows_not_units(data: Table) -> Observed:
     pair = data.sums_by_side(rows(), Quantity("x"), -3, 17, 20)
     return shown(Laplace(4 * 20, Fraction(1)), pair)
 
 
-def twin_mean_of_sum_and_count_at_single_sensitivities(data: Table) -> Seen:
+def twin_mean_of_sum_and_count_at_single_sensitivities(data: Table) -> Observed:
     total = data.capped_sum(USER, Quantity("x"), -3 * 4, 17 * 4)
     count = data.capped_sum(USER, Quantity(None), 0, 4)
     return shown(Laplace(17 * 4, Fraction(1)), [total, count * 17])
 
 
-def twin_histogram_caps_each_bin(data: Table) -> Seen:
+def twin_histogram_caps_each_bin(data: Table) -> Observed:
     bins = [data.capped_sum(USER, Quantity("x"), 0, 3) for _ in range(3)]
     return shown(Laplace(3, Fraction(1)), bins)
 
 
-def twin_keys_beyond_the_limit(data: Table) -> Seen:
+def twin_keys_beyond_the_limit(data: Table) -> Observed:
     ones = Capped(Quantity(None), 4)
     counts = data.sums_by_key(USER, [ones], "k", KEYS, Limits(max_keys=4, rows_per_key=1))[0]
     return shown(Laplace(2, Fraction(1)), counts)
 
 
-def twin_l2_priced_l1_bounded(data: Table) -> Seen:
+def twin_l2_priced_l1_bounded(data: Table) -> Observed:
     mechanism = Spend(True, 10**6).mechanism(AMOUNT.sensitivity)
     assert norm_of(mechanism) == "l2"
     total = data.sums_by_key(USER, [Capped(Quantity(None), 2 * AMOUNT.sensitivity, "l1")], "k", KEYS)[0]
@@ -206,7 +206,7 @@ TWINS = [value for name, value in list(globals().items()) if name.startswith("tw
 
 
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.__name__)
-def test_a_broken_twin_is_caught(twin: Callable[[Table], Seen]) -> None:
+def test_a_broken_twin_is_caught(twin: Callable[[Table], Observed]) -> None:
     try:
         move, _ = worst(twin)
     except AssertionError:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from steelyard.audit.steering import SteeredNoise, declared_scale, distance
-from steelyard.mechanisms import Seen, observing
+from steelyard.mechanisms import Observed, observing
 from steelyard.models.columns import SIZE
 from steelyard.models.passes import Method
 from steelyard.models.rows import Fitted, Rows
@@ -21,7 +21,7 @@ from steelyard.privacy import Neighbours
 class Trace:
     """What one fit let a test see."""
 
-    seen: tuple[Seen, ...]
+    seen: tuple[Observed, ...]
     written: list[list[int]]
     fitted: Fitted
     enough_noise: bool
