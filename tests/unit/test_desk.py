@@ -106,6 +106,13 @@ def test_a_step_belongs_to_one_request_of_one_set_of_rows(account: Account) -> N
             other.paid("1")
 
 
+def test_a_step_is_no_key_that_is_spelled_alike(account: Account) -> None:
+    first, alike = (Desk(NoTable(), ExactNoise(), account, key, {"kind": "pass"}) for key in ("labels", "labels/1"))
+    first.charge(EVENT, "1")
+    with pytest.raises(KeyConflict):
+        alike.charge(EVENT)
+
+
 def test_a_loss_may_be_said_where_it_does_not_follow_from_the_event(account: Account) -> None:
     desk(account).charge(EVENT, "1", loss=Loss.pure("0.75"))
     assert account.spent == Loss.pure("0.75")

@@ -176,6 +176,10 @@ class Holdout:
         if account is not None and ledger is not None:
             raise InvalidTask("give an account or a ledger to open one on, not both.")
         if account is not None:
+            if not isinstance(account, Account):
+                raise InvalidTask(
+                    f"a holdout is kept by an account on a ledger, as open_account gives it; got {type(account).__name__}."
+                )
             self._mode.admit(account.terms)
             return account
         terms = self._mode.terms()

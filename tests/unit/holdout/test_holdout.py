@@ -16,9 +16,9 @@ import pytest
 from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
 from steelyard.holdout.holdout import Holdout
 from steelyard.holdout.metrics import AbsoluteError
-from steelyard.ledger import Ledger, open_account
+from steelyard.ledger import Allowance, Ledger, open_account
+from steelyard.privacy import Loss, rows
 from steelyard.privacy import holdout as unit_of
-from steelyard.privacy import rows
 
 N = 10_000
 
@@ -30,6 +30,12 @@ def labels() -> Any:
 
 def guessed(seed: int) -> Any:
     return np.random.default_rng(seed).integers(0, 2, N).astype(bool)
+
+
+def test_a_handle_that_only_wraps_an_account_keeps_no_holdout(labels: Any) -> None:
+    account: Any = Allowance(open_account(":memory:", "h", unit=unit_of("h"), nats=100), Loss.nats(1))
+    with pytest.raises(InvalidTask, match="got Allowance"):
+        Holdout(labels, account=account)
 
 
 def test_a_right_guess_is_free_and_a_wrong_one_is_paid(labels: Any) -> None:

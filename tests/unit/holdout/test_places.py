@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import postgres
-from steelyard.errors import UnitMismatch
+from steelyard.errors import LedgerError, UnitMismatch
 from steelyard.holdout.holdout import Holdout
 from steelyard.ledger import Ledger
+from steelyard.ledger.anchor import FileAnchor
 
 N = 10_000
 LABELS = np.random.default_rng(0).integers(0, 2, N).astype(bool)
@@ -60,6 +61,39 @@ def test_a_handle_asks_what_others_were_told_before_it_takes_a_number(place: str
     spent = first.account.spent
     assert second.check(guessed(1), guess=guess) == told
     assert second.account.spent == spent, "a number was taken"
+
+
+def test_nothing_is_told_that_a_glance_of_another_process_would_miss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holdout = Holdout(LABELS, ledger=tmp_path / "b.db", name="spring")
+
+    def full(*_: Any) -> Any:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FileAnchor, "write", full)  # the charge is durable; only the anchor lags
+        with pytest.raises(LedgerError, match="anchor could not be written"):
+            holdout.check(guessed(1))
+    assert holdout.check(guessed(1)).kind == "paid"
+
+
+def test_an_entry_that_comes_while_others_are_read_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (Holdout(LABELS, ledger=tmp_path / "b.db", name="spring") for _ in range(2))
+    record, find, late = second._record, second._record._find, list[Any]()
+
+    def slowly(number: int) -> Any:
+        found = find(number)
+        if found is None and not late:
+            late.append(first.check(guessed(1)))  # after this handle looked, and before it is done
+        return found
+
+    monkeypatch.setattr(record, "_find", slowly)
+    record.refresh()
+    assert not record.current()
+    assert second.check(guessed(1)) == late[0]
 
 
 def free_at_first(guess: float) -> bool:

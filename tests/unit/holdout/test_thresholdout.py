@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -279,6 +280,22 @@ def test_a_restart_ends_the_row_and_keeps_what_was_told(tmp_path: Path) -> None:
     assert again.check(asked("b", "0.8", "0.8"), other).kind == "refused"
     assert again.forecast(other) == 0
     assert mode.check(asked("b", "0.8", "0.8"), record).kind == "free"
+
+
+def test_a_fork_takes_no_answer_from_the_row_of_its_parent(tmp_path: Path) -> None:
+    mode = classic(budget=3, source=None)
+    record = record_of(mode, open_account(tmp_path / "ledger.db", "classic", **mode.terms()))
+    assert mode.check(asked("a", "0.8", "0.5"), record).kind == "paid"
+    child = os.fork()
+    if child == 0:  # no budget is left for a row of its own
+        kinds = [mode.check(asked(f"child {i}", "0.8", "0.5"), record).kind for i in range(3)]
+        os._exit(0 if kinds == ["refused"] * 3 and mode.forecast(record) == 0 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert [mode.check(asked(f"parent {i}", "0.8", "0.5"), record).kind for i in range(3)] == [
+        "paid",
+        "paid",
+        "refused",
+    ]
 
 
 def test_a_roomier_account_pays_for_a_new_row_and_widens_the_intervals() -> None:

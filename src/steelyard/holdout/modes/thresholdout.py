@@ -10,6 +10,7 @@ answers, and a new row is a new charge. Proof: docs/proofs/thresholdout.md.
 from __future__ import annotations
 
 import math
+import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -168,6 +169,7 @@ class ClassicMode(NoisyMode):
         scale = usual if sigma is None else positive(sigma, "sigma") / frame.upper
         self.plan = Thresholdout(frame.rows, budget, level, scale, frame.scale)
         self._running: tuple[HoldoutEntry, Answers] | None = None
+        self._process = os.getpid()
         self._told: dict[str, tuple[int, bool]] = {}
         self._read = 0
 
@@ -223,7 +225,7 @@ class ClassicMode(NoisyMode):
 
     def forecast(self, record: Record) -> int:
         """How many paid answers are left in this process."""
-        if self._running is not None:
+        if self._running is not None and self._process == os.getpid():
             return self._running[1].left
         cost = price(self.plan.event, record.account.terms)
         return self.plan.budget if cost <= record.account.remaining else 0
@@ -248,6 +250,8 @@ class ClassicMode(NoisyMode):
 
     def _row(self, record: Record) -> tuple[HoldoutEntry, Answers]:
         """The row of answers of this process: charged and claimed before its first threshold is drawn."""
+        if self._process != os.getpid():  # a row belongs to the process that began it, and a fork begins its own
+            self._running, self._process = None, os.getpid()
         while self._running is None:
             terms, token = record.account.terms, secrets.token_hex(16)
             entry = record.add(_ROW, price(self.plan.event, terms), self.plan.event)
