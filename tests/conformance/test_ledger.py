@@ -9,15 +9,19 @@ import threading
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import postgres
+from steelyard.account import bound_to
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, KeyConflict, LedgerError, LedgerTampered
-from steelyard.ledger import Account, Ledger, open_account
+from steelyard.ledger import Account, Ledger, address, moves, open_account
 from steelyard.ledger.anchor import FileAnchor
+from steelyard.ledger.connection import Transaction
+from steelyard.ledger.store import Store
 from steelyard.mechanisms.gradual import LaplacePath
 from steelyard.privacy import Currency, Event, Loss, holdout, rows, users
 
@@ -64,6 +68,71 @@ def test_a_retry_with_the_same_key_is_free_and_gets_the_stored_answer(account: A
     again = account.charge(Loss.pure("0.6"), key="k", request=b"sum")
     assert (again.answer, again.sequence, again.receipt) == (b"41", first.sequence, first.receipt)
     assert account.spent == Loss.pure("0.6")
+
+
+@pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
+def test_a_read_sees_one_moment_whatever_another_process_writes_meanwhile(account: Account) -> None:
+    path = account.charge(Loss.pure("0.1"), key="path", request=b"sum")
+    elsewhere = Store(address.parse(account.location), create=False)  # a writer of its own, as another process has
+    elsewhere.check()
+    look = moves.find(account.name, "path", bound_to(b"sum", ""), Currency.PURE)
+
+    def twice(transaction: Transaction) -> list[tuple[Loss, int]]:
+        seen = [look(transaction)]
+        elsewhere.raise_level(account.name, path.standing, Loss.pure("0.5"), None)
+        elsewhere.keep(account.name, path.standing, 0, b"an answer at the higher level")
+        seen.append(look(transaction))
+        return [(each.level, len(each.answers)) for each in seen if each is not None]
+
+    assert account._store.read(twice) == [(Loss.pure("0.1"), 0)] * 2
+    found = account.find(key="path", request=b"sum")
+    assert found is not None
+    assert (found.level, found.answer) == (Loss.pure("0.5"), b"an answer at the higher level")
+
+
+@pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
+def test_a_read_finds_no_charge_that_is_not_committed_yet(account: Account) -> None:
+    elsewhere = Store(address.parse(account.location), create=False)
+    elsewhere.check()
+    seen: list[Any] = []
+
+    def slowly(transaction: Transaction) -> Any:
+        made = moves.charge("spend", "k", bound_to(b"sum", ""), Loss.pure("0.1"), "")(transaction)
+        seen.append(account.find(key="k", request=b"sum"))
+        return made
+
+    elsewhere.write(slowly)
+    assert seen == [None]
+    assert account.find(key="k", request=b"sum") is not None
+
+
+@pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
+def test_a_commit_is_synced_before_it_returns_whatever_the_place_would_do_by_itself(account: Account) -> None:
+    """The power cuts show what syncing is for; this, that the connections which write do ask for it."""
+    store = account._store
+    said: list[Any] = []
+    if store.address.kind == "sqlite":
+        asked = ["PRAGMA synchronous", "PRAGMA journal_mode", "PRAGMA fullfsync", "PRAGMA checkpoint_fullfsync"]
+        store.write(lambda transaction: said.extend(transaction.one(each) for each in asked))
+        assert said == [(2,), ("wal",), (1,), (1,)]
+    else:
+        lazy = Store(address.parse(f"{store.address.text}&options=-csynchronous_commit%3Doff"), create=False)
+        lazy.write(
+            lambda transaction: said.extend([transaction.one("SHOW synchronous_commit"), transaction.one("SHOW fsync")])
+        )
+        assert said == [("on",), ("on",)]
+
+
+def test_a_seal_is_of_one_purpose_on_one_account_and_a_ledgers_own_is_of_neither(account: Account) -> None:
+    ledger = Ledger(account.location)
+    other = open_account(account.location, "other", unit=users("id"), epsilon="1")
+    asked = [(account, "labels", b"1"), (account, "labels", b"2"), (account, "totals", b"1"), (other, "labels", b"1")]
+    seals = [each.seal(purpose, data) for each, purpose, data in asked] + [ledger.seal("labels", b"1")]
+    assert len(set(seals)) == len(seals)
+    assert [each.seal(purpose, data) for each, purpose, data in asked] == seals[:-1]
+    assert Ledger(other.location).seal("labels", b"1") == seals[-1]
+    elsewhere = open_account(":memory:", account.name, unit=users("id"), epsilon="1")
+    assert elsewhere.seal("labels", b"1") not in seals
 
 
 def test_the_same_key_with_another_request_is_a_conflict(account: Account) -> None:
