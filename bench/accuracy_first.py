@@ -35,7 +35,7 @@ from steelyard.ledger import open_account
 from steelyard.mechanisms import Objective, PureObjective
 from steelyard.models.accuracy import one_shot
 from steelyard.models.accuracy.certificate import certify
-from steelyard.models.accuracy.designs import Design, Exact, Noisy, Pool, Ridge, packed, unpacked
+from steelyard.models.accuracy.designs import Design, Exact, Noisy, PooledDesign, Ridge, packed, unpacked
 from steelyard.models.accuracy.goal import Goal
 from steelyard.models.columns import SIZE
 from steelyard.noise import ExactNoise, Noise, TestNoise
@@ -325,7 +325,7 @@ def speed_part(levels: int, width: int = 100) -> None:
 def long_path(desk: Desk, exact: Exact, width: int, levels: int) -> Noisy:
     """Every level is a step of its own at the desk; the averages are solved as they come."""
     design, ridge, spent = Design(SIZE, width, 20), Ridge(5000, width, 0.001), 0
-    pool = Pool(design)
+    pool = PooledDesign(design)
     for number, micro in enumerate(np.geomspace(1e3, 1e6, levels).astype(int).tolist()):
         cost = max(micro**2 - spent, 1)
         event = design.step(cost).event

@@ -37,7 +37,7 @@ from steelyard.accounting.objective import LEAST
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Objective
 from steelyard.models.accuracy import schedule
-from steelyard.models.accuracy.designs import Design, Pool, Ridge, best_weight
+from steelyard.models.accuracy.designs import Design, PooledDesign, Ridge, best_weight
 from steelyard.models.accuracy.family import WHOLE
 from steelyard.models.accuracy.goal import Goal
 from steelyard.models.accuracy.logistic import LogisticSearch, steepness
@@ -74,7 +74,7 @@ def ridge_levels(data: Data, penalty: float, seed: int) -> Iterator[Level]:
     private, ridge, noise = _Private(data), Ridge(n, width, penalty), TestNoise(seed)
     x, y = (part / SIZE for part in data.rows)
     norm = 0.5 * math.sqrt(float(np.mean(y**2)) / penalty)
-    pool, spent = Pool(design := Design(SIZE, width, best_weight(norm))), 0
+    pool, spent = PooledDesign(design := Design(SIZE, width, best_weight(norm))), 0
     for micro in (1000 * 1.1 ** np.arange(80)).astype(int).tolist():
         cost = micro**2 - spent
         pool.add(cost, design.measure(private.exact, cost, noise))

@@ -10,7 +10,7 @@ import pytest
 
 from conformance.conftest import Opener
 from off_ledger import InMemory
-from steelyard.models.accuracy.losses import MARGIN, ClippedLoss, LogLoss
+from steelyard.models.accuracy.losses import MARGIN, ClippedLoss, LoggedLoss
 from steelyard.models.accuracy.users import ROOT, WEIGHT, exact_of
 from steelyard.models.columns import SIZE, Categorical, Features, Numeric
 from steelyard.models.rows import Target, gather
@@ -72,7 +72,7 @@ def test_every_engine_sees_the_same_losses(open_table: Opener) -> None:
         for seen in ((gathered.x, gathered.y, gathered.users), (x[some], y[some], codes))
     }
     assert len(values) == 1
-    log = LogLoss(tuple(k >> 28 for k in model), 0.5, 9 << MARGIN)
+    log = LoggedLoss(tuple(k >> 28 for k in model), 0.5, 9 << MARGIN)
     assert log.value(InMemory((gathered.x, gathered.y, gathered.users))) == log.value(
         InMemory((x[some], y[some], codes))
     )

@@ -28,7 +28,7 @@ from steelyard.desk import Desk
 from steelyard.documents import request_of
 from steelyard.ledger import Account, Charge, Ledger, open_account
 from steelyard.models.accuracy.certificate import certify
-from steelyard.models.accuracy.designs import Design, Exact, Pool, Ridge, unpacked
+from steelyard.models.accuracy.designs import Design, Exact, PooledDesign, Ridge, unpacked
 from steelyard.models.accuracy.family import Step, Told
 from steelyard.models.accuracy.goal import Goal
 from steelyard.models.accuracy.ridge import RidgeSearch
@@ -189,7 +189,7 @@ def warm() -> None:
         importlib.import_module(name)
     x = np.random.default_rng(1).integers(0, 2**17, (N, 3)).astype(np.float64)
     design, ridge, norm = Design(SIZE, 3, 20), Ridge(N, 3, 0.01), 5.0
-    pool = Pool(design)
+    pool = PooledDesign(design)
     for stop in levels(ridge, norm, 0.002, Failure(0.09)):
         pool.add(stop.micro**2, design.measure(Exact.of_rows(x, x[:, 0]), stop.micro**2, ExactNoise()))
         certify(ridge, pool.noisy(ridge), norm, stop.failure)

@@ -209,7 +209,7 @@ class Design:
         return square / (cost / MICRO**2) * (1 + 1e-6)
 
 
-class Pool:
+class PooledDesign:
     """Measurements averaged by precision, one more at a time."""
 
     def __init__(self, design: Design) -> None:

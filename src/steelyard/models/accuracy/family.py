@@ -116,7 +116,7 @@ class Look(Protocol):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Ending:
     """A model that may be handed out with a promise: where its predictions are clipped, and what it was answered by."""
 
     model: NDArray[np.float64] | None
@@ -201,9 +201,9 @@ class Family(ABC):
         """The model that predicts nothing."""
         raise NotImplementedError
 
-    def passed(self, steps: Sequence[int], reach: int, bound: float) -> Verdict:
+    def passed(self, steps: Sequence[int], reach: int, bound: float) -> Ending:
         """What may be said of a model that a look or a watch has passed."""
-        return Verdict(self.weights(steps), bound, MET if any(steps) else NULL, self.clips(reach))
+        return Ending(self.weights(steps), bound, MET if any(steps) else NULL, self.clips(reach))
 
 
 class Judge(ABC):
@@ -215,7 +215,7 @@ class Judge(ABC):
     def __init__(self, goal: Goal, family: Any) -> None:
         self.goal, self.family = goal, family
         self.history: list[Stop] = []
-        self.verdict: Verdict | None = None
+        self.verdict: Ending | None = None
 
     def next(self) -> Taken | None:
         """What to pay for next: a count, a look at the present model, or a level; None when nothing is left to try."""
@@ -242,7 +242,7 @@ class Judge(ABC):
     def measured(self, told: Told) -> None:
         """Take note of a count or a level; the model that predicts nothing may already be good enough."""
         if told.kind == "size" and self.family.null() <= self.goal.amount:
-            self.verdict = Verdict(self.family.nothing(), self.family.null(), NULL)
+            self.verdict = Ending(self.family.nothing(), self.family.null(), NULL)
 
     @abstractmethod
     def judged(self, told: Told) -> None:
@@ -261,7 +261,7 @@ class Judge(ABC):
         return False
 
     @abstractmethod
-    def guess(self) -> Verdict | None:
+    def guess(self) -> Ending | None:
         """The best model there is, of which nothing is promised."""
 
 

@@ -25,7 +25,7 @@ from steelyard.models.accuracy.designs import Array
 from steelyard.models.accuracy.family import Family, Judge, Step, Told
 from steelyard.models.accuracy.goal import Goal, check_penalty, public_n, share_of
 from steelyard.models.accuracy.looks import Looks
-from steelyard.models.accuracy.losses import GRID, MARGIN, LogLoss, margin_cap
+from steelyard.models.accuracy.losses import GRID, MARGIN, LoggedLoss, margin_cap
 from steelyard.models.accuracy.one_shot import Drawn, LogisticTask
 from steelyard.models.accuracy.search import Search
 from steelyard.models.accuracy.split import Crowd, Split, TableRows
@@ -122,7 +122,7 @@ class LogisticFamily(Family):
     def precision(self, told: Told) -> int:
         """How much a draw counts in the average."""
 
-    def candidate(self) -> LogLoss:
+    def candidate(self) -> LoggedLoss:
         """The average of the draws, shortened into the ball that holds the best model, on the grid."""
         whole = sum(weight for weight, _ in self._drawn)
         average = sum((weight * model for weight, model in self._drawn), np.zeros(self.width)) / whole
@@ -130,9 +130,9 @@ class LogisticFamily(Family):
         steps = np.trunc(average * min(1.0, ball / (float(np.linalg.norm(average)) + 1e-300)) * 2**GRID)
         return self.again(tuple(int(k) for k in steps), margin_cap(self.goal.amount))
 
-    def again(self, model: tuple[int, ...], reach: int) -> LogLoss:
+    def again(self, model: tuple[int, ...], reach: int) -> LoggedLoss:
         """A model that was looked at before."""
-        return LogLoss(model, self.goal.amount, reach, self.crowd.neighbours, self.secret)
+        return LoggedLoss(model, self.goal.amount, reach, self.crowd.neighbours, self.secret)
 
     def weights(self, steps: Sequence[int]) -> Array:
         """Steps of 2^-20."""

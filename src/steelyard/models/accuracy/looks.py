@@ -17,7 +17,7 @@ from itertools import accumulate
 from typing import Any, Protocol
 
 from steelyard.mechanisms import sigma_for
-from steelyard.models.accuracy.family import WHOLE, Judge, Step, Told, Verdict
+from steelyard.models.accuracy.family import WHOLE, Ending, Judge, Step, Told
 from steelyard.models.accuracy.goal import Goal, Stop
 from steelyard.models.accuracy.losses import LossLook, Seen, looked
 from steelyard.models.accuracy.quantiles import joint_quantile, normal_quantile
@@ -205,11 +205,11 @@ class Looks(Judge):
         """Nothing is certified without a look, and each model that is looked at uses up a turn."""
         return turn(self.seen) >= len(SHARES)
 
-    def guess(self) -> Verdict | None:
+    def guess(self) -> Ending | None:
         """The model that all levels together give."""
         if not self.family.levels:
             return None
-        return Verdict(self.family.weights(self.family.candidate().model), math.inf)
+        return Ending(self.family.weights(self.family.candidate().model), math.inf)
 
     def _candidate(self) -> tuple[LossLook, int, list[tuple[int, int]]]:
         """The present model, the sum that it may lose, and its looks so far: as sums of losses, for about so many units."""

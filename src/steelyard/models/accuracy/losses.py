@@ -120,7 +120,7 @@ class ClippedLoss(LossLook):
 
 
 @dataclass(frozen=True)
-class LogLoss(LossLook):
+class LoggedLoss(LossLook):
     """A look at the log loss of a classifier; weights in whole steps of 2^-20, margins clipped to ``reach`` (2^-14)."""
 
     @property

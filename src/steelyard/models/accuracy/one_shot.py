@@ -27,7 +27,7 @@ from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Objective, PureObjective, UserObjective
 from steelyard.mechanisms.objective import GRID
 from steelyard.mechanisms.sphere import error
-from steelyard.models.accuracy.family import Judge, Step, Told, Verdict
+from steelyard.models.accuracy.family import Ending, Judge, Step, Told
 from steelyard.models.accuracy.goal import Goal, Stop, public_n
 from steelyard.models.accuracy.quantiles import LAPLACE, LEANS, LONGEST, NORMAL, chi_square, pull, shifted_quantile
 from steelyard.models.accuracy.users import shares
@@ -344,7 +344,7 @@ class Drawn(Judge):
         pure, bound = self._terms.currency is Currency.PURE, float(told.facts["excess"])
         name, cost = ("pure objective", told.cost / MICRO) if pure else ("objective", told.cost / MICRO**2)
         self.history.append(Stop(name, cost, bound))
-        self.verdict = Verdict(None, bound, release=told.release)
+        self.verdict = Ending(None, bound, release=told.release)
 
     def look(self) -> None:
         """The noise alone bounds the excess, whatever the rows it was drawn from."""

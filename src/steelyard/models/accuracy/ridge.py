@@ -30,7 +30,7 @@ from steelyard.models.accuracy.designs import (
     Array,
     Design,
     Noisy,
-    Pool,
+    PooledDesign,
     Ridge,
     Triangle,
     as_model,
@@ -180,7 +180,7 @@ class GaussianRidge(RidgeFamily):
         self._width, self._penalty, self.crowd, self.failure = width, penalty, crowd, failure
         self.secret, self.neighbours = crowd.split is not None, crowd.neighbours
         self.sizes: list[tuple[int, Sequence[int]]] = []
-        self._pool: Pool | None = None
+        self._pool: PooledDesign | None = None
 
     def size(self) -> Step | None:
         """The size of the labels (and where it is secret the number of units), sharpened until it is good enough."""
@@ -302,7 +302,7 @@ class GaussianRidge(RidgeFamily):
             for name in ("square", "most_square", "norm", "ridge", "stops"):
                 self.__dict__.pop(name, None)
             return
-        self._pool = self._pool or Pool(self._designed(int(told.facts["vector"])))
+        self._pool = self._pool or PooledDesign(self._designed(int(told.facts["vector"])))
         self._pool.add(told.cost, told.values)
         self.rise(told.cost)
         self.__dict__.pop("noisy", None)

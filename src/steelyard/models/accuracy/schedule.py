@@ -18,7 +18,7 @@ import numpy as np
 
 from steelyard.models.accuracy.certificate import certify, residual_square
 from steelyard.models.accuracy.designs import Array, Design, Noisy, Ridge, best_weight
-from steelyard.models.accuracy.family import Judge, Step, Told, Verdict
+from steelyard.models.accuracy.family import Ending, Judge, Step, Told
 from steelyard.models.accuracy.goal import Goal, Stop
 from steelyard.models.accuracy.losses import Seen, gaussian_of, looked
 from steelyard.models.accuracy.quantiles import largest_eigenvalue, normal_quantile
@@ -208,7 +208,7 @@ class NearBest(Judge):
         super().__init__(goal, family)
         self.failure, self.looks = failure, looks
         self.seen: list[Seen] = []
-        self._least: Verdict | None = None
+        self._least: Ending | None = None
 
     def measured(self, told: Told) -> None:
         """See what the statistics alone certify, where the stop has a failure probability for it."""
@@ -219,7 +219,7 @@ class NearBest(Judge):
         found = certify(self.family.ridge, self.family.noisy, self.family.norm, stop.failure)
         self.history[-1] = replace(self.history[-1], bound=found.excess)
         if self._least is None or found.excess < self._least.bound:
-            self._least = Verdict(found.model, found.excess)
+            self._least = Ending(found.model, found.excess)
         if found.excess <= self.goal.amount:
             self.verdict = self._least
 
@@ -276,8 +276,8 @@ class NearBest(Judge):
         limit = ask.limit() - normal_quantile(failure) * float(gaussian_of(ask, cost).sigma) - 2
         return looked(ask, cost, limit, self.family.levels, alone=alone)
 
-    def guess(self) -> Verdict | None:
+    def guess(self) -> Ending | None:
         """The model with the least bound, or else one that noise would move little; nothing is promised of it."""
         if self._least is not None:
             return replace(self._least, bound=math.inf)
-        return Verdict(self.family.guess(), math.inf) if self.family.levels else None
+        return Ending(self.family.guess(), math.inf) if self.family.levels else None

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, InvalidTask
-from steelyard.models.accuracy.family import Judge, Taken, Told, Verdict
+from steelyard.models.accuracy.family import Ending, Judge, Taken, Told
 from steelyard.models.accuracy.goal import CAP, NULL, Found, Goal, Progress, left_of
 from steelyard.models.accuracy.transcript import Reader, Transcript
 from steelyard.privacy import Number, Terms
@@ -79,7 +79,7 @@ class Search:
 
     def _found(self, judge: Judge, transcript: Transcript, reason: str, refused: BudgetExceeded | None = None) -> Found:
         """What is handed out: with a promise where a model passed, else the best guess there is."""
-        end = judge.verdict or judge.guess() or Verdict(None, math.inf)
+        end = judge.verdict or judge.guess() or Ending(None, math.inf)
         kept, spent = transcript.told(), transcript.spent
         alone = {told.goal for told in kept} <= {judge.goal.name}
         events = tuple(told.release.event for told in kept if told.kind == "draw" and told.release is not None)

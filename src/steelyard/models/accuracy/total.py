@@ -22,7 +22,7 @@ from steelyard.bounding.amounts import bound, noise_error
 from steelyard.desk import Desk
 from steelyard.errors import CurrencyMismatch, InvalidTask
 from steelyard.mechanisms import Gaussian, sigma_for
-from steelyard.models.accuracy.family import Judge, Rise, Step, Taken, Told, Verdict
+from steelyard.models.accuracy.family import Ending, Judge, Rise, Step, Taken, Told
 from steelyard.models.accuracy.goal import CAP, Goal, Stop
 from steelyard.models.accuracy.quantiles import normal_quantile
 from steelyard.models.accuracy.search import Search
@@ -162,7 +162,7 @@ class TotalJudge(Judge):
             self.last_release = last
         self.history.append(Stop(f"level {len(self.history)}", self.level_of(micro), half))
         if last.good(self.goal.amount):
-            self.verdict = Verdict(None, self.goal.amount, release=told.release)
+            self.verdict = Ending(None, self.goal.amount, release=told.release)
 
     def judged(self, told: Told) -> None:
         """Levels are all there is."""
@@ -170,9 +170,9 @@ class TotalJudge(Judge):
     def look(self) -> None:
         """Nothing but the interval is asked."""
 
-    def guess(self) -> Verdict | None:
+    def guess(self) -> Ending | None:
         """The sharpest release there is."""
-        return None if self.last_release is None else Verdict(None, math.inf, release=self.last_release.release)
+        return None if self.last_release is None else Ending(None, math.inf, release=self.last_release.release)
 
     @property
     @abstractmethod

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from steelyard.account import Charge
 from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict
 from steelyard.mechanisms import AboveThreshold, Questions
-from steelyard.models.accuracy.family import CHECK, Judge, Look, Taken, Told, Verdict
+from steelyard.models.accuracy.family import CHECK, Ending, Judge, Look, Taken, Told
 from steelyard.models.accuracy.goal import Goal, Stop, share_of
 from steelyard.models.accuracy.transcript import WATCH, Transcript
 from steelyard.noise import Noise
@@ -257,12 +257,12 @@ class Watched(Judge):
             steps = tuple(int(k) for k in told.facts["model"])
             self.verdict = self.family.passed(steps, int(told.facts["reach"]), self.goal.amount)
 
-    def guess(self) -> Verdict | None:
+    def guess(self) -> Ending | None:
         """The model of the last level."""
         if not self.family.levels:
             return None
         look = self.family.candidate()
-        return Verdict(self.family.weights(look.model), math.inf, clips=self.family.clips(look.reach))
+        return Ending(self.family.weights(look.model), math.inf, clips=self.family.clips(look.reach))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from steelyard.models.accuracy.designs import MODEL_BITS, Design
 from steelyard.models.accuracy.family import WHOLE
 from steelyard.models.accuracy.looks import Series
-from steelyard.models.accuracy.losses import GRID, MARGIN, ClippedLoss, LogLoss, LossLook, looked
+from steelyard.models.accuracy.losses import GRID, MARGIN, ClippedLoss, LoggedLoss, LossLook, looked
 from steelyard.models.accuracy.quantiles import normal_quantile
 from steelyard.models.accuracy.split import Part, Split
 from steelyard.models.columns import SIZE
@@ -63,8 +63,8 @@ def linear(model: list[float], target: float, reach: float = 1.0) -> ClippedLoss
     return ClippedLoss(tuple(int(k * 2**MODEL_BITS) for k in model), target, int(reach * WHOLE), ADDED)
 
 
-def logistic(model: list[float], target: float) -> LogLoss:
-    return LogLoss(tuple(int(k * 2**GRID) for k in model), target, 3 << MARGIN, ADDED)
+def logistic(model: list[float], target: float) -> LoggedLoss:
+    return LoggedLoss(tuple(int(k * 2**GRID) for k in model), target, 3 << MARGIN, ADDED)
 
 
 def classed(each: Part) -> Part:

@@ -10,7 +10,7 @@ import pytest
 
 from off_ledger import InMemory
 from steelyard.models.accuracy.designs import Design, Exact, best_triangle
-from steelyard.models.accuracy.losses import MARGIN, ClippedLoss, LogLoss, LossLook
+from steelyard.models.accuracy.losses import MARGIN, ClippedLoss, LoggedLoss, LossLook
 from steelyard.models.accuracy.split import Whole
 from steelyard.models.accuracy.users import as_exact, weighed, weights
 from steelyard.models.columns import SIZE, Features, Plain
@@ -61,7 +61,7 @@ def test_a_look_adds_up_the_same_whatever_n_is_declared_and_compares_it_with_n_t
         rows_of(neighbours="replace", n=claimed),
     )
     assert held.units == claimed
-    looks: list[LossLook] = [ClippedLoss((2**47, 0), 0.25), LogLoss((2**20, 0), 0.25, 3 << MARGIN)]
+    looks: list[LossLook] = [ClippedLoss((2**47, 0), 0.25), LoggedLoss((2**20, 0), 0.25, 3 << MARGIN)]
     for look in looks:
         told = [look.value(Declared(rows(1), n)) for n in (claimed, N)]
         assert told[0] - told[1] == (N - claimed) * look.allowed

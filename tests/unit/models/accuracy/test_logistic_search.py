@@ -18,7 +18,7 @@ from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models.accuracy.estimator import AccuracyFirst
 from steelyard.models.accuracy.family import LOSS_BITS
 from steelyard.models.accuracy.logistic import LogisticSearch
-from steelyard.models.accuracy.losses import GRID, MARGIN, LogLoss, margin_cap
+from steelyard.models.accuracy.losses import GRID, MARGIN, LoggedLoss, margin_cap
 from steelyard.models.accuracy.quantiles import normal_quantile
 from steelyard.models.columns import SIZE, Features, Plain
 from steelyard.models.regression import LogisticRegression
@@ -39,8 +39,8 @@ cells = st.lists(st.floats(-1, 1), min_size=3, max_size=3)
 caps = st.none() | st.integers(1, 10 << MARGIN)
 
 
-def look(theta: list[float], target: float = 0.5, cap: int | None = None) -> LogLoss:
-    return LogLoss(tuple(int(k * 2**GRID) for k in theta), target, 99 << MARGIN if cap is None else cap)
+def look(theta: list[float], target: float = 0.5, cap: int | None = None) -> LoggedLoss:
+    return LoggedLoss(tuple(int(k * 2**GRID) for k in theta), target, 99 << MARGIN if cap is None else cap)
 
 
 def whole(row: list[float]) -> InMemory:

@@ -142,7 +142,7 @@ def test_coarse_steps_are_multiplied_back_without_overflow(bits: int, values: li
 
 
 def pooled(design: Design, ridge: Ridge, levels: list[Any]) -> Noisy:
-    pool = measured.Pool(design)
+    pool = measured.PooledDesign(design)
     for cost, values in levels:
         pool.add(cost, values)
     return pool.noisy(ridge)

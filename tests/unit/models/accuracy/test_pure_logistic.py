@@ -18,7 +18,7 @@ from steelyard.ledger import Account, open_account
 from steelyard.models import AccuracyFirst, LogisticRegression
 from steelyard.models.accuracy import watch as watches
 from steelyard.models.accuracy.logistic import LogisticSearch
-from steelyard.models.accuracy.losses import GRID, MARGIN, LogLoss, margin_cap
+from steelyard.models.accuracy.losses import GRID, MARGIN, LoggedLoss, margin_cap
 from steelyard.models.accuracy.transcript import Transcript
 from steelyard.models.accuracy.watch import STEPS, room
 from steelyard.models.columns import SIZE, Features, Plain
@@ -44,11 +44,11 @@ SPOT = st.tuples(st.floats(-1, 1), st.floats(-1, 1))
 def test_a_replaced_row_moves_a_question_by_no_more_than_its_steps(
     weights: list[int], one: tuple[float, float], other: tuple[float, float], target: float
 ) -> None:
-    look = LogLoss((weights[0], weights[1]), target, margin_cap(target))
+    look = LoggedLoss((weights[0], weights[1]), target, margin_cap(target))
     assert moved(look, one, other) <= STEPS
 
 
-def moved(look: LogLoss, one: tuple[float, float], other: tuple[float, float]) -> int:
+def moved(look: LoggedLoss, one: tuple[float, float], other: tuple[float, float]) -> int:
     values = []
     for spot in (one, other):
         v = np.array([spot]) / max(1.0, float(np.linalg.norm(spot)))
@@ -57,9 +57,9 @@ def moved(look: LogLoss, one: tuple[float, float], other: tuple[float, float]) -
 
 
 def test_half_the_range_of_the_losses_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    look = LogLoss((2**GRID * 2, 0), 0.3, 9 << MARGIN)
+    look = LoggedLoss((2**GRID * 2, 0), 0.3, 9 << MARGIN)
     true = look.moves
-    monkeypatch.setattr(LogLoss, "moves", true // 2)
+    monkeypatch.setattr(LoggedLoss, "moves", true // 2)
     assert moved(look, (1.0, 0.0), (-1.0, 0.0)) > 1.9 * STEPS
 
 

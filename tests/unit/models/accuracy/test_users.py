@@ -20,7 +20,7 @@ from steelyard.ledger import open_account
 from steelyard.models.accuracy.certificate import RootExcess
 from steelyard.models.accuracy.designs import Design, Exact, Ridge
 from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.accuracy.losses import MARGIN, ClippedLoss, LogLoss, added
+from steelyard.models.accuracy.losses import MARGIN, ClippedLoss, LoggedLoss, added
 from steelyard.models.accuracy.one_shot import LogisticTask, pure
 from steelyard.models.accuracy.users import ROOT, WEIGHT, as_exact, exact_of, shares, weighed, weights
 from steelyard.models.columns import SIZE, Features, Numeric
@@ -101,7 +101,7 @@ def overdrawn(others: list[Array], old: Array, new: Array, weigh: Weigh = weight
         loss = ClippedLoss(model, 0.1)
         if abs(loss.value(before) - loss.value(after)) > loss.moves:
             found.append("loss")
-        log = LogLoss(tuple(k >> 28 for k in model), 0.1, 40 << MARGIN)
+        log = LoggedLoss(tuple(k >> 28 for k in model), 0.1, 40 << MARGIN)
         if abs(log.value(before) - log.value(after)) > log.moves:
             found.append("log loss")
     return found
