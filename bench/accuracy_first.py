@@ -28,16 +28,16 @@ from scipy.optimize import minimize
 from off_ledger import Ended, search
 from papers import noise_reduction as classic
 from papers.noise_reduction import log_loss
-from steelyard.accounting.gaussian import epsilon_of
-from steelyard.accounting.odometers import MixtureOdometer
+from steelyard.accounting._gaussian import epsilon_of
+from steelyard.accounting._odometers import MixtureOdometer
 from steelyard.desk import Desk
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Objective, PureObjective
-from steelyard.models.accuracy import one_shot
-from steelyard.models.accuracy.certificate import certify
-from steelyard.models.accuracy.designs import Design, Exact, Noisy, PooledDesign, Ridge, packed, unpacked
-from steelyard.models.accuracy.goal import Goal
-from steelyard.models.columns import SIZE
+from steelyard.models._columns import SIZE
+from steelyard.models.accuracy import _one_shot as one_shot
+from steelyard.models.accuracy._certificate import certify
+from steelyard.models.accuracy._designs import Design, Exact, Noisy, PooledDesign, Ridge, packed, unpacked
+from steelyard.models.accuracy._goal import Goal
 from steelyard.noise import ExactNoise, Noise, TestNoise
 from steelyard.privacy import Loss, Terms, rows
 from steelyard.release import Outcome

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.accounting.gaussian import epsilon_of
+from steelyard.accounting._gaussian import epsilon_of
 from steelyard.ledger import open_account
-from steelyard.models.accuracy.ridge import RidgeSearch
-from steelyard.models.accuracy.split import Split
-from steelyard.models.columns import SIZE, Features, Plain
-from steelyard.models.rows import Target
+from steelyard.models._columns import SIZE, Features, Plain
+from steelyard.models._rows import Target
+from steelyard.models.accuracy._ridge import RidgeSearch
+from steelyard.models.accuracy._split import Split
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
 from steelyard.session import Session

@@ -20,12 +20,12 @@ import numpy as np
 from accuracy_first import GAMMA, LEVELS, Array, _median, _Private, ridge_cells
 from papers import noise_reduction as classic
 from steelyard.mechanisms import LaplacePath
-from steelyard.models.accuracy.designs import Ridge, as_model
-from steelyard.models.accuracy.family import Told
-from steelyard.models.accuracy.goal import Goal, share_of
-from steelyard.models.accuracy.ridge import LaplaceRidge
-from steelyard.models.accuracy.watch import Watch, room
-from steelyard.models.columns import SIZE
+from steelyard.models._columns import SIZE
+from steelyard.models.accuracy._designs import Ridge, as_model
+from steelyard.models.accuracy._family import Told
+from steelyard.models.accuracy._goal import Goal, share_of
+from steelyard.models.accuracy._ridge import LaplaceRidge
+from steelyard.models.accuracy._watch import Watch, room
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Neighbours
 

@@ -32,21 +32,21 @@ from accuracy_first import (
     solved,
 )  # fmt: skip
 from off_ledger import Ended
-from steelyard.accounting.gaussian import epsilon_of
-from steelyard.accounting.objective import LEAST
+from steelyard.accounting._gaussian import epsilon_of
+from steelyard.accounting._objective import LEAST
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Objective
-from steelyard.models.accuracy import schedule
-from steelyard.models.accuracy.designs import Design, PooledDesign, Ridge, best_weight
-from steelyard.models.accuracy.family import WHOLE
-from steelyard.models.accuracy.goal import Goal
-from steelyard.models.accuracy.logistic import LogisticSearch, steepness
-from steelyard.models.accuracy.losses import MARGIN, margin_cap
-from steelyard.models.accuracy.posterior import expected_model, reach_of
-from steelyard.models.accuracy.quantiles import normal_quantile
-from steelyard.models.columns import SIZE, Features, Plain
-from steelyard.models.losses import Memory
-from steelyard.models.objective import ObjectiveFit
+from steelyard.models._columns import SIZE, Features, Plain
+from steelyard.models._losses import Memory
+from steelyard.models._objective import ObjectiveFit
+from steelyard.models.accuracy import _schedule as schedule
+from steelyard.models.accuracy._designs import Design, PooledDesign, Ridge, best_weight
+from steelyard.models.accuracy._family import WHOLE
+from steelyard.models.accuracy._goal import Goal
+from steelyard.models.accuracy._logistic import LogisticSearch, steepness
+from steelyard.models.accuracy._losses import MARGIN, margin_cap
+from steelyard.models.accuracy._posterior import expected_model, reach_of
+from steelyard.models.accuracy._quantiles import normal_quantile
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, rows
 from steelyard.session import Session

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.accounting.gaussian import epsilon_of
+from steelyard.accounting._gaussian import epsilon_of
 from steelyard.models import AccuracyFirst, LinearRegression, LogisticRegression
 from steelyard.noise import TestNoise
 

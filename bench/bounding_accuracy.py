@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.bounding.cap_choice import NoisyHistogram, choice_share, choose_cap
-from steelyard.bounding.cap_grid import CapGrid
-from steelyard.bounding.laws import mean_error
-from steelyard.bounding.theory import capping_bias, expected_error, optimal_cap
+from steelyard.bounding._cap_choice import NoisyHistogram, choice_share, choose_cap
+from steelyard.bounding._cap_grid import CapGrid
+from steelyard.bounding._laws import mean_error
+from steelyard.bounding._theory import capping_bias, expected_error, optimal_cap
 
 Floats = NDArray[np.float64]
 Totals = dict[str, Floats]

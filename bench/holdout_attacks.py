@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.audit import attacks
-from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.intervals import clopper_pearson
+from steelyard.holdout._holdout import Holdout
+from steelyard.holdout._intervals import clopper_pearson
 
 Labels = NDArray[np.int8]
 Attack = Callable[..., attacks.Attacked]

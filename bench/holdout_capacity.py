@@ -11,9 +11,9 @@ import time
 from collections.abc import Sequence
 
 from papers.thresholdout_theory import paid_answers, paid_answers_tightened
-from steelyard.holdout import published
-from steelyard.holdout.planner import plan
-from steelyard.holdout.transfer import (
+from steelyard.holdout import _published as published
+from steelyard.holdout._planner import plan
+from steelyard.holdout._transfer import (
     Transfer,
     bounded_width,
     down,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.holdout.holdout import Holdout
+from steelyard.holdout._holdout import Holdout
 
 Floats = NDArray[np.float64]
 Predict = Callable[[Floats], NDArray[np.bool_]]

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.holdout.classes import Packed, pack
-from steelyard.holdout.holdout import Holdout
+from steelyard.holdout._classes import Packed, pack
+from steelyard.holdout._holdout import Holdout
 
 
 def measure(rows: int, checks: int, place: Path, *, packed: bool) -> tuple[float, float, str]:

@@ -21,12 +21,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.labels.baselines import laplace_variance, randomized_response, staircase_variance
-from steelyard.labels.bins import response_on_bins
-from steelyard.labels.mechanism import FiniteMechanism
-from steelyard.labels.prior_free import piecewise_variance, two_point_variance
-from steelyard.labels.randomizer import LabelRandomizer
-from steelyard.labels.solve.unbiased import solve_unbiased
+from steelyard.labels._baselines import laplace_variance, randomized_response, staircase_variance
+from steelyard.labels._bins import response_on_bins
+from steelyard.labels._mechanism import FiniteMechanism
+from steelyard.labels._prior_free import piecewise_variance, two_point_variance
+from steelyard.labels._randomizer import LabelRandomizer
+from steelyard.labels.solve._unbiased import solve_unbiased
 
 Floats = NDArray[np.float64]
 EPSILONS = (0.05, 0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)

@@ -14,7 +14,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.labels.solve.continuous import solve_continuous
+from steelyard.labels.solve._continuous import solve_continuous
 
 EPSILONS = (0.3, 1.0, 2.0, 4.0, 8.0)
 

@@ -19,7 +19,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.labels.solve.unbiased import Solution, solve_unbiased
+from steelyard.labels.solve._unbiased import Solution, solve_unbiased
 
 Floats = NDArray[np.float64]
 EPSILONS = (0.05, 0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from steelyard.labels.files import randomize_parquet
-from steelyard.labels.randomizer import LabelRandomizer
+from steelyard.labels._files import randomize_parquet
+from steelyard.labels._randomizer import LabelRandomizer
 
 SIZE = 10_000_000
 

@@ -22,13 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
-from steelyard.accounting.gaussian import mu_request
-from steelyard.bounding.amounts import Spend
-from steelyard.models.columns import SIZE
-from steelyard.models.losses import Memory
-from steelyard.models.newton import Problem
-from steelyard.models.objective import gaussian_objective, pure_objective
-from steelyard.models.statistics import StatisticsRelease
+from steelyard.accounting._gaussian import mu_request
+from steelyard.bounding._amounts import Spend
+from steelyard.models._columns import SIZE
+from steelyard.models._losses import Memory
+from steelyard.models._newton import Problem
+from steelyard.models._objective import gaussian_objective, pure_objective
+from steelyard.models._statistics import StatisticsRelease
 from steelyard.noise import ExactNoise
 from steelyard.privacy import MICRO, Neighbours
 

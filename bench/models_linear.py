@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from steelyard.accounting.gaussian import mu_request
-from steelyard.bounding.amounts import Spend
-from steelyard.models.columns import SIZE, Features, Floats, Numeric
-from steelyard.models.rows import Products, Target
-from steelyard.models.statistics import NoisyStatistics, StatisticsRelease
+from steelyard.accounting._gaussian import mu_request
+from steelyard.bounding._amounts import Spend
+from steelyard.models._columns import SIZE, Features, Floats, Numeric
+from steelyard.models._rows import Products, Target
+from steelyard.models._statistics import NoisyStatistics, StatisticsRelease
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO
 

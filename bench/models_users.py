@@ -25,14 +25,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.accounting.gaussian import mu_request
-from steelyard.models.columns import SIZE
-from steelyard.models.losses import LOGISTIC, SQUARED
-from steelyard.models.rows import Rows
-from steelyard.models.user_descent import Descent, UserDescent, UserRows, root_weights
-from steelyard.models.user_sums import UserSum
+from steelyard.accounting._gaussian import mu_request
+from steelyard.models._columns import SIZE
+from steelyard.models._losses import LOGISTIC, SQUARED
+from steelyard.models._rows import Rows
+from steelyard.models._user_descent import Descent, UserDescent, UserRows, root_weights
+from steelyard.models._user_sums import UserSum
 from steelyard.noise import TestNoise
-from steelyard.noise.norms import fit_norm
+from steelyard.noise._norms import fit_norm
 from user_statistics import UserStatistics
 
 Floats = NDArray[np.float64]

@@ -19,7 +19,7 @@ import opendp.prelude as dp
 from scipy import stats
 
 from steelyard.noise import ExactNoise
-from steelyard.noise.finite import FiniteTable
+from steelyard.noise._finite import FiniteTable
 
 SCALES = {
     "1": Fraction(1),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
-from steelyard.accounting.objective import objective_mu
+from steelyard.accounting._objective import objective_mu
 from steelyard.privacy import MICRO
 
 

@@ -19,8 +19,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import house
-from steelyard.charts.marks import Mark, tag, text
-from steelyard.charts.page import FONT, chart_rules
+from steelyard.charts._marks import Mark, tag, text
+from steelyard.charts._page import FONT, chart_rules
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "rooms.svg"

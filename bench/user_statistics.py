@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.errors import InvalidTask
-from steelyard.models.columns import SIZE
-from steelyard.models.rows import Fitted
-from steelyard.models.user_sums import ByUser, Floats, UserSum, check_micro
+from steelyard.models._columns import SIZE
+from steelyard.models._rows import Fitted
+from steelyard.models._user_sums import ByUser, Floats, UserSum, check_micro
 from steelyard.privacy import MICRO
 
 if TYPE_CHECKING:
-    from steelyard.models.passes import Training
-    from steelyard.models.rows import Rows
+    from steelyard.models._passes import Training
+    from steelyard.models._rows import Rows
     from steelyard.noise import Noise
     from steelyard.privacy import Event
 

@@ -15,7 +15,7 @@ from itertools import count
 import pytest
 from hypothesis import HealthCheck, settings
 
-from steelyard.noise.stream import Stream, current
+from steelyard.noise._stream import Stream, current
 
 settings.register_profile(
     "steelyard", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ

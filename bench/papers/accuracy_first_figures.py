@@ -39,12 +39,12 @@ from accuracy_first import (
 from papers import noise_reduction as classic
 from papers.noise_reduction import log_loss
 from steelyard.charts import Chart, Line, lines
-from steelyard.models.accuracy import one_shot
-from steelyard.models.accuracy.designs import Ridge
-from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.accuracy.goal import Goal
-from steelyard.models.columns import SIZE
-from steelyard.models.regression import LinearRegression
+from steelyard.models._columns import SIZE
+from steelyard.models._regression import LinearRegression
+from steelyard.models.accuracy import _one_shot as one_shot
+from steelyard.models.accuracy._designs import Ridge
+from steelyard.models.accuracy._estimator import AccuracyFirst
+from steelyard.models.accuracy._goal import Goal
 from steelyard.noise import TestNoise
 from steelyard.privacy import Loss, Terms, rows
 

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.bounding.bias import bias_bounds
-from steelyard.bounding.cap_choice import NoisyHistogram, choice_share, choose_cap
-from steelyard.bounding.cap_grid import CapGrid
-from steelyard.bounding.theory import bound_cap, expected_error, optimal_cap
+from steelyard.bounding._bias import bias_bounds
+from steelyard.bounding._cap_choice import NoisyHistogram, choice_share, choose_cap
+from steelyard.bounding._cap_grid import CapGrid
+from steelyard.bounding._theory import bound_cap, expected_error, optimal_cap
 from steelyard.charts import Line, lines
 
 Floats = NDArray[np.float64]

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.charts import Line, lines
-from steelyard.holdout.holdout import Holdout
+from steelyard.holdout._holdout import Holdout
 
 Floats = NDArray[np.float32]
 SIZES = (0, 10, 20, 30, 45, 70, 100, 150, 200, 250, 300, 400, 500)

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.charts import Chart, Line, lines
-from steelyard.labels.baselines import staircase_variance
-from steelyard.labels.charts import draw_mechanism
-from steelyard.labels.randomizer import LabelRandomizer
-from steelyard.labels.solve.unbiased import solve_unbiased
+from steelyard.labels._baselines import staircase_variance
+from steelyard.labels._charts import draw_mechanism
+from steelyard.labels._randomizer import LabelRandomizer
+from steelyard.labels.solve._unbiased import solve_unbiased
 
 Floats = NDArray[np.float64]
 EPSILONS = (0.3, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)

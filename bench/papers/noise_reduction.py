@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.models.accuracy.quantiles import LONGEST
+from steelyard.models.accuracy._quantiles import LONGEST
 
 Array = NDArray[np.float64]
 Risk = Callable[[Array], float]

@@ -15,8 +15,8 @@ from fractions import Fraction
 
 from steelyard.accounting import normal_quantile, pure_to_mu
 from steelyard.errors import InvalidTask
-from steelyard.holdout.modes.thresholdout import Thresholdout, noise_bound
-from steelyard.holdout.transfer import gaussian_distance
+from steelyard.holdout._transfer import gaussian_distance
+from steelyard.holdout.modes._thresholdout import Thresholdout, noise_bound
 from steelyard.privacy import MICRO, exact
 
 

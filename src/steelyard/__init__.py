@@ -79,10 +79,10 @@ if TYPE_CHECKING:
     from steelyard.bounding import Quantile as Quantile
     from steelyard.bounding import Sum as Sum
     from steelyard.bounding import Together as Together
-    from steelyard.holdout.holdout import Holdout as Holdout
-    from steelyard.holdout.question import Question as Question
-    from steelyard.labels.randomizer import LabelRandomizer as LabelRandomizer
-    from steelyard.labels.regressor import LabelPrivateRegressor as LabelPrivateRegressor
+    from steelyard.holdout._holdout import Holdout as Holdout
+    from steelyard.holdout._question import Question as Question
+    from steelyard.labels._randomizer import LabelRandomizer as LabelRandomizer
+    from steelyard.labels._regressor import LabelPrivateRegressor as LabelPrivateRegressor
     from steelyard.ledger import Account as Account
     from steelyard.ledger import Ledger as Ledger
     from steelyard.ledger import open_account as open_account
@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     from steelyard.models import Numeric as Numeric
     from steelyard.models import PrivateScaler as PrivateScaler
     from steelyard.models.accuracy import GradualSum as GradualSum
-    from steelyard.models.accuracy.estimator import AccuracyFirst as AccuracyFirst
+    from steelyard.models.accuracy._estimator import AccuracyFirst as AccuracyFirst
     from steelyard.privacy import Currency as Currency
     from steelyard.privacy import Loss as Loss
     from steelyard.privacy import Unit as Unit

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from steelyard.account import Account, Charge, bound_to
-from steelyard.accounting.prices import price
+from steelyard.accounting import price
 from steelyard.errors import InsecureNoise, TableError
 from steelyard.interrupts import attempt
 from steelyard.noise import Noise

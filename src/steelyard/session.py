@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from steelyard.account import Account, Allowance
-from steelyard.accounting.prices import price
+from steelyard.accounting import price
 from steelyard.desk import Desk, check_noise
 from steelyard.documents import request_of
 from steelyard.errors import InvalidTask

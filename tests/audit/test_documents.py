@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from steelyard.audit.document_truth import untruth
-from steelyard.audit.documents import DocumentFuzz, changed, documents, names
-from steelyard.labels.check import CheckReport
-from steelyard.labels.document import judge
+from steelyard.audit._document_truth import untruth
+from steelyard.audit._documents import DocumentFuzz, changed, documents, names
+from steelyard.labels._check import CheckReport
+from steelyard.labels._document import judge
 
 HEAVY = ("piecewise", "hybrid", "table")
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from steelyard.audit import HiddenLabels, audit
-from steelyard.audit.holdouts import MODES, ROWS, hidden_labels
-from steelyard.audit.odd_labels import containers
+from steelyard.audit._holdouts import MODES, ROWS, hidden_labels
+from steelyard.audit._odd_labels import containers
 from steelyard.errors import InvalidTask
-from steelyard.holdout import metrics
-from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.metrics import AbsoluteError, PerExample
+from steelyard.holdout import _metrics as metrics
+from steelyard.holdout._holdout import Holdout
+from steelyard.holdout._metrics import AbsoluteError, PerExample
 from steelyard.holdout.modes import HIDING
-from steelyard.holdout.modes.private import NormalAnswers
+from steelyard.holdout.modes._private import NormalAnswers
 from steelyard.noise import Noise
 
 ONES = (np.ones(ROWS, dtype=np.int64),)

@@ -15,12 +15,17 @@ from typing import Any
 
 import pytest
 
-from steelyard.audit.corpus import Corpus, Pool, Row, days, floats, prices, texts, torn
-from steelyard.audit.replays import Replay
-from steelyard.audit.suite import WHO, Item, gaussian, pure, set_aside, tasks
+from steelyard.audit._corpus import Corpus, Pool, Row, days, floats, prices, texts, torn
+from steelyard.audit._replays import Replay
+from steelyard.audit._suite import WHO, Item, gaussian, pure, set_aside, tasks
 from steelyard.bounding import Count, CountUsers, Sum
-from steelyard.tables import Table, engine, keyed, plain, read, soundness, totals
-from steelyard.tables.totals import LARGEST, double
+from steelyard.tables import Table, read
+from steelyard.tables import _engine as engine
+from steelyard.tables import _keyed as keyed
+from steelyard.tables import _plain as plain
+from steelyard.tables import _soundness as soundness
+from steelyard.tables import _totals as totals
+from steelyard.tables._totals import LARGEST, double
 from writers import SOURCES, Writer
 
 pytestmark = pytest.mark.filterwarnings("ignore::steelyard.errors.UncheckedQuery")

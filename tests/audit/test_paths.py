@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from steelyard.audit.suite import run
-from steelyard.models.accuracy import users as by_user
-from steelyard.models.accuracy.certificate import RootExcess
-from steelyard.models.accuracy.designs import Design
+from steelyard.audit._suite import run
+from steelyard.models.accuracy import _users as by_user
+from steelyard.models.accuracy._certificate import RootExcess
+from steelyard.models.accuracy._designs import Design
 
 NAMES = ["first-level", "first-look"]
 

@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import steelyard as sy
-from steelyard.audit.odd_labels import containers, objects
-from steelyard.audit.steering import STEERABLE, SteeredNoise, distance
+from steelyard.audit._odd_labels import containers, objects
+from steelyard.audit._steering import STEERABLE, SteeredNoise, distance
 from steelyard.cli import main
 from steelyard.ledger import Account, Ledger
 from steelyard.mechanisms import Observed, observing
@@ -213,7 +213,7 @@ def test_no_odd_entry_tells_two_fits_apart_in_any_container() -> None:
 
 
 def test_ids_that_are_read_as_one_column_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.models.estimator.units", np.asarray)  # one float makes two users one
+    monkeypatch.setattr("steelyard.models._estimator.units", np.asarray)  # one float makes two users one
     odd = [case for case in cases() if case[:2] == ("linear", "users list")]
     assert _broken(iter(odd[:12]))[1]
 

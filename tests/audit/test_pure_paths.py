@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from steelyard.audit.suite import run
-from steelyard.models.accuracy.designs import Triangle
-from steelyard.models.accuracy.losses import ClippedLoss
+from steelyard.audit._suite import run
+from steelyard.models.accuracy._designs import Triangle
+from steelyard.models.accuracy._losses import ClippedLoss
 
 
 def failing(names: list[str]) -> set[str]:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steelyard.audit.randomized import RandomizedLabels, randomized_labels
+from steelyard.audit._randomized import RandomizedLabels, randomized_labels
 from steelyard.errors import InvalidTask
-from steelyard.labels import randomizer
+from steelyard.labels import _randomizer as randomizer
 from steelyard.tables import numbers_of
 
 SUBJECTS = randomized_labels()

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.audit import Bound, Epsilon, Feature, certify
-from steelyard.audit.sampling import Sampler
-from steelyard.bounding.amounts import Spend
-from steelyard.models.columns import SIZE
-from steelyard.models.losses import Memory
-from steelyard.models.objective import pure_objective
-from steelyard.models.statistics import StatisticsRelease
+from steelyard.audit._sampling import Sampler
+from steelyard.bounding._amounts import Spend
+from steelyard.models._columns import SIZE
+from steelyard.models._losses import Memory
+from steelyard.models._objective import pure_objective
+from steelyard.models._statistics import StatisticsRelease
 from steelyard.noise import ExactNoise
 from steelyard.privacy import MICRO, Neighbours
 

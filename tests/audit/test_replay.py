@@ -10,7 +10,7 @@ import pytest
 from audit.plain import PlainTable
 from audit.twins import TASKS, Honest, IgnoresUpper
 from steelyard.audit import Corpus, audit, floats, replay, texts
-from steelyard.audit.suite import gaussian, pure
+from steelyard.audit._suite import gaussian, pure
 from steelyard.bounding import Count, Sum
 from steelyard.mechanisms import Exponential, Gaussian
 from steelyard.noise import Noise

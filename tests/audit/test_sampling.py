@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from audit.twins import NarrowGaussian, NarrowLaplace
-from steelyard.accounting.gaussian import delta_of
+from steelyard.accounting._gaussian import delta_of
 from steelyard.audit import Epsilon, Mu, audit, certify
-from steelyard.audit.probes import Effort, probe
-from steelyard.audit.sampling import Bound
+from steelyard.audit._probes import Effort, probe
+from steelyard.audit._sampling import Bound
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import ExactNoise

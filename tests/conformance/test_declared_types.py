@@ -19,7 +19,11 @@ import pytest
 
 from steelyard.errors import TableError
 from steelyard.privacy import rows, users
-from steelyard.tables import Capped, Limits, Quantity, Table, engine, frames, parquet, read, soundness
+from steelyard.tables import Capped, Limits, Quantity, Table, read
+from steelyard.tables import _engine as engine
+from steelyard.tables import _frames as frames
+from steelyard.tables import _parquet as parquet
+from steelyard.tables import _soundness as soundness
 
 FAR = 2**62
 EACH = [Capped(Quantity(), 1)]

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from conformance.conftest import Opener
-from steelyard.models.accuracy.split import Split
-from steelyard.models.columns import Categorical, Features, Numeric
-from steelyard.models.rows import Target
+from steelyard.models._columns import Categorical, Features, Numeric
+from steelyard.models._rows import Target
+from steelyard.models.accuracy._split import Split
 from steelyard.tables import read
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning")

@@ -10,10 +10,10 @@ import pytest
 
 from conformance.conftest import Opener
 from off_ledger import InMemory
-from steelyard.models.accuracy.losses import MARGIN, ClippedLoss, LoggedLoss
-from steelyard.models.accuracy.users import ROOT, WEIGHT, exact_of
-from steelyard.models.columns import SIZE, Categorical, Features, Numeric
-from steelyard.models.rows import Target, gather
+from steelyard.models._columns import SIZE, Categorical, Features, Numeric
+from steelyard.models._rows import Target, gather
+from steelyard.models.accuracy._losses import MARGIN, ClippedLoss, LoggedLoss
+from steelyard.models.accuracy._users import ROOT, WEIGHT, exact_of
 from steelyard.privacy import users
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning")

@@ -11,9 +11,9 @@ import pytest
 
 from conformance.conftest import Opener
 from steelyard.errors import ColumnMissing, TableError
-from steelyard.models.columns import Categorical, Features, Numeric
+from steelyard.models._columns import Categorical, Features, Numeric
 from steelyard.privacy import users
-from steelyard.tables.folding import Step
+from steelyard.tables._folding import Step
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning")
 

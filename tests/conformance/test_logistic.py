@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from steelyard.ledger import open_account
-from steelyard.models.columns import Categorical, Features, Numeric
-from steelyard.models.fits import FitLogistic
-from steelyard.models.objective import ObjectiveFit
+from steelyard.models._columns import Categorical, Features, Numeric
+from steelyard.models._fits import FitLogistic
+from steelyard.models._objective import ObjectiveFit
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
 from steelyard.session import Session

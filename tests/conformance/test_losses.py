@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.models.columns import SIZE
-from steelyard.models.losses import CEILING, COST_BITS, LOSSES, RESIDUAL_BITS, LossFunction, SquaredLoss, exact_scores
-from steelyard.models.objective import gaussian_objective, pure_objective
+from steelyard.models._columns import SIZE
+from steelyard.models._losses import CEILING, COST_BITS, LOSSES, RESIDUAL_BITS, LossFunction, SquaredLoss, exact_scores
+from steelyard.models._objective import gaussian_objective, pure_objective
 
 SCORES = np.concatenate([np.linspace(-3, 3, 301), np.random.default_rng(5).normal(size=200)])
 TARGETS = np.random.default_rng(6).uniform(-1, 1, SCORES.size)

@@ -130,7 +130,7 @@ def test_the_exact_source_can_be_sent_to_another_process() -> None:
 
 
 def test_opendp_scales_are_never_rounded_down() -> None:
-    from steelyard.noise.sources import _float_above
+    from steelyard.noise._sources import _float_above
 
     for scale in (Fraction(1, 3), Fraction(2, 3), Fraction(10**6, 7), Fraction(1)):
         assert Fraction(_float_above(scale)) >= scale

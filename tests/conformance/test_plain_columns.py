@@ -17,7 +17,8 @@ import pytest
 
 from steelyard.errors import InvalidTask, TableError
 from steelyard.privacy import rows, users
-from steelyard.tables import Capped, Limits, Quantity, Table, plain, read
+from steelyard.tables import Capped, Limits, Quantity, Table, read
+from steelyard.tables import _plain as plain
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),

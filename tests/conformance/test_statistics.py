@@ -17,9 +17,11 @@ import pytest
 import tables_reference as reference
 from steelyard.errors import TableError
 from steelyard.privacy import rows, users
-from steelyard.tables import Bins, Bounded, Capped, Limits, Quantity, Table, engine, read, soundness
-from steelyard.tables.spark import load_dialect
-from steelyard.tables.totals import LARGEST, double
+from steelyard.tables import Bins, Bounded, Capped, Limits, Quantity, Table, read
+from steelyard.tables import _engine as engine
+from steelyard.tables import _soundness as soundness
+from steelyard.tables._spark import load_dialect
+from steelyard.tables._totals import LARGEST, double
 from writers import SOURCES, by_duckdb, by_polars, by_pyarrow, duckdb_view, lying
 
 pytestmark = [
@@ -201,7 +203,7 @@ class TestTrial:
         def by_bound(number: Any) -> Any:
             return number.abs() <= double(LARGEST)
 
-        monkeypatch.setattr("steelyard.tables.totals.finite", by_bound)
+        monkeypatch.setattr("steelyard.tables._totals.finite", by_bound)
         assert not self.passes(tmp_path, "")
         with duckdb.connect() as connection:
             soundness._write_lie(connection, tmp_path / "lie.parquet")

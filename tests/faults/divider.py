@@ -24,17 +24,17 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.accounting.prices import PARTS, price
+from steelyard.accounting._prices import PARTS, price
 from steelyard.desk import Desk
 from steelyard.errors import KeyConflict
 from steelyard.ledger import Account, Charge, Ledger, open_account
-from steelyard.models.accuracy.family import Told
-from steelyard.models.accuracy.ridge import RidgeSearch
-from steelyard.models.accuracy.search import Search
-from steelyard.models.accuracy.split import Split
-from steelyard.models.accuracy.transcript import Transcript
-from steelyard.models.columns import Features, Plain
-from steelyard.models.rows import Target
+from steelyard.models._columns import Features, Plain
+from steelyard.models._rows import Target
+from steelyard.models.accuracy._family import Told
+from steelyard.models.accuracy._ridge import RidgeSearch
+from steelyard.models.accuracy._search import Search
+from steelyard.models.accuracy._split import Split
+from steelyard.models.accuracy._transcript import Transcript
 from steelyard.noise import ExactNoise
 from steelyard.privacy import Event, rows
 from steelyard.release import Release

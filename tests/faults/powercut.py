@@ -25,9 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.errors import LedgerError
-from steelyard.ledger import Account, Ledger, open_account, sqlite
-from steelyard.ledger import anchor as anchors
-from steelyard.ledger.chain import Position
+from steelyard.ledger import Account, Ledger, open_account
+from steelyard.ledger import _anchor as anchors
+from steelyard.ledger import _sqlite as sqlite
+from steelyard.ledger._chain import Position
 from steelyard.privacy import Currency, Loss, rows
 
 SECTOR = 512

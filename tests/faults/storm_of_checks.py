@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-import steelyard.holdout.questions as questions
-from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.questions import Counter
-from steelyard.ledger.lock import FileLock
+import steelyard.holdout._questions as questions
+from steelyard.holdout._holdout import Holdout
+from steelyard.holdout._questions import Counter
+from steelyard.ledger._lock import FileLock
 from unit.holdout.twins import Thrifty
 
 N = 20_000

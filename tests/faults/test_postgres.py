@@ -16,7 +16,8 @@ import pytest
 
 import postgres
 from steelyard.errors import LedgerError, LedgerForeign, LedgerLocked, LedgerTampered
-from steelyard.ledger import Account, Ledger, connection, open_account
+from steelyard.ledger import Account, Ledger, open_account
+from steelyard.ledger import _connection as connection
 from steelyard.privacy import Currency, Loss, rows
 
 EDITS = (

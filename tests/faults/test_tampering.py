@@ -18,11 +18,13 @@ import pytest
 
 from faults import twins
 from steelyard.errors import LedgerError, LedgerTampered
-from steelyard.ledger import Account, Ledger, open_account, store, verify
-from steelyard.ledger import anchor as anchors
-from steelyard.ledger.anchor import Witness
-from steelyard.ledger.chain import COLUMNS, GENESIS, Position, tie
-from steelyard.ledger.store import open_store
+from steelyard.ledger import Account, Ledger, open_account
+from steelyard.ledger import _anchor as anchors
+from steelyard.ledger import _store as store
+from steelyard.ledger import _verify as verify
+from steelyard.ledger._anchor import Witness
+from steelyard.ledger._chain import COLUMNS, GENESIS, Position, tie
+from steelyard.ledger._store import open_store
 from steelyard.privacy import Event, Loss, rows, users
 
 TABLES = ("meta", "head", "accounts", "balances", "entries", "answers")

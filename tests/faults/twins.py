@@ -10,10 +10,10 @@ from pathlib import Path
 
 from faults.histories import History, read_deliveries
 from steelyard.errors import BudgetExceeded, LedgerTampered
-from steelyard.ledger import anchor as anchors
-from steelyard.ledger.anchor import FileAnchor, Witness
-from steelyard.ledger.chain import Position
-from steelyard.ledger.connection import Transaction
+from steelyard.ledger import _anchor as anchors
+from steelyard.ledger._anchor import FileAnchor, Witness
+from steelyard.ledger._chain import Position
+from steelyard.ledger._connection import Transaction
 from steelyard.privacy import Currency, Loss
 
 

@@ -27,16 +27,16 @@ from steelyard.bounding import Sum
 from steelyard.desk import Desk
 from steelyard.documents import request_of
 from steelyard.ledger import Account, Charge, Ledger, open_account
-from steelyard.models.accuracy.certificate import certify
-from steelyard.models.accuracy.designs import Design, Exact, PooledDesign, Ridge, unpacked
-from steelyard.models.accuracy.family import Step, Told
-from steelyard.models.accuracy.goal import Goal
-from steelyard.models.accuracy.ridge import RidgeSearch
-from steelyard.models.accuracy.schedule import Failure, levels
-from steelyard.models.accuracy.total import TotalSearch
-from steelyard.models.accuracy.transcript import Transcript
-from steelyard.models.columns import SIZE, Features, Plain
-from steelyard.models.rows import Target
+from steelyard.models._columns import SIZE, Features, Plain
+from steelyard.models._rows import Target
+from steelyard.models.accuracy._certificate import certify
+from steelyard.models.accuracy._designs import Design, Exact, PooledDesign, Ridge, unpacked
+from steelyard.models.accuracy._family import Step, Told
+from steelyard.models.accuracy._goal import Goal
+from steelyard.models.accuracy._ridge import RidgeSearch
+from steelyard.models.accuracy._schedule import Failure, levels
+from steelyard.models.accuracy._total import TotalSearch
+from steelyard.models.accuracy._transcript import Transcript
 from steelyard.noise import ExactNoise
 from steelyard.privacy import Event, rows
 from steelyard.release import Release

@@ -25,12 +25,12 @@ import numpy as np
 from steelyard.desk import Desk
 from steelyard.documents import request_of
 from steelyard.ledger import Account, Charge, open_account
-from steelyard.models.accuracy import watch as watches
-from steelyard.models.accuracy.goal import Goal, share_of
-from steelyard.models.accuracy.ridge import RidgeSearch
-from steelyard.models.accuracy.transcript import Transcript, costs_of
-from steelyard.models.columns import Features, Plain
-from steelyard.models.rows import Target
+from steelyard.models._columns import Features, Plain
+from steelyard.models._rows import Target
+from steelyard.models.accuracy import _watch as watches
+from steelyard.models.accuracy._goal import Goal, share_of
+from steelyard.models.accuracy._ridge import RidgeSearch
+from steelyard.models.accuracy._transcript import Transcript, costs_of
 from steelyard.noise import ExactNoise
 from steelyard.privacy import Loss, Terms, rows
 from steelyard.session import Session

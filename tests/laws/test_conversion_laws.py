@@ -8,9 +8,9 @@ import mpmath
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.accounting.gaussian import delta_of, epsilon_of, mu_cap, mu_request
-from steelyard.accounting.odometers import LinearOdometer, MixtureOdometer
-from steelyard.accounting.pure import pure_to_mu
+from steelyard.accounting._gaussian import delta_of, epsilon_of, mu_cap, mu_request
+from steelyard.accounting._odometers import LinearOdometer, MixtureOdometer
+from steelyard.accounting._pure import pure_to_mu
 from steelyard.privacy import MICRO
 
 epsilons = st.fractions(min_value=Fraction(1, 10**4), max_value=100, max_denominator=10**6)

@@ -8,8 +8,8 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.accounting.prices import price
-from steelyard.accounting.pure import group
+from steelyard.accounting._prices import price
+from steelyard.accounting._pure import group
 from steelyard.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, LaplacePath
 from steelyard.privacy import MICRO, Currency, Event, Loss, Neighbours, Terms, canonical, rows
 

@@ -14,12 +14,12 @@ import pytest
 
 from steelyard.bounding import Count, CountUsers, Histogram, Mean, Profile, Quantile, Sum, Together
 from steelyard.errors import InvalidTask, SteelyardError
-from steelyard.holdout.question import Question
+from steelyard.holdout._question import Question
 from steelyard.ledger import Account, open_account
+from steelyard.models._columns import Categorical, Numeric
+from steelyard.models._fits import FitLinear, FitLogistic
+from steelyard.models._scaler import _Grid, share_of
 from steelyard.models.accuracy import GradualSum
-from steelyard.models.columns import Categorical, Numeric
-from steelyard.models.fits import FitLinear, FitLogistic
-from steelyard.models.scaler import _Grid, share_of
 from steelyard.noise import TestNoise
 from steelyard.privacy import Unit, rows, users
 from steelyard.session import Plan, Session

@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 
 import pytest
 
-from steelyard.audit.corpus import Corpus
-from steelyard.audit.suite import PLACED, WHO, Item, gaussian, pure, set_aside, tasks
+from steelyard.audit._corpus import Corpus
+from steelyard.audit._suite import PLACED, WHO, Item, gaussian, pure, set_aside, tasks
 from steelyard.bounding import Count, CountUsers, Sum, Together
 from steelyard.errors import ColumnMissing, InvalidTask, TableError
 from steelyard.models.accuracy import GradualSum
 from steelyard.privacy import Terms, users
 from steelyard.session import Plan
 from steelyard.tables import Schema, Table, read
-from steelyard.tables.engine import DuckEngine
+from steelyard.tables._engine import DuckEngine
 
 BY: dict[str, Any] = {"by": "land", "keys": ["FR", "DE"]}
 MORE = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 from pathlib import Path
@@ -37,3 +38,41 @@ def test_arrows_point_down_and_follow_from_imports(rooms: Any) -> None:
 
 def test_an_arrow_that_follows_from_others_is_left_out(rooms: Any) -> None:
     assert rooms.needed({"a": {"b", "c"}, "b": {"c"}}) == {"a": ["b"], "b": ["c"]}
+
+
+def reached_past(rooms: Any) -> list[str]:
+    """Imports, anywhere in src, of another room's inner modules; the audit may look inside."""
+    found = []
+    for path in sorted((rooms.house.SRC / rooms.house.PACKAGE).rglob("*.py")):
+        here = path.relative_to(rooms.house.SRC / rooms.house.PACKAGE).parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [f"{names[0]}.{alias.name}" for alias in node.names] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            inner = [
+                name
+                for name in names
+                if re.fullmatch(rf"{rooms.house.PACKAGE}\.(?!{here}\.)\w+\.(\w+\.)*_[a-z]\w*", name)
+            ]
+            found += [f"{path.name}: {name}" for name in inner if here not in ("audit", "__init__")]
+    return found
+
+
+def test_rooms_meet_at_their_doors(rooms: Any) -> None:
+    """What a room's ``__all__`` does not offer is its own; ``_name.py`` says so."""
+    assert reached_past(rooms) == []
+
+
+def test_a_room_that_reaches_into_another_is_found(rooms: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / rooms.house.PACKAGE / "labels").mkdir(parents=True)
+    (tmp_path / rooms.house.PACKAGE / "labels" / "_new.py").write_text(
+        f"from {rooms.house.PACKAGE}.ledger._store import Store\n"
+    )
+    monkeypatch.setattr(rooms.house, "SRC", tmp_path)
+    assert reached_past(rooms) == [f"_new.py: {rooms.house.PACKAGE}.ledger._store"]
+
+
+@pytest.mark.parametrize("path", sorted((BENCH.parent / "src/steelyard").rglob("*.py")), ids=lambda path: path.stem)
+def test_inner_modules_are_private_by_name(path: Path) -> None:
+    inside = path.parent.name != "steelyard" and path.name not in ("__init__.py", "__main__.py")
+    assert path.name.startswith("_") == inside or path.name.startswith("__")

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from steelyard.lazy import loading
 
 if TYPE_CHECKING:
-    from steelyard.audit.corpus import Corpus, Pool, decimals, floats, integers, texts
-    from steelyard.audit.exact import Bracket, TapeNoise, enumerated, largest_ratio
-    from steelyard.audit.holdouts import HiddenLabels
-    from steelyard.audit.randomized import RandomizedLabels
-    from steelyard.audit.replays import audit, replay
-    from steelyard.audit.sampling import Bound, Feature, certify
-    from steelyard.audit.verdict import Check, Epsilon, Mu, Verdict
+    from steelyard.audit._corpus import Corpus, Pool, decimals, floats, integers, texts
+    from steelyard.audit._exact import Bracket, TapeNoise, enumerated, largest_ratio
+    from steelyard.audit._holdouts import HiddenLabels
+    from steelyard.audit._randomized import RandomizedLabels
+    from steelyard.audit._replays import audit, replay
+    from steelyard.audit._sampling import Bound, Feature, certify
+    from steelyard.audit._suite import registry, run, select
+    from steelyard.audit._verdict import Check, Epsilon, Mu, Verdict
 
 __all__ = [
     "Bound",
@@ -39,16 +40,20 @@ __all__ = [
     "floats",
     "integers",
     "largest_ratio",
+    "registry",
     "replay",
+    "run",
+    "select",
     "texts",
 ]
 _HOMES = {
-    "corpus": ("Corpus", "Pool", "decimals", "floats", "integers", "texts"),
-    "exact": ("Bracket", "TapeNoise", "enumerated", "largest_ratio"),
-    "holdouts": ("HiddenLabels",),
-    "randomized": ("RandomizedLabels",),
-    "replays": ("audit", "replay"),
-    "sampling": ("Bound", "Feature", "certify"),
-    "verdict": ("Check", "Epsilon", "Mu", "Verdict"),
+    "_corpus": ("Corpus", "Pool", "decimals", "floats", "integers", "texts"),
+    "_exact": ("Bracket", "TapeNoise", "enumerated", "largest_ratio"),
+    "_holdouts": ("HiddenLabels",),
+    "_randomized": ("RandomizedLabels",),
+    "_replays": ("audit", "replay"),
+    "_sampling": ("Bound", "Feature", "certify"),
+    "_suite": ("registry", "run", "select"),
+    "_verdict": ("Check", "Epsilon", "Mu", "Verdict"),
 }
 __getattr__ = loading(__name__, _HOMES)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from steelyard.lazy import loading
 
 if TYPE_CHECKING:
-    from steelyard.bounding.amounts import Amount, Spend, bound, check_unit, finite, noise_error
-    from steelyard.bounding.bias import bias_bounds, corollary_terms, heavy_users, kept_rows, kept_share_below
-    from steelyard.bounding.cap_choice import ContributionProfile
-    from steelyard.bounding.cap_rule import Bounds
-    from steelyard.bounding.grouping import check_list, keep_exact
-    from steelyard.bounding.profile import Profile
-    from steelyard.bounding.ranks import level_epsilon
-    from steelyard.bounding.theory import (
+    from steelyard.bounding._amounts import Amount, Spend, bound, check_unit, finite, noise_error
+    from steelyard.bounding._bias import bias_bounds, corollary_terms, heavy_users, kept_rows, kept_share_below
+    from steelyard.bounding._cap_choice import ContributionProfile
+    from steelyard.bounding._cap_rule import Bounds
+    from steelyard.bounding._grouping import check_list, keep_exact
+    from steelyard.bounding._profile import Profile
+    from steelyard.bounding._ranks import level_epsilon
+    from steelyard.bounding._theory import (
         Tradeoff,
         bound_cap,
         capped_sum,
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
         optimal_cap,
         tradeoff,
     )
-    from steelyard.bounding.totals import Count, CountUsers, Sum, Together
-    from steelyard.bounding.values import Histogram, Mean, Quantile, check_range
+    from steelyard.bounding._totals import Count, CountUsers, Sum, Together
+    from steelyard.bounding._values import Histogram, Mean, Quantile, check_range
 
 __all__ = [
     "Amount",
@@ -65,15 +65,15 @@ __all__ = [
     "tradeoff",
 ]
 _HOMES = {
-    "amounts": ("Amount", "Spend", "bound", "check_unit", "finite", "noise_error"),
-    "bias": ("bias_bounds", "corollary_terms", "heavy_users", "kept_rows", "kept_share_below"),
-    "cap_choice": ("ContributionProfile",),
-    "cap_rule": ("Bounds",),
-    "grouping": ("check_list", "keep_exact"),
-    "profile": ("Profile",),
-    "ranks": ("level_epsilon",),
-    "theory": ("Tradeoff", "bound_cap", "capped_sum", "error_bound", "expected_error", "optimal_cap", "tradeoff"),
-    "totals": ("Count", "CountUsers", "Sum", "Together"),
-    "values": ("Histogram", "Mean", "Quantile", "check_range"),
+    "_amounts": ("Amount", "Spend", "bound", "check_unit", "finite", "noise_error"),
+    "_bias": ("bias_bounds", "corollary_terms", "heavy_users", "kept_rows", "kept_share_below"),
+    "_cap_choice": ("ContributionProfile",),
+    "_cap_rule": ("Bounds",),
+    "_grouping": ("check_list", "keep_exact"),
+    "_profile": ("Profile",),
+    "_ranks": ("level_epsilon",),
+    "_theory": ("Tradeoff", "bound_cap", "capped_sum", "error_bound", "expected_error", "optimal_cap", "tradeoff"),
+    "_totals": ("Count", "CountUsers", "Sum", "Together"),
+    "_values": ("Histogram", "Mean", "Quantile", "check_range"),
 }
 __getattr__ = loading(__name__, _HOMES)

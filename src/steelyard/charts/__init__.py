@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from steelyard.lazy import loading
 
 if TYPE_CHECKING:
-    from steelyard.charts.chart import Chart, check_target
-    from steelyard.charts.curves import Line, lines, tradeoff
-    from steelyard.charts.heatmap import matrix
-    from steelyard.charts.report import Code, Figure, Figures, Report, Section, Tabular
-    from steelyard.charts.rows import Spending, bars, budget, intervals
+    from steelyard.charts._chart import Chart, check_target
+    from steelyard.charts._curves import Line, lines, tradeoff
+    from steelyard.charts._heatmap import matrix
+    from steelyard.charts._report import Code, Figure, Figures, Report, Section, Tabular
+    from steelyard.charts._rows import Spending, bars, budget, intervals
 
 __all__ = [
     "Chart",
@@ -40,29 +40,10 @@ __all__ = [
     "tradeoff",
 ]
 _HOMES = {
-    "chart": (
-        "Chart",
-        "check_target",
-    ),
-    "curves": (
-        "Line",
-        "lines",
-        "tradeoff",
-    ),
-    "heatmap": ("matrix",),
-    "report": (
-        "Code",
-        "Figure",
-        "Figures",
-        "Report",
-        "Section",
-        "Tabular",
-    ),
-    "rows": (
-        "Spending",
-        "bars",
-        "budget",
-        "intervals",
-    ),
+    "_chart": ("Chart", "check_target"),
+    "_curves": ("Line", "lines", "tradeoff"),
+    "_heatmap": ("matrix",),
+    "_report": ("Code", "Figure", "Figures", "Report", "Section", "Tabular"),
+    "_rows": ("Spending", "bars", "budget", "intervals"),
 }
 __getattr__ = loading(__name__, _HOMES)

@@ -12,8 +12,13 @@ import os
 from collections.abc import Sequence
 
 from steelyard import __version__
-from steelyard.cli import accounts, fitting, holdouts, labelling, releases, trying
-from steelyard.cli.files import show
+from steelyard.cli import _accounts as accounts
+from steelyard.cli import _fitting as fitting
+from steelyard.cli import _holdouts as holdouts
+from steelyard.cli import _labelling as labelling
+from steelyard.cli import _releases as releases
+from steelyard.cli import _trying as trying
+from steelyard.cli._files import show
 from steelyard.errors import SteelyardError
 from steelyard.requests import Reply
 

@@ -8,7 +8,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_HOMES = {"make_purchases": "story", "run_tour": "tour", "write_parquet": "story"}
+_HOMES: dict[str, str] = {
+    "make_purchases": "_story",
+    "run_tour": "_tour",
+    "write_parquet": "_story",
+}
 __all__ = ["STEPS", "make_purchases", "run_tour", "write_parquet"]
 EPSILON = "1.5"
 STEPS = (

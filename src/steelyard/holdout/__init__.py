@@ -15,10 +15,10 @@ from steelyard.privacy import Unit
 from steelyard.privacy import holdout as unit_of_holdout
 
 if TYPE_CHECKING:
-    from steelyard.holdout.answer import Answer
-    from steelyard.holdout.classes import Packed, pack
-    from steelyard.holdout.holdout import Holdout
-    from steelyard.holdout.metrics import (
+    from steelyard.holdout._answer import Answer
+    from steelyard.holdout._classes import Packed, pack
+    from steelyard.holdout._holdout import Holdout
+    from steelyard.holdout._metrics import (
         AbsoluteError,
         Accuracy,
         Brier,
@@ -29,21 +29,28 @@ if TYPE_CHECKING:
         PerExample,
         SquaredError,
     )
+    from steelyard.holdout._planner import HoldoutPlan, plan
+    from steelyard.holdout._question import Question
+    from steelyard.holdout._scorers import RoundObjective
     from steelyard.holdout.modes import HIDING
-    from steelyard.holdout.modes.thresholdout import Thresholdout
-    from steelyard.holdout.planner import HoldoutPlan, plan
-    from steelyard.holdout.question import Question
-    from steelyard.holdout.scorers import RoundObjective
+    from steelyard.holdout.modes._thresholdout import Thresholdout
 
 __all__ = [
     "HIDING", "AbsoluteError", "Accuracy", "Answer", "Brier", "Cost", "Holdout", "HoldoutPlan", "Judge", "LogLoss",
     "Metric", "Packed", "PerExample", "Question", "RoundObjective", "SquaredError", "Thresholdout", "pack", "plan",
 ]  # fmt: skip
-_HOMES = {
-    "HIDING": "modes", "Answer": "answer", "Holdout": "holdout", "HoldoutPlan": "planner", "Packed": "classes",
-    "Question": "question", "RoundObjective": "scorers", "Thresholdout": "modes.thresholdout", "pack": "classes",
-    "plan": "planner",
-}  # fmt: skip
+_HOMES: dict[str, str] = {
+    "Answer": "_answer",
+    "HIDING": "modes",
+    "Holdout": "_holdout",
+    "HoldoutPlan": "_planner",
+    "Packed": "_classes",
+    "Question": "_question",
+    "RoundObjective": "_scorers",
+    "Thresholdout": "modes._thresholdout",
+    "pack": "_classes",
+    "plan": "_planner",
+}
 """The module of each name; the others are metrics."""
 
 
@@ -57,7 +64,7 @@ class _Holdout(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name not in __all__:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{self.__name__}.{_HOMES.get(name, 'metrics')}"), name)
+        return getattr(import_module(f"{self.__name__}.{_HOMES.get(name, '_metrics')}"), name)
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *__all__})

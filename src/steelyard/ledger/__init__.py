@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from steelyard.account import Allowance, Charge, Receipt
-from steelyard.ledger.chain import Entry
-from steelyard.ledger.ledger import Ledger, LedgerAccount, open_account
-from steelyard.ledger.lock import Lock
-from steelyard.ledger.verify import Verification
+from steelyard.ledger._chain import Entry
+from steelyard.ledger._ledger import Ledger, LedgerAccount, open_account
+from steelyard.ledger._lock import Lock
+from steelyard.ledger._verify import Verification
 
 Account = LedgerAccount  # what a user holds; ``steelyard.account.Account`` is the protocol that it implements
 

@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING
 from steelyard.lazy import loading
 
 if TYPE_CHECKING:
-    from steelyard.mechanisms.above_threshold import AboveThreshold, Questions
-    from steelyard.mechanisms.bounded import BoundedNoise
-    from steelyard.mechanisms.exponential import Exponential
-    from steelyard.mechanisms.finite import Finite
-    from steelyard.mechanisms.gaussian import Gaussian, sigma_for
-    from steelyard.mechanisms.gradual import GaussianPath, LaplacePath, combined
-    from steelyard.mechanisms.histogram import NoisyCounts
-    from steelyard.mechanisms.key_threshold import KeyThreshold
-    from steelyard.mechanisms.laplace import Laplace
-    from steelyard.mechanisms.objective import Objective, PureObjective, UserObjective
-    from steelyard.mechanisms.observe import Observed, observing
-    from steelyard.mechanisms.sphere import spherical
-    from steelyard.mechanisms.staircase import Staircase
+    from steelyard.mechanisms._above_threshold import AboveThreshold, Questions
+    from steelyard.mechanisms._bounded import BoundedNoise
+    from steelyard.mechanisms._exponential import Exponential
+    from steelyard.mechanisms._finite import Finite
+    from steelyard.mechanisms._gaussian import Gaussian, sigma_for
+    from steelyard.mechanisms._gradual import GaussianPath, LaplacePath, combined, release_array
+    from steelyard.mechanisms._histogram import NoisyCounts
+    from steelyard.mechanisms._key_threshold import KeyThreshold
+    from steelyard.mechanisms._laplace import Laplace
+    from steelyard.mechanisms._objective import GRID, Objective, PureObjective, UserObjective
+    from steelyard.mechanisms._observe import Observed, observing, show
+    from steelyard.mechanisms._sphere import error, spherical
+    from steelyard.mechanisms._staircase import Staircase
 
 __all__ = [
+    "GRID",
     "AboveThreshold",
     "BoundedNoise",
     "Exponential",
@@ -39,40 +40,26 @@ __all__ = [
     "Staircase",
     "UserObjective",
     "combined",
+    "error",
     "observing",
+    "release_array",
+    "show",
     "sigma_for",
     "spherical",
 ]
 _HOMES = {
-    "above_threshold": (
-        "AboveThreshold",
-        "Questions",
-    ),
-    "bounded": ("BoundedNoise",),
-    "exponential": ("Exponential",),
-    "finite": ("Finite",),
-    "gaussian": (
-        "Gaussian",
-        "sigma_for",
-    ),
-    "gradual": (
-        "GaussianPath",
-        "LaplacePath",
-        "combined",
-    ),
-    "histogram": ("NoisyCounts",),
-    "key_threshold": ("KeyThreshold",),
-    "laplace": ("Laplace",),
-    "objective": (
-        "Objective",
-        "PureObjective",
-        "UserObjective",
-    ),
-    "observe": (
-        "Observed",
-        "observing",
-    ),
-    "sphere": ("spherical",),
-    "staircase": ("Staircase",),
+    "_above_threshold": ("AboveThreshold", "Questions"),
+    "_bounded": ("BoundedNoise",),
+    "_exponential": ("Exponential",),
+    "_finite": ("Finite",),
+    "_gaussian": ("Gaussian", "sigma_for"),
+    "_gradual": ("GaussianPath", "LaplacePath", "combined", "release_array"),
+    "_histogram": ("NoisyCounts",),
+    "_key_threshold": ("KeyThreshold",),
+    "_laplace": ("Laplace",),
+    "_objective": ("GRID", "Objective", "PureObjective", "UserObjective"),
+    "_observe": ("Observed", "observing", "show"),
+    "_sphere": ("error", "spherical"),
+    "_staircase": ("Staircase",),
 }
 __getattr__ = loading(__name__, _HOMES)

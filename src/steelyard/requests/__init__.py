@@ -9,52 +9,72 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from steelyard.requests.accuracy import AccuracyRequest as AccuracyRequest
-    from steelyard.requests.accuracy import accuracy_from as accuracy_from
-    from steelyard.requests.accuracy import is_met as is_met
-    from steelyard.requests.dry_run import DryRun as DryRun
-    from steelyard.requests.dry_run import WouldCharge as WouldCharge
-    from steelyard.requests.holdouts import open_holdout as open_holdout
-    from steelyard.requests.holdouts import settings_kept as settings_kept
-    from steelyard.requests.holdouts import settings_typed as settings_typed
-    from steelyard.requests.options import fit_options as fit_options
-    from steelyard.requests.options import fit_terms as fit_terms
-    from steelyard.requests.options import names_accuracy as names_accuracy
-    from steelyard.requests.predictions import write_predictions as write_predictions
-    from steelyard.requests.replies import Reply as Reply
-    from steelyard.requests.replies import account_reply as account_reply
-    from steelyard.requests.replies import columns as columns
-    from steelyard.requests.replies import fit_plan_reply as fit_plan_reply
-    from steelyard.requests.replies import model_chart as model_chart
-    from steelyard.requests.replies import model_reply as model_reply
-    from steelyard.requests.replies import plan_reply as plan_reply
-    from steelyard.requests.replies import release_chart as release_chart
-    from steelyard.requests.replies import release_reply as release_reply
-    from steelyard.requests.tasks import TASKS as TASKS
-    from steelyard.requests.tasks import schema_from as schema_from
-    from steelyard.requests.tasks import task_from as task_from
-    from steelyard.requests.tasks import terms_from as terms_from
-    from steelyard.requests.tasks import unit_from as unit_from
-    from steelyard.requests.typed import classes_typed as classes_typed
-    from steelyard.requests.typed import feature_typed as feature_typed
-    from steelyard.requests.typed import key_typed as key_typed
-    from steelyard.requests.typed import types_typed as types_typed
-    from steelyard.requests.typed import unit_typed as unit_typed
+    from steelyard.requests._accuracy import AccuracyRequest as AccuracyRequest
+    from steelyard.requests._accuracy import accuracy_from as accuracy_from
+    from steelyard.requests._accuracy import is_met as is_met
+    from steelyard.requests._dry_run import DryRun as DryRun
+    from steelyard.requests._dry_run import WouldCharge as WouldCharge
+    from steelyard.requests._holdouts import open_holdout as open_holdout
+    from steelyard.requests._holdouts import settings_kept as settings_kept
+    from steelyard.requests._holdouts import settings_typed as settings_typed
+    from steelyard.requests._options import fit_options as fit_options
+    from steelyard.requests._options import fit_terms as fit_terms
+    from steelyard.requests._options import names_accuracy as names_accuracy
+    from steelyard.requests._predictions import write_predictions as write_predictions
+    from steelyard.requests._replies import Reply as Reply
+    from steelyard.requests._replies import account_reply as account_reply
+    from steelyard.requests._replies import columns as columns
+    from steelyard.requests._replies import fit_plan_reply as fit_plan_reply
+    from steelyard.requests._replies import model_chart as model_chart
+    from steelyard.requests._replies import model_reply as model_reply
+    from steelyard.requests._replies import plan_reply as plan_reply
+    from steelyard.requests._replies import release_chart as release_chart
+    from steelyard.requests._replies import release_reply as release_reply
+    from steelyard.requests._tasks import TASKS as TASKS
+    from steelyard.requests._tasks import schema_from as schema_from
+    from steelyard.requests._tasks import task_from as task_from
+    from steelyard.requests._tasks import terms_from as terms_from
+    from steelyard.requests._tasks import unit_from as unit_from
+    from steelyard.requests._typed import classes_typed as classes_typed
+    from steelyard.requests._typed import feature_typed as feature_typed
+    from steelyard.requests._typed import key_typed as key_typed
+    from steelyard.requests._typed import types_typed as types_typed
+    from steelyard.requests._typed import unit_typed as unit_typed
 
-_NAMES = {
-    "accuracy": ("AccuracyRequest", "accuracy_from", "is_met"),
-    "dry_run": ("DryRun", "WouldCharge"),
-    "holdouts": ("open_holdout", "settings_kept", "settings_typed"),
-    "options": ("fit_options", "fit_terms", "names_accuracy"),
-    "predictions": ("write_predictions",),
-    "replies": (
-        *("Reply", "account_reply", "columns", "fit_plan_reply", "model_chart", "model_reply"),
-        *("plan_reply", "release_chart", "release_reply"),
-    ),
-    "tasks": ("TASKS", "schema_from", "task_from", "terms_from", "unit_from"),
-    "typed": ("classes_typed", "feature_typed", "key_typed", "types_typed", "unit_typed"),
+
+_HOMES: dict[str, str] = {
+    "AccuracyRequest": "_accuracy",
+    "DryRun": "_dry_run",
+    "Reply": "_replies",
+    "TASKS": "_tasks",
+    "WouldCharge": "_dry_run",
+    "account_reply": "_replies",
+    "accuracy_from": "_accuracy",
+    "classes_typed": "_typed",
+    "columns": "_replies",
+    "feature_typed": "_typed",
+    "fit_options": "_options",
+    "fit_plan_reply": "_replies",
+    "fit_terms": "_options",
+    "is_met": "_accuracy",
+    "key_typed": "_typed",
+    "model_chart": "_replies",
+    "model_reply": "_replies",
+    "names_accuracy": "_options",
+    "open_holdout": "_holdouts",
+    "plan_reply": "_replies",
+    "release_chart": "_replies",
+    "release_reply": "_replies",
+    "schema_from": "_tasks",
+    "settings_kept": "_holdouts",
+    "settings_typed": "_holdouts",
+    "task_from": "_tasks",
+    "terms_from": "_tasks",
+    "types_typed": "_typed",
+    "unit_from": "_tasks",
+    "unit_typed": "_typed",
+    "write_predictions": "_predictions",
 }
-_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 __all__ = sorted(_HOMES)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from steelyard.lazy import loading
 
 if TYPE_CHECKING:
-    from steelyard.tables.entries import (
+    from steelyard.tables._entries import (
         decoded,
         entries_of,
         finite_of,
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
         text_of,
         texts_of,
     )
-    from steelyard.tables.files import is_csv, read_column, scan
-    from steelyard.tables.keyed import Bins, Capped
-    from steelyard.tables.sampling import Limits
-    from steelyard.tables.schema import Schema
-    from steelyard.tables.sources import read
-    from steelyard.tables.table import Table
-    from steelyard.tables.totals import LIMIT, Bounded, Quantity
+    from steelyard.tables._files import is_csv, read_column, scan
+    from steelyard.tables._keyed import Bins, Capped
+    from steelyard.tables._sampling import Limits
+    from steelyard.tables._schema import Schema
+    from steelyard.tables._sources import read
+    from steelyard.tables._table import Table
+    from steelyard.tables._totals import LIMIT, Bounded, Quantity
 
 __all__ = [
     "LIMIT",
@@ -56,7 +56,7 @@ __all__ = [
     "texts_of",
 ]
 _HOMES = {
-    "entries": (
+    "_entries": (
         "decoded",
         "entries_of",
         "finite_of",
@@ -67,12 +67,12 @@ _HOMES = {
         "text_of",
         "texts_of",
     ),
-    "files": ("is_csv", "read_column", "scan"),
-    "keyed": ("Bins", "Capped"),
-    "sampling": ("Limits",),
-    "schema": ("Schema",),
-    "sources": ("read",),
-    "table": ("Table",),
-    "totals": ("LIMIT", "Bounded", "Quantity"),
+    "_files": ("is_csv", "read_column", "scan"),
+    "_keyed": ("Bins", "Capped"),
+    "_sampling": ("Limits",),
+    "_schema": ("Schema",),
+    "_sources": ("read",),
+    "_table": ("Table",),
+    "_totals": ("Bounded", "LIMIT", "Quantity"),
 }
 __getattr__ = loading(__name__, _HOMES)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.accounting.curves import Curve
+from steelyard.accounting._curves import Curve
 from steelyard.errors import InvalidTask
 
 Masses = np.ndarray[Any, Any]

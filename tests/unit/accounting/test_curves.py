@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as oracle
 
-from steelyard.accounting.curves import Curve
-from steelyard.accounting.gaussian import delta_of, epsilon_of
+from steelyard.accounting._curves import Curve
+from steelyard.accounting._gaussian import delta_of, epsilon_of
 from steelyard.errors import InvalidTask
 from unit.accounting.loss_curves import Composable, finite_curve, gaussian_curve, laplace_curve
 

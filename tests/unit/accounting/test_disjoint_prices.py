@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.accounting.prices import PARTS, disjoint, price
+from steelyard.accounting._prices import PARTS, disjoint, price
 from steelyard.errors import CurrencyMismatch, OurBug
 from steelyard.mechanisms import Gaussian, Laplace, sigma_for
 from steelyard.privacy import Currency, Event, Loss, Neighbours, Terms, Unit, rows

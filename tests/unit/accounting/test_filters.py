@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 
-from steelyard.accounting.gaussian import mu_request
-from steelyard.accounting.pure import pure_to_mu
+from steelyard.accounting._gaussian import mu_request
+from steelyard.accounting._pure import pure_to_mu
 from steelyard.privacy import ATTO, MICRO, Currency, Loss
 
 LEVELS = 64

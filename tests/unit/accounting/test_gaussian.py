@@ -11,8 +11,8 @@ from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant, accountant, privacy_loss_distribution, privacy_loss_mechanism
 from dp_accounting.rdp import RdpAccountant
 
-from steelyard.accounting.gaussian import delta_of, epsilon_of, mu_cap, mu_request
-from steelyard.accounting.pure import pure_to_mu
+from steelyard.accounting._gaussian import delta_of, epsilon_of, mu_cap, mu_request
+from steelyard.accounting._pure import pure_to_mu
 from steelyard.errors import InvalidTask
 from steelyard.privacy import MICRO, Currency
 

@@ -8,7 +8,7 @@ import mpmath
 import pytest
 
 from steelyard.accounting import normal_quantile, normal_tail
-from steelyard.accounting.normal import digits_for, pi, upper_tail
+from steelyard.accounting._normal import digits_for, pi, upper_tail
 
 POINTS = ["-30", "-3.5", "0", "1e-9", "0.5", "4", "17.25", "59.9", "60", "60.001", "200"]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
-from steelyard.accounting.objective import _COARSE, _FINE, _above_chords, _Programme, curvature, near_one, objective_mu
+from steelyard.accounting._objective import _COARSE, _FINE, _above_chords, _Programme, curvature, near_one, objective_mu
 from steelyard.errors import InvalidTask
 from steelyard.privacy import MICRO
 from unit.accounting.grid_adversaries import attained, gaussian_delta

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from steelyard.accounting.gaussian import epsilon_of
-from steelyard.accounting.objective_replaced import delta_replaced, epsilon_replaced, threshold
+from steelyard.accounting._gaussian import epsilon_of
+from steelyard.accounting._objective_replaced import delta_replaced, epsilon_replaced, threshold
 from steelyard.errors import InvalidTask
 from steelyard.privacy import MICRO
 from unit.accounting.grid_adversaries import attained, gaussian_delta

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from steelyard.accounting import objective
-from steelyard.accounting.objective import _ANY, _BEHIND, _above_chords, _Programme, _Step, curvature
+from steelyard.accounting import _objective as objective
+from steelyard.accounting._objective import _ANY, _BEHIND, _above_chords, _Programme, _Step, curvature
 
 Floats = NDArray[np.float64]
 DIGITS = 40

@@ -17,9 +17,9 @@ from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import norm
 
-from steelyard.accounting.gaussian import delta_of
-from steelyard.accounting.objective import objective_mu
-from steelyard.accounting.objective_users import bound, factor, gaussian_above, pointwise, user_mu
+from steelyard.accounting._gaussian import delta_of
+from steelyard.accounting._objective import objective_mu
+from steelyard.accounting._objective_users import bound, factor, gaussian_above, pointwise, user_mu
 from steelyard.errors import InvalidTask
 
 Array = NDArray[np.float64]

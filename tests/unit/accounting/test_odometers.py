@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from steelyard.accounting.gaussian import epsilon_of
-from steelyard.accounting.odometers import LinearOdometer, MixtureOdometer
+from steelyard.accounting._gaussian import epsilon_of
+from steelyard.accounting._odometers import LinearOdometer, MixtureOdometer
 from steelyard.errors import InvalidTask
 from steelyard.privacy import Loss
 

@@ -8,9 +8,9 @@ from typing import Any
 import mpmath
 import pytest
 
-from steelyard.accounting.gaussian import mu_cap
-from steelyard.accounting.prices import log_above, price
-from steelyard.accounting.pure import pure_to_mu
+from steelyard.accounting._gaussian import mu_cap
+from steelyard.accounting._prices import log_above, price
+from steelyard.accounting._pure import pure_to_mu
 from steelyard.errors import CurrencyMismatch, NeighbourMismatch, OurBug
 from steelyard.privacy import ATTO, MICRO, Currency, Event, Loss, Neighbours, Terms, canonical, holdout, labels, rows
 

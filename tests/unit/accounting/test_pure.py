@@ -8,8 +8,8 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from steelyard.accounting.gaussian import delta_of
-from steelyard.accounting.pure import group, pure_to_mu
+from steelyard.accounting._gaussian import delta_of
+from steelyard.accounting._pure import group, pure_to_mu
 from steelyard.errors import CurrencyMismatch, InvalidTask
 from steelyard.privacy import ATTO, MICRO, Currency, Loss
 

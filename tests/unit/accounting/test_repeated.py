@@ -9,8 +9,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from steelyard.accounting import curves as module
-from steelyard.accounting.curves import Curve, repeated
+from steelyard.accounting import _curves as module
+from steelyard.accounting._curves import Curve, repeated
 from steelyard.mechanisms import BoundedNoise
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from steelyard.audit import attacks
 from steelyard.errors import BudgetExceeded, InvalidTask
-from steelyard.holdout.holdout import Holdout
+from steelyard.holdout._holdout import Holdout
 
 N = 2_000
 LABELS = np.random.default_rng(7).integers(0, 2, N).astype(np.int8)

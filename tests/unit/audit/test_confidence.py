@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from steelyard.audit.sampling import incomplete_beta, lower_bound, upper_bound
+from steelyard.audit._sampling import incomplete_beta, lower_bound, upper_bound
 
 
 @given(st.floats(0.001, 0.999), st.floats(0.5, 1e6), st.floats(0.5, 1e6))

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from steelyard.audit import Epsilon, TapeNoise, enumerated, largest_ratio
-from steelyard.audit.exact import ONE, Tape, enumerate_tape, laplace_weights, law_of, matrix_check
+from steelyard.audit._exact import ONE, Tape, enumerate_tape, laplace_weights, law_of, matrix_check
 from steelyard.errors import InvalidTask, OurBug
 from steelyard.mechanisms import AboveThreshold, Exponential, Finite, Laplace
 from steelyard.noise import Noise
-from steelyard.noise.stream import uniform_below
+from steelyard.noise._stream import uniform_below
 from unit.mechanisms.twins import pmf
 
 

@@ -14,8 +14,9 @@ import pytest
 from audit.plain import PlainTable
 from audit.twins import Honest, IgnoresUpper, NarrowLaplace
 from steelyard import bounding, mechanisms
-from steelyard.audit import Check, Verdict, audit, floats, suite, texts
-from steelyard.cli import trying
+from steelyard.audit import Check, Verdict, audit, floats, texts
+from steelyard.audit import _suite as suite
+from steelyard.cli import _trying as trying
 from steelyard.errors import InvalidTask
 from steelyard.privacy import users
 from steelyard.requests import Reply

@@ -9,13 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.bounding.bias import (
-    bias_bounds,
-    corollary_terms,
-    heavy_users,
-    kept_rows,
-    kept_share_below,
-)
+from steelyard.bounding._bias import bias_bounds, corollary_terms, heavy_users, kept_rows, kept_share_below
 from steelyard.errors import InvalidTask
 
 USERS = st.lists(st.tuples(st.integers(1, 500), st.floats(0.0, 1.0)), min_size=1, max_size=25)

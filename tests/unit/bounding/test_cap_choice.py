@@ -11,15 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.bounding.cap_choice import (
-    NoisyHistogram,
-    choice_share,
-    choose_cap,
-    plan_caps,
-)
-from steelyard.bounding.cap_grid import CapGrid
-from steelyard.bounding.laws import mean_error
-from steelyard.bounding.theory import Tradeoff, capping_bias, expected_error, optimal_cap
+from steelyard.bounding._cap_choice import NoisyHistogram, choice_share, choose_cap, plan_caps
+from steelyard.bounding._cap_grid import CapGrid
+from steelyard.bounding._laws import mean_error
+from steelyard.bounding._theory import Tradeoff, capping_bias, expected_error, optimal_cap
 from steelyard.documents import decode
 from steelyard.errors import InvalidTask
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from steelyard.accounting.gaussian import mu_request
+from steelyard.accounting._gaussian import mu_request
 from steelyard.bounding import ContributionProfile, Count, Profile, Sum
-from steelyard.bounding.amounts import Amount, Spend
-from steelyard.bounding.theory import expected_error
+from steelyard.bounding._amounts import Amount, Spend
+from steelyard.bounding._theory import expected_error
 from steelyard.errors import InvalidTask
 from steelyard.ledger import open_account
 from steelyard.noise import ExactNoise

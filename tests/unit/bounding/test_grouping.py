@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from steelyard.bounding import Count, CountUsers, Sum
-from steelyard.bounding.grouping import Grouping, plain_key
+from steelyard.bounding._grouping import Grouping, plain_key
 from steelyard.errors import InvalidTask, TableError
 from steelyard.ledger import open_account
 from steelyard.noise import ExactNoise

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from steelyard.bounding import Count, CountUsers, Histogram, Mean, Profile, Quantile, Sum
-from steelyard.bounding.amounts import Amount, Spend, norm_of
+from steelyard.bounding._amounts import Amount, Spend, norm_of
 from steelyard.mechanisms import Laplace, Observed, observing
 from steelyard.noise import Noise, TestNoise
 from steelyard.privacy import Terms, rows

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from steelyard.accounting.gaussian import mu_request
+from steelyard.accounting._gaussian import mu_request
 from steelyard.bounding import Count, CountUsers, Sum
-from steelyard.bounding.amounts import Spend
-from steelyard.bounding.private_keys import PrivateKeys
+from steelyard.bounding._amounts import Spend
+from steelyard.bounding._private_keys import PrivateKeys
 from steelyard.errors import CurrencyMismatch, InvalidTask, NeighbourMismatch
 from steelyard.ledger import open_account
 from steelyard.mechanisms import KeyThreshold

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.bounding import ContributionProfile, Profile, Sum
-from steelyard.bounding.cap_choice import NoisyHistogram, TotalsGrid
-from steelyard.bounding.cap_grid import CapGrid
+from steelyard.bounding._cap_choice import NoisyHistogram, TotalsGrid
+from steelyard.bounding._cap_grid import CapGrid
 from steelyard.errors import ColumnMissing, CurrencyMismatch, InvalidTask, TableError, UnitMismatch
 from steelyard.ledger import open_account
 from steelyard.noise import ExactNoise

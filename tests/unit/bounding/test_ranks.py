@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.accounting.prices import price
-from steelyard.bounding.amounts import Spend
-from steelyard.bounding.ranks import QuantileSearch, level_epsilon
+from steelyard.accounting._prices import price
+from steelyard.bounding._amounts import Spend
+from steelyard.bounding._ranks import QuantileSearch, level_epsilon
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Exponential
 from steelyard.noise import ExactNoise, TestNoise
@@ -185,7 +185,7 @@ def test_too_little_for_so_many_quantiles_is_refused() -> None:
 @given(st.integers(1, 10**7), st.integers(1, 12), st.booleans())
 @settings(max_examples=40, deadline=None)
 def test_equal_steps_together_cost_no_more_than_the_spend(micro: int, levels: int, gaussian: bool) -> None:
-    from steelyard.accounting.pure import pure_to_mu
+    from steelyard.accounting._pure import pure_to_mu
 
     each = level_epsilon(Spend(gaussian, micro), levels)
     if gaussian:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from steelyard.accounting.prices import price
+from steelyard.accounting._prices import price
 from steelyard.bounding import Count, CountUsers, Sum
 from steelyard.ledger import open_account
 from steelyard.noise import TestNoise

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from steelyard.bounding.laws import LAWS, mean_error, mean_noise
-from steelyard.bounding.theory import (
+from steelyard.bounding._laws import LAWS, mean_error, mean_noise
+from steelyard.bounding._theory import (
     Tradeoff,
     bound_cap,
     capped_sum,

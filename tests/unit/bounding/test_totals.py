@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.bounding import Count, Sum
-from steelyard.bounding.amounts import Amount, Spend
+from steelyard.bounding._amounts import Amount, Spend
 from steelyard.documents import request_of
 from steelyard.errors import ColumnMissing, CurrencyMismatch, InvalidTask, TableError, UnitMismatch
 from steelyard.ledger import open_account

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.accounting.prices import price
+from steelyard.accounting._prices import price
 from steelyard.bounding import Histogram
-from steelyard.bounding.amounts import Spend
-from steelyard.bounding.trees import Tree
+from steelyard.bounding._amounts import Spend
+from steelyard.bounding._trees import Tree
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import observing
 from steelyard.noise import ExactNoise, TestNoise

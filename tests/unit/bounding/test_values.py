@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from steelyard.bounding import Histogram, Mean, Quantile
-from steelyard.bounding.values import on_grid
+from steelyard.bounding._values import on_grid
 from steelyard.documents import request_of
 from steelyard.errors import ColumnMissing, CurrencyMismatch, InvalidTask, TableError, UnitMismatch
 from steelyard.ledger import open_account

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from steelyard.bounding import Histogram, Mean, Quantile
-from steelyard.bounding.amounts import Spend
-from steelyard.bounding.ranks import QuantileSearch
+from steelyard.bounding._amounts import Spend
+from steelyard.bounding._ranks import QuantileSearch
 from steelyard.errors import ColumnMissing, InvalidTask
 from steelyard.ledger import open_account
 from steelyard.mechanisms import observing

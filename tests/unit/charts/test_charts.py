@@ -22,8 +22,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.charts import Chart, Line, Spending, bars, budget, intervals, lines, matrix, tradeoff
-from steelyard.charts.marks import measure, one_line, printable
-from steelyard.charts.scales import short
+from steelyard.charts._marks import measure, one_line, printable
+from steelyard.charts._scales import short
 from steelyard.errors import EngineMissing, InvalidTask
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.charts import Code, Figure, Figures, Report, Section, Tabular, bars
-from steelyard.charts.marks import printable
-from steelyard.charts.report import Block
+from steelyard.charts._marks import printable
+from steelyard.charts._report import Block
 from steelyard.errors import InvalidTask
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)

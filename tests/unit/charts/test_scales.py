@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.charts.scales import columns, read, round_step, scale, science, short, tick_labels, with_error
+from steelyard.charts._scales import columns, read, round_step, scale, science, short, tick_labels, with_error
 from steelyard.errors import InvalidTask
 
 FINITE = st.floats(-1e300, 1e300)

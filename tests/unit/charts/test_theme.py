@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from steelyard.charts.page import DARK, LIGHT, SERIES
+from steelyard.charts._page import DARK, LIGHT, SERIES
 
 RGB = tuple[float, float, float]
 THEMES = pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])

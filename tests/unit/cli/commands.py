@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from steelyard.cli import fitting
+from steelyard.cli import _fitting as fitting
 from steelyard.requests import Reply
 
 FEATURES = ("--features", "age:0:100", "land=FR,DE", "--label", "spend", "--lower", 0, "--upper", 400)

@@ -351,7 +351,7 @@ def test_a_bug_of_ours_says_so_without_a_word_about_rows(
     def broken(*_: object) -> object:
         raise RuntimeError("row 17")
 
-    monkeypatch.setattr("steelyard.cli.accounts.account_reply", broken)
+    monkeypatch.setattr("steelyard.cli._accounts.account_reply", broken)
     assert main(["account", "open", "b.db", "a", "--unit", "rows", "--epsilon", "1"]) == 1
     said = capsys.readouterr().err
     assert "row 17" not in said

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from steelyard.cli import main
-from steelyard.cli.files import printable
+from steelyard.cli._files import printable
 from steelyard.ledger import Ledger
 from steelyard.privacy import Loss
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.cli import fitting
+from steelyard.cli import _fitting as fitting
 from steelyard.errors import BudgetExceeded, ColumnMissing, InvalidTask, TableError
 from steelyard.ledger import open_account
 from steelyard.models.accuracy import CHECKS

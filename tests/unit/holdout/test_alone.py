@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.holdout.classes import settled_classes, settled_numbers
-from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.metrics import (
+from steelyard.holdout._classes import settled_classes, settled_numbers
+from steelyard.holdout._holdout import Holdout
+from steelyard.holdout._metrics import (
     AbsoluteError,
     Accuracy,
     Brier,
@@ -28,7 +28,7 @@ from steelyard.holdout.metrics import (
     SquaredError,
     settled,
 )
-from steelyard.holdout.rows import one_by_one
+from steelyard.holdout._rows import one_by_one
 
 ROWS = 40
 FAR = 2**60

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from steelyard.holdout.questions import LARGEST, Counter
+from steelyard.holdout._questions import LARGEST, Counter
 
 
 def counter(asked: int, most: int | None = None, **state: object) -> Counter:

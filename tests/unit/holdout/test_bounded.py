@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from steelyard.holdout.transfer import (
+from steelyard.holdout._transfer import (
     bounded_width,
     design,
     down,

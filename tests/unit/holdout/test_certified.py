@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
-from steelyard.holdout.answer import Answer
-from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.intervals import Rounding, Window
+from steelyard.holdout._answer import Answer
+from steelyard.holdout._holdout import Holdout
+from steelyard.holdout._intervals import Rounding, Window
+from steelyard.holdout._questions import Counter
 from steelyard.holdout.modes import Frame, Query
-from steelyard.holdout.modes.certified import CertifiedMode
-from steelyard.holdout.questions import Counter
+from steelyard.holdout.modes._certified import CertifiedMode
 from steelyard.ledger import open_account
 from steelyard.privacy import holdout as unit_of
 
@@ -222,7 +222,7 @@ def test_a_refusal_is_for_good_even_for_questions_that_would_be_free() -> None:
 
 def test_a_refusal_that_is_not_for_good_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = coins(3000, 3)
-    monkeypatch.setattr("steelyard.holdout.questions.Counter", Forgiving)
+    monkeypatch.setattr("steelyard.holdout._questions.Counter", Forgiving)
     assert not stays_refused(generous(labels), labels)
 
 

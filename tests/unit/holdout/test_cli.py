@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.cli import holdouts
+from steelyard.cli import _holdouts as holdouts
 from steelyard.errors import BudgetExceeded, InvalidTask, LedgerError, UnitMismatch
-from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.metrics import AbsoluteError
+from steelyard.holdout._holdout import Holdout
+from steelyard.holdout._metrics import AbsoluteError
 from steelyard.ledger import Ledger, open_account
 from steelyard.privacy import rows
 from steelyard.requests import Reply

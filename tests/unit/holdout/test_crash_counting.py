@@ -16,10 +16,12 @@ import pytest
 
 import postgres
 from steelyard.errors import LedgerError, LedgerLocked
-from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.questions import PAID, Counter
-from steelyard.holdout.record import HoldoutEntry, Record
-from steelyard.ledger import Ledger, connection, lock
+from steelyard.holdout._holdout import Holdout
+from steelyard.holdout._questions import PAID, Counter
+from steelyard.holdout._record import HoldoutEntry, Record
+from steelyard.ledger import Ledger
+from steelyard.ledger import _connection as connection
+from steelyard.ledger import _lock as lock
 from unit.holdout.twins import Thrifty
 
 N = 20_000
@@ -125,7 +127,7 @@ def test_a_surprise_lost_on_postgresql_is_counted_without_any_mark(
 
 
 def test_a_holdout_that_reuses_an_unclaimed_surprise_is_caught(ledger: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.holdout.questions.Counter", Thrifty)
+    monkeypatch.setattr("steelyard.holdout._questions.Counter", Thrifty)
     assert uncounted(lambda: opened(ledger), "claim", Dead, "certified") > 0
 
 

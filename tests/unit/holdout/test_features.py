@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.scorers import FAILED, Scorer
+from steelyard.holdout._holdout import Holdout
+from steelyard.holdout._scorers import FAILED, Scorer
 
 BENCH = Path(__file__).parents[3] / "bench" / "holdout_features.py"
 

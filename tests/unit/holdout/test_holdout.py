@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
-from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.metrics import AbsoluteError
+from steelyard.holdout._holdout import Holdout
+from steelyard.holdout._metrics import AbsoluteError
 from steelyard.ledger import Allowance, Ledger, open_account
 from steelyard.privacy import Loss, rows
 from steelyard.privacy import holdout as unit_of

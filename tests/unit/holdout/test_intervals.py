@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
-from steelyard.holdout import intervals
-from steelyard.holdout.intervals import clopper_pearson, hoeffding, kl_chernoff
+from steelyard.holdout import _intervals as intervals
+from steelyard.holdout._intervals import clopper_pearson, hoeffding, kl_chernoff
 
 Interval = Callable[[int, int, float], tuple[float, float]]
 

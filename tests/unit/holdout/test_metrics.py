@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
-from steelyard.holdout.classes import Packed, pack
-from steelyard.holdout.metrics import (
+from steelyard.holdout._classes import Packed, pack
+from steelyard.holdout._metrics import (
     AbsoluteError,
     Accuracy,
     Brier,

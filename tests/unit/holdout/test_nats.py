@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
-from steelyard.holdout import published
-from steelyard.holdout.intervals import half_width
-from steelyard.holdout.nats import certified_nats, grid_nats, ladder_nats, log_choose, round_micros
+from steelyard.holdout import _published as published
+from steelyard.holdout._intervals import half_width
+from steelyard.holdout._nats import certified_nats, grid_nats, ladder_nats, log_choose, round_micros
 from steelyard.privacy import MICRO
 
 Nats = Callable[[int, int, float], float]

@@ -13,8 +13,8 @@ import pytest
 
 import postgres
 from steelyard.errors import UnitMismatch
-from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.metrics import AbsoluteError
+from steelyard.holdout._holdout import Holdout
+from steelyard.holdout._metrics import AbsoluteError
 from steelyard.ledger import Ledger, open_account
 from steelyard.privacy import holdout as of_holdout
 from steelyard.privacy import rows
@@ -69,7 +69,7 @@ def test_the_twin_with_a_budget_for_each_name_is_overfitted(tmp_path: Path, monk
 
     with pytest.raises(UnitMismatch, match="one budget"):
         opened()
-    monkeypatch.setattr("steelyard.holdout.record.refuse_second_budget", lambda *facts: None)
+    monkeypatch.setattr("steelyard.holdout._record.refuse_second_budget", lambda *facts: None)
     assert votes(opened()) > 0.1, "a vote with a true accuracy of one half must look better than the tolerance allows"
 
 

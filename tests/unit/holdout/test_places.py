@@ -11,9 +11,9 @@ import pytest
 
 import postgres
 from steelyard.errors import LedgerError, UnitMismatch
-from steelyard.holdout.holdout import Holdout
+from steelyard.holdout._holdout import Holdout
 from steelyard.ledger import Ledger
-from steelyard.ledger.anchor import FileAnchor
+from steelyard.ledger._anchor import FileAnchor
 
 N = 10_000
 LABELS = np.random.default_rng(0).integers(0, 2, N).astype(bool)

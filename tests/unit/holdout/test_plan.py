@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
-from steelyard.holdout import published
-from steelyard.holdout.holdout import Holdout
+from steelyard.holdout import _published as published
+from steelyard.holdout._holdout import Holdout
+from steelyard.holdout._planner import HoldoutPlan, plan
+from steelyard.holdout._transfer import design, planned_width
 from steelyard.holdout.modes import Frame, make_mode
-from steelyard.holdout.modes.certified import CertifiedMode
-from steelyard.holdout.planner import HoldoutPlan, plan
-from steelyard.holdout.transfer import design, planned_width
+from steelyard.holdout.modes._certified import CertifiedMode
 from steelyard.ledger import open_account
 
 NUMBER = count()

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steelyard.accounting.prices import price
+from steelyard.accounting._prices import price
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InsecureNoise, InvalidTask, TableError, UnitMismatch
-from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.metrics import AbsoluteError, Accuracy, LogLoss
+from steelyard.holdout._holdout import Holdout
+from steelyard.holdout._metrics import AbsoluteError, Accuracy, LogLoss
+from steelyard.holdout._record import Record
+from steelyard.holdout._transfer import account_distance
 from steelyard.holdout.modes import Frame, Query
-from steelyard.holdout.modes.private import BoundedAnswers, NormalAnswers, PrivateMode
-from steelyard.holdout.record import Record
-from steelyard.holdout.transfer import account_distance
+from steelyard.holdout.modes._private import BoundedAnswers, NormalAnswers, PrivateMode
 from steelyard.ledger import Account, Ledger, open_account
 from steelyard.mechanisms import observing
 from steelyard.noise import TestNoise

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.errors import ColumnMissing, CurrencyMismatch, InvalidTask, TableError, UnitMismatch
-from steelyard.holdout.question import _STEPS, OTHER_ROWS, Question
+from steelyard.holdout._question import _STEPS, OTHER_ROWS, Question
 from steelyard.ledger import open_account
 from steelyard.mechanisms import observing
 from steelyard.noise import TestNoise

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from steelyard.errors import BudgetExceeded, InvalidTask
-from steelyard.holdout.holdout import Holdout
+from steelyard.holdout._holdout import Holdout
 
 N = 10_000
 

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.holdout.classes import settled_classes, settled_numbers
-from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.metrics import AbsoluteError, Accuracy, Brier, Cost, LogLoss, Metric, PerExample, SquaredError
-from steelyard.holdout.rows import digest, one_by_one
-from steelyard.mechanisms.observe import observing
+from steelyard.holdout._classes import settled_classes, settled_numbers
+from steelyard.holdout._holdout import Holdout
+from steelyard.holdout._metrics import AbsoluteError, Accuracy, Brier, Cost, LogLoss, Metric, PerExample, SquaredError
+from steelyard.holdout._rows import digest, one_by_one
+from steelyard.mechanisms._observe import observing
 from steelyard.noise import TestNoise
 
 ODD: list[Any] = [
@@ -102,8 +102,8 @@ def as_numpy_would(labels: Any) -> Any:
 
 
 def test_the_same_check_catches_rows_that_share_a_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.holdout.metrics.one_by_one", as_numpy_would)
-    monkeypatch.setattr("steelyard.holdout.holdout.one_by_one", as_numpy_would)
+    monkeypatch.setattr("steelyard.holdout._metrics.one_by_one", as_numpy_would)
+    monkeypatch.setattr("steelyard.holdout._holdout.one_by_one", as_numpy_would)
     for function, odd in ((differs, "x"), (odd_bit, 1.5)):
         metric = PerExample(function, Fraction(1))
         assert abs(total([1] * (ROWS - 1) + [odd], metric, "private") - total([1] * ROWS, metric, "private")) > (

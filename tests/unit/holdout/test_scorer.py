@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from steelyard.errors import BudgetExceeded, InvalidTask
-from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.scorers import RoundObjective
+from steelyard.holdout._holdout import Holdout
+from steelyard.holdout._scorers import RoundObjective
 
 optuna = pytest.importorskip("optuna")
 pytest.importorskip("sklearn")

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from papers.thresholdout_theory import certified_answers
-from steelyard.accounting.gaussian import mu_cap
-from steelyard.accounting.prices import price
-from steelyard.accounting.pure import pure_to_mu
+from steelyard.accounting._gaussian import mu_cap
+from steelyard.accounting._prices import price
+from steelyard.accounting._pure import pure_to_mu
 from steelyard.errors import (
     BudgetExceeded,
     InsecureNoise,
@@ -28,9 +28,9 @@ from steelyard.errors import (
     TableError,
     UnitMismatch,
 )
+from steelyard.holdout._record import Record
 from steelyard.holdout.modes import Frame, Query
-from steelyard.holdout.modes.thresholdout import ClassicMode, Thresholdout, noise_bound
-from steelyard.holdout.record import Record
+from steelyard.holdout.modes._thresholdout import ClassicMode, Thresholdout, noise_bound
 from steelyard.ledger import Account, open_account
 from steelyard.mechanisms import AboveThreshold, Laplace
 from steelyard.noise import ExactNoise, TestNoise

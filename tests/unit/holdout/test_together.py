@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 import postgres
-from steelyard.holdout.holdout import Holdout
-from steelyard.holdout.questions import PAID
-from steelyard.holdout.record import HoldoutEntry, Record
-from steelyard.ledger import connection, open_account
-from steelyard.ledger.lock import DatabaseLock
+from steelyard.holdout._holdout import Holdout
+from steelyard.holdout._questions import PAID
+from steelyard.holdout._record import HoldoutEntry, Record
+from steelyard.ledger import _connection as connection
+from steelyard.ledger import open_account
+from steelyard.ledger._lock import DatabaseLock
 from steelyard.privacy import Loss, rows
 from steelyard.privacy import holdout as of_holdout
 

@@ -15,13 +15,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
-from steelyard.holdout import transfer
-from steelyard.holdout.transfer import (
-    curve_distance,
-    gaussian_distance,
-    positional_distance_at,
-    shared_distance_at,
-)
+from steelyard.holdout import _transfer as transfer
+from steelyard.holdout._transfer import curve_distance, gaussian_distance, positional_distance_at, shared_distance_at
 from unit.accounting.loss_curves import gaussian_curve
 
 Floats = NDArray[np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from steelyard.holdout.questions import Counter
+from steelyard.holdout._questions import Counter
 
 
 class Thrifty(Counter):

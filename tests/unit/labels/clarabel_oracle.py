@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.labels.solve.interior import Iterate
-from steelyard.labels.solve.program import Columns, Scaled, targets
+from steelyard.labels.solve._interior import Iterate
+from steelyard.labels.solve._program import Columns, Scaled, targets
 
 
 def solve_with_clarabel(problem: Scaled, columns: Columns, tolerance: float) -> Iterate | None:

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from steelyard.errors import BudgetExceeded, InvalidTask
-from steelyard.labels.baselines import KINDS, AddedNoise, laplace_variance, staircase_variance, stairs, uniform
-from steelyard.labels.document import judge
-from steelyard.labels.nodes import Nodes
-from steelyard.labels.randomizer import LabelRandomizer
-from steelyard.labels.sampler import NoiseSampler
+from steelyard.labels._baselines import KINDS, AddedNoise, laplace_variance, staircase_variance, stairs, uniform
+from steelyard.labels._document import judge
+from steelyard.labels._nodes import Nodes
+from steelyard.labels._randomizer import LabelRandomizer
+from steelyard.labels._sampler import NoiseSampler
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Laplace, Staircase, observing
 from steelyard.noise import TestNoise

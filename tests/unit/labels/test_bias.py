@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.labels.choice import weight_of
-from steelyard.labels.randomizer import LabelRandomizer
+from steelyard.labels._choice import weight_of
+from steelyard.labels._randomizer import LabelRandomizer
 from steelyard.noise import TestNoise
 
 PRIOR = [80, 5, 4, 3, 2, 1, 1, 1, 1, 1, 1]

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.labels.check import check, exponential, lower_bound
-from steelyard.labels.mechanism import FiniteMechanism, growth_below, ratio_below
-from steelyard.labels.solve.unbiased import solve_unbiased
+from steelyard.labels._check import check, exponential, lower_bound
+from steelyard.labels._mechanism import FiniteMechanism, growth_below, ratio_below
+from steelyard.labels.solve._unbiased import solve_unbiased
 
 Document = dict[str, Any]
 Fault = Callable[[Document, random.Random], None]

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from steelyard.labels.solve import unbiased
-from steelyard.labels.solve.interior import Iterate, start
-from steelyard.labels.solve.program import Columns, Scaled, every_interval
-from steelyard.labels.solve.unbiased import solve_unbiased
+from steelyard.labels.solve import _unbiased as unbiased
+from steelyard.labels.solve._interior import Iterate, start
+from steelyard.labels.solve._program import Columns, Scaled, every_interval
+from steelyard.labels.solve._unbiased import solve_unbiased
 from unit.labels.clarabel_oracle import solve_with_clarabel
 
 Floats = NDArray[np.float64]

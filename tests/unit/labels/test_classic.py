@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.labels import baselines, prior_free
-from steelyard.labels.baselines import debiased_response, randomized_response, response_with_prior
-from steelyard.labels.bins import response_on_bins
-from steelyard.labels.mechanism import FiniteMechanism
-from steelyard.labels.prior_free import two_point
-from steelyard.labels.solve.unbiased import solve_unbiased
+from steelyard.labels import _baselines as baselines
+from steelyard.labels import _prior_free as prior_free
+from steelyard.labels._baselines import debiased_response, randomized_response, response_with_prior
+from steelyard.labels._bins import response_on_bins
+from steelyard.labels._mechanism import FiniteMechanism
+from steelyard.labels._prior_free import two_point
+from steelyard.labels.solve._unbiased import solve_unbiased
 
 PRIOR = [8, 1, 5, 1, 0, 3]
 

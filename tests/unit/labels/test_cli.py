@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.cli import labelling
+from steelyard.cli import _labelling as labelling
 from steelyard.errors import BudgetExceeded, InvalidTask, UnitMismatch
-from steelyard.labels.randomizer import LabelRandomizer
+from steelyard.labels._randomizer import LabelRandomizer
 from steelyard.ledger import Account, open_account
 from steelyard.privacy import labels
 from steelyard.requests import Reply

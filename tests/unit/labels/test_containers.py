@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.labels import records
-from steelyard.labels.randomizer import LabelRandomizer
-from steelyard.labels.records import wrapped
+from steelyard.labels import _records as records
+from steelyard.labels._randomizer import LabelRandomizer
+from steelyard.labels._records import wrapped
 from steelyard.ledger import Account, open_account
 from steelyard.privacy import labels
 from steelyard.tables import numbers_of

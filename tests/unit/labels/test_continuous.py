@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.labels.randomizer import LabelRandomizer
-from steelyard.labels.solve.continuous import Sandwich, _FineLabels, _Lumped, solve_continuous
-from steelyard.labels.solve.unbiased import solve_unbiased
+from steelyard.labels._randomizer import LabelRandomizer
+from steelyard.labels.solve._continuous import Sandwich, _FineLabels, _Lumped, solve_continuous
+from steelyard.labels.solve._unbiased import solve_unbiased
 
 
 def cases() -> list[tuple[list[int], list[float]]]:

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.labels.baselines import AddedNoise
-from steelyard.labels.document import judge
-from steelyard.labels.nodes import Nodes
-from steelyard.labels.packing import pack
-from steelyard.labels.randomizer import LabelRandomizer
-from steelyard.labels.sampler import NoiseSampler
+from steelyard.labels._baselines import AddedNoise
+from steelyard.labels._document import judge
+from steelyard.labels._nodes import Nodes
+from steelyard.labels._packing import pack
+from steelyard.labels._randomizer import LabelRandomizer
+from steelyard.labels._sampler import NoiseSampler
 from steelyard.ledger import open_account
 from steelyard.noise import TestNoise
 from steelyard.privacy import labels

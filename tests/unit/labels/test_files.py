@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from steelyard.errors import BudgetExceeded, ColumnMissing, InvalidTask, TableError
-from steelyard.labels import files
-from steelyard.labels.files import LabelFile, randomize_parquet
-from steelyard.labels.randomizer import LabelRandomizer
+from steelyard.labels import _files as files
+from steelyard.labels._files import LabelFile, randomize_parquet
+from steelyard.labels._randomizer import LabelRandomizer
 from steelyard.ledger import Account, open_account
 from steelyard.noise import TestNoise
 from steelyard.privacy import labels

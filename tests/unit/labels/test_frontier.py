@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.labels.bins import response_on_bins
-from steelyard.labels.solve.frontier import solve_compromise
-from steelyard.labels.solve.unbiased import solve_unbiased
+from steelyard.labels._bins import response_on_bins
+from steelyard.labels.solve._frontier import solve_compromise
+from steelyard.labels.solve._unbiased import solve_unbiased
 
 PRIOR = [6, 1, 1, 1, 1, 0, 2, 1]
 WEIGHTS = ["1.001", "1.5", "4", "20", "1000", "1000000"]

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from steelyard.errors import BudgetExceeded, InvalidTask
-from steelyard.labels.document import judge
-from steelyard.labels.files import randomize_parquet
-from steelyard.labels.randomizer import LabelRandomizer
-from steelyard.labels.sampler import GroupSampler, TableSampler
+from steelyard.labels._document import judge
+from steelyard.labels._files import randomize_parquet
+from steelyard.labels._randomizer import LabelRandomizer
+from steelyard.labels._sampler import GroupSampler, TableSampler
 from steelyard.ledger import Account, open_account
 from steelyard.mechanisms import observing
 from steelyard.noise import TestNoise

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steelyard.labels.randomizer import LabelRandomizer
-from steelyard.labels.sampler import TableSampler
+from steelyard.labels._randomizer import LabelRandomizer
+from steelyard.labels._sampler import TableSampler
 from steelyard.noise import TestNoise
 
 CLIENT = Path(__file__).parents[3] / "clients" / "js" / "steelyard-labels.js"
@@ -182,7 +182,7 @@ FALSE: dict[str, Any] = {
 
 
 def test_what_cannot_be_read_exactly_is_refused_in_both_languages(node: str) -> None:
-    from steelyard.labels.document import judge
+    from steelyard.labels._document import judge
 
     honest = json.dumps(LabelRandomizer(1, 0, 4).fit()._document())
     texts = [honest]
@@ -210,8 +210,8 @@ process.stdout.write(JSON.stringify(out));
 def test_changed_documents_are_drawn_from_alike_or_refused(node: str) -> None:
     """What Python's judge passes, JavaScript reads, and draws the same from; what it reads has the weights Python reads."""
 
-    from steelyard.audit.documents import changed
-    from steelyard.labels.document import judge, plain, restore
+    from steelyard.audit._documents import changed
+    from steelyard.labels._document import judge, plain, restore
 
     rng = random.Random(4)
     texts = [json.dumps(changed(name, rng)) for name in ("rr", "two_point", "uneven", "packed", "bought") * 60]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
-from steelyard.labels.nodes import COIN, Nodes
+from steelyard.labels._nodes import COIN, Nodes
 
 GRID = 1 << COIN
 

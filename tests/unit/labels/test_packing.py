@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.labels.document import judge, read
-from steelyard.labels.packing import pack, unpack
-from steelyard.labels.randomizer import LabelRandomizer
+from steelyard.labels._document import judge, read
+from steelyard.labels._packing import pack, unpack
+from steelyard.labels._randomizer import LabelRandomizer
 
 METHODS = ("unbiased", "two_point", "piecewise", "hybrid", "debiased", "rr", "rr_on_bins", "rr_with_prior")
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steelyard.accounting.prices import price
+from steelyard.accounting._prices import price
 from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict, OurBug, TableError
-from steelyard.labels import randomizer
-from steelyard.labels.choice import split
-from steelyard.labels.nodes import Nodes
-from steelyard.labels.prior import Prior, count, from_counts, histogram
-from steelyard.labels.randomizer import LabelRandomizer
+from steelyard.labels import _randomizer as randomizer
+from steelyard.labels._choice import split
+from steelyard.labels._nodes import Nodes
+from steelyard.labels._prior import Prior, count, from_counts, histogram
+from steelyard.labels._randomizer import LabelRandomizer
 from steelyard.ledger import Account, open_account
 from steelyard.mechanisms import Laplace, NoisyCounts, observing
 from steelyard.noise import TestNoise

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
-from steelyard.labels.check import check
-from steelyard.labels.mechanism import Column, FiniteMechanism
-from steelyard.labels.prior_free import (
+from steelyard.labels._check import check
+from steelyard.labels._mechanism import Column, FiniteMechanism
+from steelyard.labels._prior_free import (
     hybrid,
     hybrid_variance,
     piecewise,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steelyard.accounting.prices import price
+from steelyard.accounting._prices import price
 from steelyard.errors import (
     BudgetExceeded,
     InsecureNoise,
@@ -23,11 +23,11 @@ from steelyard.errors import (
     OurBug,
     UnitMismatch,
 )
-from steelyard.labels.mechanism import Column, FiniteMechanism
-from steelyard.labels.nodes import COIN
-from steelyard.labels.prior_free import two_point
-from steelyard.labels.randomizer import LabelRandomizer
-from steelyard.labels.sampler import TableSampler
+from steelyard.labels._mechanism import Column, FiniteMechanism
+from steelyard.labels._nodes import COIN
+from steelyard.labels._prior_free import two_point
+from steelyard.labels._randomizer import LabelRandomizer
+from steelyard.labels._sampler import TableSampler
 from steelyard.ledger import Account, open_account
 from steelyard.mechanisms import observing
 from steelyard.noise import TestNoise
@@ -273,7 +273,7 @@ FAULTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_false_document_is_found_out_and_not_loaded(fault: str, tmp_path: Path) -> None:
-    from steelyard.labels.document import judge
+    from steelyard.labels._document import judge
 
     made = LabelRandomizer("1.5", 0, 5, prior=[9, 1, 1, 1, 1, 1]).fit()
     made.save(tmp_path / "m.json")
@@ -297,7 +297,7 @@ def test_balanced_needs_no_prior_and_is_at_most_twice_two_point_anywhere(epsilon
 
 
 def test_the_chart_is_drawn() -> None:
-    from steelyard.labels.charts import draw_errors
+    from steelyard.labels._charts import draw_errors
 
     made = LabelRandomizer(2, 0, 5, prior=[9, 1, 1, 1, 1, 1]).fit()
     assert made.chart().svg().startswith("<svg")

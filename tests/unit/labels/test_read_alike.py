@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.labels.document import judge, read
-from steelyard.labels.packing import _read_wholes, _signed, _unsigned, _wholes, pack
-from steelyard.labels.randomizer import LabelRandomizer
+from steelyard.labels._document import judge, read
+from steelyard.labels._packing import _read_wholes, _signed, _unsigned, _wholes, pack
+from steelyard.labels._randomizer import LabelRandomizer
 
 Document = dict[str, Any]
 PRIOR = {"source": "none", "weights": ["1", "1"], "counts": [], "micro": 0, "receipt": None}

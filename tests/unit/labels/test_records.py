@@ -16,9 +16,9 @@ import pytest
 
 from steelyard.account import Charge
 from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict, LedgerLocked, OurBug, TableError
-from steelyard.labels.randomizer import LabelRandomizer
-from steelyard.labels.records import Collection, digests
-from steelyard.labels.sampler import GroupSampler
+from steelyard.labels._randomizer import LabelRandomizer
+from steelyard.labels._records import Collection, digests
+from steelyard.labels._sampler import GroupSampler
 from steelyard.ledger import Account, open_account
 from steelyard.noise import ExactNoise
 from steelyard.privacy import labels

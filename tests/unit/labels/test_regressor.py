@@ -15,7 +15,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from steelyard.errors import BudgetExceeded, InvalidTask
-from steelyard.labels.regressor import LabelPrivateRegressor, bent_loss
+from steelyard.labels._regressor import LabelPrivateRegressor, bent_loss
 from steelyard.ledger import open_account
 from steelyard.noise import TestNoise
 from steelyard.privacy import labels

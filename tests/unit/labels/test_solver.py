@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
-from steelyard.labels.solve import unbiased
-from steelyard.labels.solve.unbiased import Solution, solve_unbiased
+from steelyard.labels.solve import _unbiased as unbiased
+from steelyard.labels.solve._unbiased import Solution, solve_unbiased
 
 Floats = NDArray[np.float64]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from steelyard.errors import LedgerLocked, LedgerTampered
-from steelyard.ledger import anchor as anchors
-from steelyard.ledger.anchor import FileAnchor
-from steelyard.ledger.chain import Position
+from steelyard.ledger import _anchor as anchors
+from steelyard.ledger._anchor import FileAnchor
+from steelyard.ledger._chain import Position
 
 KEY = bytes(range(32))
 FIRST, SECOND = Position(1, "a" * 64, "ledger"), Position(2, "b" * 64, "ledger")

@@ -11,7 +11,7 @@ import pytest
 
 from steelyard.errors import EngineMissing, InvalidTask, LedgerError, LedgerForeign, LedgerTooNew
 from steelyard.ledger import Account, Ledger, open_account
-from steelyard.ledger.address import parse
+from steelyard.ledger._address import parse
 from steelyard.privacy import Loss, rows
 
 
@@ -113,7 +113,7 @@ def test_a_password_is_never_shown() -> None:
 
 def test_without_the_driver_the_way_to_install_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    monkeypatch.delitem(sys.modules, "steelyard.ledger.postgres", raising=False)
+    monkeypatch.delitem(sys.modules, "steelyard.ledger._postgres", raising=False)
     with pytest.raises(EngineMissing, match=r"pip install 'steelyard\[postgres\]'"):
         open_account("postgresql://nobody@localhost/none", "a", unit=rows(), epsilon="1")
 

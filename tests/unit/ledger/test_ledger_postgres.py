@@ -4,8 +4,8 @@ import psycopg
 import pytest
 
 import postgres
-from steelyard.ledger.connection import ConnectionLost
-from steelyard.ledger.postgres import PostgresConnection
+from steelyard.ledger._connection import ConnectionLost
+from steelyard.ledger._postgres import PostgresConnection
 
 
 def test_a_commit_that_the_server_turned_into_a_rollback_is_no_commit() -> None:

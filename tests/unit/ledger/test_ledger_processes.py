@@ -15,11 +15,13 @@ from typing import Any
 import pytest
 
 from steelyard.errors import BudgetExceeded, LedgerError, LedgerLocked, LedgerTampered, OurBug
-from steelyard.ledger import Account, Ledger, connection, open_account, writer
-from steelyard.ledger import ledger as ledger_module
-from steelyard.ledger.connection import Transaction
-from steelyard.ledger.sqlite import SqliteConnection
-from steelyard.ledger.store import open_store
+from steelyard.ledger import Account, Ledger, open_account
+from steelyard.ledger import _connection as connection
+from steelyard.ledger import _ledger as ledger_module
+from steelyard.ledger import _writer as writer
+from steelyard.ledger._connection import Transaction
+from steelyard.ledger._sqlite import SqliteConnection
+from steelyard.ledger._store import open_store
 from steelyard.privacy import Loss, rows
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from steelyard.errors import InvalidTask
 from steelyard.ledger import open_account
-from steelyard.ledger.terms import CapGiven, differences, read_terms
+from steelyard.ledger._terms import CapGiven, differences, read_terms
 from steelyard.privacy import Currency, Loss, Terms, holdout, rows
 
 
@@ -23,7 +23,7 @@ def test_epsilon_alone_is_pure() -> None:
 
 
 def test_epsilon_and_delta_solve_for_mu_never_above() -> None:
-    from steelyard.accounting.gaussian import delta_of
+    from steelyard.accounting._gaussian import delta_of
 
     made = terms(epsilon="1", delta="1e-6")
     assert (made.currency, made.delta, made.epsilon) == (Currency.GAUSSIAN, Fraction(1, 10**6), Fraction(1))

@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from steelyard.accounting import prices
-from steelyard.accounting.prices import Claim, MuSquared, composed, disjoint, price
+from steelyard.accounting import _prices as prices
+from steelyard.accounting._prices import Claim, MuSquared, composed, disjoint, price
 from steelyard.cli import main
-from steelyard.ledger import Account, Ledger, open_account, verify
-from steelyard.ledger.connection import Transaction
-from steelyard.ledger.store import open_store
+from steelyard.ledger import Account, Ledger, open_account
+from steelyard.ledger import _verify as verify
+from steelyard.ledger._connection import Transaction
+from steelyard.ledger._store import open_store
 from steelyard.mechanisms import BoundedNoise, Gaussian, Laplace
-from steelyard.mechanisms.gradual import LaplacePath
-from steelyard.mechanisms.objective import Objective, PureObjective, UserObjective
+from steelyard.mechanisms._gradual import LaplacePath
+from steelyard.mechanisms._objective import Objective, PureObjective, UserObjective
 from steelyard.privacy import MICRO, Event, Loss, Neighbours, rows
 
 GAUSSIAN = {
@@ -167,7 +168,7 @@ def test_a_path_that_is_raised_by_the_price_of_something_else_is_found(event: Ev
 
 def test_taking_every_path_for_the_same_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: half the epsilon of a path whose row moves five, stated as one that moves one."""
-    monkeypatch.setattr("steelyard.ledger.verify._along", lambda _: ("a path",))
+    monkeypatch.setattr("steelyard.ledger._verify._along", lambda _: ("a path",))
     held = account(epsilon="3")
     cheap = ELSEWHERE["a path of fewer"]
     held.charge(Loss.pure("0.1"), key="k", request=b"", event=path(1, 5)).raise_to(Loss.pure("0.15"), cheap)
@@ -290,7 +291,7 @@ def test_the_command_line_refuses_a_ledger_with_a_lowered_price(
 def test_opening_a_ledger_works_no_price_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     held = account(tmp_path / "b.db")
     held.charge(price(GAUSSIAN["objective"], held.terms), key="k", request=b"", event=GAUSSIAN["objective"])
-    monkeypatch.setattr("steelyard.ledger.verify.price", lambda *_: pytest.fail("priced"))
+    monkeypatch.setattr("steelyard.ledger._verify.price", lambda *_: pytest.fail("priced"))
     store = open_store(tmp_path / "b.db", check=False)
     with store.reading() as link:
         assert verify.glance(link, store.identity, store.anchor.read(), closely=True) == []

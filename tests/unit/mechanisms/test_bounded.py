@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.accounting import price
-from steelyard.accounting.bounded import log_concave
-from steelyard.accounting.curves import Curve, repeated
-from steelyard.accounting.gaussian import delta_of
+from steelyard.accounting._bounded import log_concave
+from steelyard.accounting._curves import Curve, repeated
+from steelyard.accounting._gaussian import delta_of
 from steelyard.errors import CurrencyMismatch, InvalidTask, NeighbourMismatch, OurBug
 from steelyard.mechanisms import BoundedNoise
 from steelyard.noise import ExactNoise, TestNoise

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from steelyard.mechanisms.coins import exp_coin, geometric, two_sided
+from steelyard.mechanisms._coins import exp_coin, geometric, two_sided
 from steelyard.noise import Noise
 from unit.mechanisms.trees import agrees, law
 

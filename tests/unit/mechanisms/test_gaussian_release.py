@@ -12,7 +12,7 @@ import pytest
 
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian
-from steelyard.mechanisms.integers import LIMIT
+from steelyard.mechanisms._integers import LIMIT
 from steelyard.noise import TestNoise
 from unit.mechanisms.fit import fits
 

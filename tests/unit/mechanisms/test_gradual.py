@@ -11,8 +11,8 @@ import pytest
 from steelyard.accounting import price
 from steelyard.errors import InvalidTask, OurBug
 from steelyard.mechanisms import GaussianPath, LaplacePath, combined
-from steelyard.mechanisms.coins import exp_coin, two_sided
-from steelyard.mechanisms.gradual import kept, ratio_coin, refined
+from steelyard.mechanisms._coins import exp_coin, two_sided
+from steelyard.mechanisms._gradual import kept, ratio_coin, refined
 from steelyard.noise import Noise, TestNoise
 from steelyard.privacy import Loss, Terms, rows
 from unit.mechanisms.fit import fits

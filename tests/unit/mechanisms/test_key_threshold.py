@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from steelyard.accounting.prices import price
+from steelyard.accounting._prices import price
 from steelyard.errors import CurrencyMismatch, InvalidTask, NeighbourMismatch
 from steelyard.mechanisms import KeyThreshold, observing
 from steelyard.noise import ExactNoise, TestNoise

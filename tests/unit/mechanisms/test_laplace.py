@@ -10,7 +10,7 @@ import pytest
 
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Laplace
-from steelyard.mechanisms.integers import LIMIT
+from steelyard.mechanisms._integers import LIMIT
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours
 from unit.mechanisms.fit import fits

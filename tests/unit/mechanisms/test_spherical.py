@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from steelyard.errors import InvalidTask
-from steelyard.mechanisms.sphere import error, spherical
+from steelyard.mechanisms._sphere import error, spherical
 from steelyard.noise import Noise, TestNoise
 
 SCALE = Fraction(10**9)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.accounting.prices import price
+from steelyard.accounting._prices import price
 from steelyard.errors import InvalidTask, OurBug
 from steelyard.mechanisms import Staircase
-from steelyard.mechanisms.staircase import draws_for
+from steelyard.mechanisms._staircase import draws_for
 from steelyard.noise import ExactNoise
 from steelyard.privacy import Loss, Terms, rows
 

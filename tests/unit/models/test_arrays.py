@@ -16,11 +16,11 @@ from sklearn.model_selection import cross_val_score
 
 from steelyard.errors import InvalidTask
 from steelyard.ledger import open_account
-from steelyard.models.arrays import codes, in_order, units
-from steelyard.models.columns import Plain
-from steelyard.models.estimator import features_of, labels_of, numbers_of
-from steelyard.models.fits import FitLogistic
-from steelyard.models.regression import LinearRegression, LogisticRegression
+from steelyard.models._arrays import codes, in_order, units
+from steelyard.models._columns import Plain
+from steelyard.models._estimator import features_of, labels_of, numbers_of
+from steelyard.models._fits import FitLogistic
+from steelyard.models._regression import LinearRegression, LogisticRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
 from steelyard.session import Session
@@ -165,7 +165,7 @@ def test_the_order_in_which_classes_are_declared_does_not_turn_a_score_around(or
 
 
 def test_a_model_of_classes_as_declared_is_caught_by_the_same_score(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.models.regression.in_order", lambda classes: np.asarray(classes))
+    monkeypatch.setattr("steelyard.models._regression.in_order", lambda classes: np.asarray(classes))
     model = LogisticRegression(epsilon=5, classes=["low", "high"], x_bound=3)
     assert cross_val_score(model, X, np.where(Y == 1, "low", "high"), scoring="roc_auc", cv=3).mean() < 0.3
 

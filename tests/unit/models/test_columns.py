@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.errors import ColumnMissing, InvalidTask, TableError
-from steelyard.models.columns import SIZE, Categorical, Features, Numeric, Plain, matched
+from steelyard.models._columns import SIZE, Categorical, Features, Numeric, Plain, matched
 from steelyard.tables import read
 
 values = st.floats(width=64) | st.sampled_from([0.0, -0.0, 1.0, 1e308, -1e308, 5e-324, math.nan, math.inf, -math.inf])

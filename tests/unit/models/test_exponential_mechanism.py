@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.accounting.prices import price
-from steelyard.audit.suite import pure
+from steelyard.accounting._prices import price
+from steelyard.audit._suite import pure
 from steelyard.errors import InvalidTask
-from steelyard.models.columns import SIZE
-from steelyard.models.exponential_mechanism import Hypotheses
-from steelyard.models.losses import CEILING, LOGISTIC
-from steelyard.models.rows import Rows
+from steelyard.models._columns import SIZE
+from steelyard.models._exponential_mechanism import Hypotheses
+from steelyard.models._losses import CEILING, LOGISTIC
+from steelyard.models._rows import Rows
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.accounting.prices import price
-from steelyard.audit.suite import gaussian
+from steelyard.accounting._prices import price
+from steelyard.audit._suite import gaussian
 from steelyard.errors import InvalidTask
-from steelyard.models.columns import SIZE, Floats
-from steelyard.models.gradient_descent import DescentFit
-from steelyard.models.rows import Rows
+from steelyard.models._columns import SIZE, Floats
+from steelyard.models._gradient_descent import DescentFit
+from steelyard.models._rows import Rows
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
 

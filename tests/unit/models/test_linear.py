@@ -10,9 +10,9 @@ import pytest
 
 from steelyard.errors import BudgetExceeded, ColumnMissing, InvalidTask, TableError, UnitMismatch
 from steelyard.ledger import open_account
-from steelyard.models.columns import Categorical, Column, Features, Numeric
-from steelyard.models.fits import FitLinear
-from steelyard.models.model import Model
+from steelyard.models._columns import Categorical, Column, Features, Numeric
+from steelyard.models._fits import FitLinear
+from steelyard.models._model import Model
 from steelyard.noise import TestNoise
 from steelyard.privacy import labels, rows, users
 from steelyard.release import Release

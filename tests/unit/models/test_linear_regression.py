@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from steelyard.errors import BudgetExceeded, InvalidTask, UnitMismatch
 from steelyard.ledger import open_account
-from steelyard.models.regression import LinearRegression
+from steelyard.models._regression import LinearRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import labels, rows, users
 

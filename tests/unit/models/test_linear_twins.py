@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from steelyard.audit import Verdict, audit, floats
-from steelyard.audit.suite import gaussian, pure
+from steelyard.audit._suite import gaussian, pure
 from steelyard.mechanisms import Gaussian, Laplace, sigma_for
-from steelyard.models.columns import SIZE, Features, Numeric, Plain
-from steelyard.models.fits import FitLinear
-from steelyard.models.statistics import StatisticsRelease
+from steelyard.models._columns import SIZE, Features, Numeric, Plain
+from steelyard.models._fits import FitLinear
+from steelyard.models._statistics import StatisticsRelease
 from steelyard.noise import Noise
 from steelyard.privacy import Terms, rows
 from steelyard.release import Outcome

@@ -9,13 +9,13 @@ import pytest
 
 from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.ledger import open_account
-from steelyard.models import passes
-from steelyard.models.columns import Numeric
-from steelyard.models.fits import FitLogistic
-from steelyard.models.losses import LOGISTIC, Memory
-from steelyard.models.model import Model, OneVsRest
-from steelyard.models.passes import Folded, Reading, kept
-from steelyard.models.rows import Classes, signs
+from steelyard.models import _passes as passes
+from steelyard.models._columns import Numeric
+from steelyard.models._fits import FitLogistic
+from steelyard.models._losses import LOGISTIC, Memory
+from steelyard.models._model import Model, OneVsRest
+from steelyard.models._passes import Folded, Reading, kept
+from steelyard.models._rows import Classes, signs
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows, users
 from steelyard.session import Session

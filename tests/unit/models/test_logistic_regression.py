@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from steelyard.errors import BudgetExceeded, InvalidTask, UnitMismatch
 from steelyard.ledger import open_account
-from steelyard.models.regression import LogisticRegression
+from steelyard.models._regression import LogisticRegression
 from steelyard.privacy import rows
 
 DRAW = np.random.default_rng(5)

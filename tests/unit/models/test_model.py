@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from steelyard.errors import ColumnMissing, InvalidTask
-from steelyard.models.columns import Categorical, Features, Numeric, Plain
-from steelyard.models.model import Model
+from steelyard.models._columns import Categorical, Features, Numeric, Plain
+from steelyard.models._model import Model
 
 FEATURES = Features([Numeric("a", 0, 10), Categorical("c", ["x", "y"]), Plain("p")], x_bound=3)
 MODEL = Model("linear", FEATURES, "y", [0.1, 0.2, -0.3, 0.4, 0.5], 0, 100)

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.models.columns import SIZE
-from steelyard.models.losses import SCALE, Floats, Memory, Point, Sums
-from steelyard.models.newton import Problem
+from steelyard.models._columns import SIZE
+from steelyard.models._losses import SCALE, Floats, Memory, Point, Sums
+from steelyard.models._newton import Problem
 
 
 def rows(n: int, width: int, seed: int, size: int = SIZE) -> Floats:

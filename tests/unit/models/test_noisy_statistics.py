@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.bounding.amounts import Spend
-from steelyard.models.columns import Floats
-from steelyard.models.rows import Rows
-from steelyard.models.statistics import NoisyStatistics, StatisticsRelease
+from steelyard.bounding._amounts import Spend
+from steelyard.models._columns import Floats
+from steelyard.models._rows import Rows
+from steelyard.models._statistics import NoisyStatistics, StatisticsRelease
 from steelyard.noise import TestNoise
 
 ROOT = np.sqrt(0.5)

@@ -12,16 +12,16 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from steelyard.accounting.gaussian import delta_of
-from steelyard.accounting.prices import price
-from steelyard.audit.suite import gaussian, pure
+from steelyard.accounting._gaussian import delta_of
+from steelyard.accounting._prices import price
+from steelyard.audit._suite import gaussian, pure
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import PureObjective
-from steelyard.models.columns import SIZE
-from steelyard.models.losses import Memory
-from steelyard.models.newton import Problem
-from steelyard.models.objective import gaussian_objective, pure_objective
-from steelyard.models.rows import Rows
+from steelyard.models._columns import SIZE
+from steelyard.models._losses import Memory
+from steelyard.models._newton import Problem
+from steelyard.models._objective import gaussian_objective, pure_objective
+from steelyard.models._rows import Rows
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO
 from steelyard.privacy import rows as each_row

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steelyard.accounting.prices import price
+from steelyard.accounting._prices import price
 from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.ledger import open_account
-from steelyard.models.columns import Numeric
-from steelyard.models.fits import FitLinear, FitLogistic
-from steelyard.models.losses import SQUARED
-from steelyard.models.regression import LinearRegression, LogisticRegression
-from steelyard.models.user_descent import CappedFit, UserDescent
+from steelyard.models._columns import Numeric
+from steelyard.models._fits import FitLinear, FitLogistic
+from steelyard.models._losses import SQUARED
+from steelyard.models._regression import LinearRegression, LogisticRegression
+from steelyard.models._user_descent import CappedFit, UserDescent
 from steelyard.noise import TestNoise
 from steelyard.privacy import Terms, rows, users
 from steelyard.session import Session

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
-from steelyard.models.columns import SIZE, Features, Plain
-from steelyard.models.rows import Target, gather
+from steelyard.models._columns import SIZE, Features, Plain
+from steelyard.models._rows import Target, gather
 from steelyard.privacy import rows, users
 from steelyard.tables import read
 

@@ -12,8 +12,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.ledger import open_account
-from steelyard.models.regression import LinearRegression
-from steelyard.models.scaler import PrivateScaler, share_of
+from steelyard.models._regression import LinearRegression
+from steelyard.models._scaler import PrivateScaler, share_of
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows, users
 

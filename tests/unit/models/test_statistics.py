@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.bounding.amounts import Spend
-from steelyard.models.columns import SIZE, Features, Plain
-from steelyard.models.rows import BLOCK, EXACT_ROWS, Products, Target, gather
-from steelyard.models.statistics import GAUSSIAN, LAPLACE, EntryWeights, StatisticsRelease
+from steelyard.bounding._amounts import Spend
+from steelyard.models._columns import SIZE, Features, Plain
+from steelyard.models._rows import BLOCK, EXACT_ROWS, Products, Target, gather
+from steelyard.models._statistics import GAUSSIAN, LAPLACE, EntryWeights, StatisticsRelease
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours, rows
 from steelyard.tables import read

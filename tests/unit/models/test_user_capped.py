@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.accounting.prices import composed, grouped, price, steps
-from steelyard.audit.suite import gaussian, pure
+from steelyard.accounting._prices import composed, grouped, price, steps
+from steelyard.audit._suite import gaussian, pure
 from steelyard.errors import InvalidTask, OurBug, UnitMismatch
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Gaussian, Laplace
-from steelyard.models.fits import FitLinear, FitLogistic
-from steelyard.models.passes import Training
-from steelyard.models.rows import Fitted, Rows
-from steelyard.models.user_descent import CappedFit, kept
+from steelyard.models._fits import FitLinear, FitLogistic
+from steelyard.models._passes import Training
+from steelyard.models._rows import Fitted, Rows
+from steelyard.models._user_descent import CappedFit, kept
 from steelyard.noise import Noise
 from steelyard.privacy import Event, users
 from steelyard.session import Session

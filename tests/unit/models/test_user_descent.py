@@ -11,15 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from steelyard.accounting.prices import price
-from steelyard.audit.suite import gaussian
+from steelyard.accounting._prices import price
+from steelyard.audit._suite import gaussian
 from steelyard.errors import InvalidTask
-from steelyard.models import user_descent, user_sums
-from steelyard.models.columns import Features, Numeric
-from steelyard.models.losses import LOGISTIC, SQUARED
-from steelyard.models.rows import Rows
-from steelyard.models.user_descent import UserDescent, UserRows
-from steelyard.models.user_sums import SENSITIVITY, ByUser, UserSum, whole
+from steelyard.models import _user_descent as user_descent
+from steelyard.models import _user_sums as user_sums
+from steelyard.models._columns import Features, Numeric
+from steelyard.models._losses import LOGISTIC, SQUARED
+from steelyard.models._rows import Rows
+from steelyard.models._user_descent import UserDescent, UserRows
+from steelyard.models._user_sums import SENSITIVITY, ByUser, UserSum, whole
 from steelyard.noise import TestNoise
 from steelyard.privacy import users
 from unit.models.user_replay import alike_users, furthest, joined, made_up, newcomers, reordered, rows_of, trace

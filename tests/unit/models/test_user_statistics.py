@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import user_statistics
-from steelyard.accounting.prices import price
-from steelyard.audit.suite import gaussian
+from steelyard.accounting._prices import price
+from steelyard.audit._suite import gaussian
 from steelyard.errors import InvalidTask
-from steelyard.models import user_sums
-from steelyard.models.rows import Rows
-from steelyard.models.user_sums import SENSITIVITY
+from steelyard.models import _user_sums as user_sums
+from steelyard.models._rows import Rows
+from steelyard.models._user_sums import SENSITIVITY
 from steelyard.noise import TestNoise
 from steelyard.privacy import users
 from unit.models.user_replay import alike_users, furthest, joined, made_up, newcomers, reordered, rows_of, trace

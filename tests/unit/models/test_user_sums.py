@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard import models
-from steelyard.models.user_sums import OCTAVES, Cells, Sizes, UserSum, beyond, octaves, read_sizes
+from steelyard.models._user_sums import OCTAVES, Cells, Sizes, UserSum, beyond, octaves, read_sizes
 from steelyard.noise import TestNoise
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.audit.steering import SteeredNoise, declared_scale, distance
+from steelyard.audit._steering import SteeredNoise, declared_scale, distance
 from steelyard.mechanisms import Observed, observing
-from steelyard.models.columns import SIZE
-from steelyard.models.passes import Method
-from steelyard.models.rows import Fitted, Rows
-from steelyard.noise.norms import fit_norm
+from steelyard.models._columns import SIZE
+from steelyard.models._passes import Method
+from steelyard.models._rows import Fitted, Rows
+from steelyard.noise._norms import fit_norm
 from steelyard.privacy import Neighbours
 
 

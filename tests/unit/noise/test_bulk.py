@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from steelyard.noise import bulk
-from steelyard.noise.deviate import Law, attempt, exponential, normal, replay
-from steelyard.noise.stream import SeededStream, Stream
+from steelyard.noise import _bulk as bulk
+from steelyard.noise._deviate import Law, attempt, exponential, normal, replay
+from steelyard.noise._stream import SeededStream, Stream
 from unit.noise.exactly import mutant
 
 TOP = (1 << 64) - 1

@@ -13,8 +13,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from steelyard.noise import deviate
-from steelyard.noise.deviate import Law
+from steelyard.noise import _deviate as deviate
+from steelyard.noise._deviate import Law
 from unit.noise.exactly import NeedsMore, enumerate_tapes, mutant, p_value
 
 WIDTH = 2

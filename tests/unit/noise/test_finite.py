@@ -14,7 +14,7 @@ from scipy import stats
 
 from steelyard.errors import InvalidTask
 from steelyard.noise import ExactNoise, TestNoise
-from steelyard.noise.finite import FiniteTable
+from steelyard.noise._finite import FiniteTable
 
 FULL = 1 << 32
 

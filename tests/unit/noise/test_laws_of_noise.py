@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from steelyard.noise import ExactNoise, OpenDPNoise, TestNoise
-from steelyard.noise.stream import SeededStream
+from steelyard.noise._stream import SeededStream
 from unit.noise import cks
 from unit.noise.exactly import p_value
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
 from steelyard.noise import ExactNoise
-from steelyard.noise.stream import SeededStream, Stream, current, keystream, uniform_below
+from steelyard.noise._stream import SeededStream, Stream, current, keystream, uniform_below
 from unit.noise.exactly import enumerate_tapes
 
 MANY = 40
@@ -58,7 +58,7 @@ def test_a_draw_under_way_while_the_process_forks_does_not_go_on_with_inherited_
         def check(self) -> Stream:
             return self
 
-    from steelyard.noise import stream as module
+    from steelyard.noise import _stream as module
 
     unchecked = module._mine.stream = Unchecked()  # only the hook protects this one
     mine, theirs = words_after_fork(unchecked)
@@ -88,7 +88,7 @@ def test_every_thread_reads_words_of_its_own() -> None:
 
 
 def test_a_spawned_process_reads_words_of_its_own() -> None:
-    code = "from steelyard.noise.stream import current; print([current().word() for _ in range(50)])"
+    code = "from steelyard.noise._stream import current; print([current().word() for _ in range(50)])"
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout for _ in range(2)]
     assert runs[0] != runs[1]
 
@@ -110,7 +110,7 @@ def test_the_key_is_renewed_before_the_keystream_grows_too_long(monkeypatch: pyt
             keys.append(super()._key())
             return keys[-1]
 
-    monkeypatch.setattr("steelyard.noise.stream._RENEW", 8 * 192 * 2)
+    monkeypatch.setattr("steelyard.noise._stream._RENEW", 8 * 192 * 2)
     stream = Counted()
     for _ in range(192 * 6):
         stream.word()

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.errors import OurBug
-from steelyard.noise import certify, deviate
-from steelyard.noise.deviate import Law, alias, exponential, normal, weights_of
+from steelyard.noise import _certify as certify
+from steelyard.noise import _deviate as deviate
+from steelyard.noise._deviate import Law, alias, exponential, normal, weights_of
 from unit.noise.exactly import enumerate_tapes, mutant
 
 MIDDLE = {kind: Law(kind, 64, 6, 10) for kind in ("exponential", "normal")}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from steelyard.noise.norms import fit_norm, sqrt_above
+from steelyard.noise._norms import fit_norm, sqrt_above
 
 
 @given(square=st.fractions(min_value=Fraction(1, 10**9), max_value=10**30))

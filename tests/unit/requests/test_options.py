@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from steelyard.cli import fitting
+from steelyard.cli import _fitting as fitting
 from steelyard.errors import InvalidTask
 from steelyard.privacy import rows, users
-from steelyard.requests.options import FIT_DEFAULTS, FIT_RULES, Rule, check_rules, fit_options, fit_terms
+from steelyard.requests._options import FIT_DEFAULTS, FIT_RULES, Rule, check_rules, fit_options, fit_terms
 
 
 def options() -> dict[str, Any]:

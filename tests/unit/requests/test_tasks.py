@@ -18,7 +18,7 @@ import steelyard
 from steelyard.bounding import Count, CountUsers, Histogram, Quantile, Sum, Together
 from steelyard.documents import request_of
 from steelyard.errors import InvalidTask, SteelyardError
-from steelyard.holdout.question import Question
+from steelyard.holdout._question import Question
 from steelyard.ledger import open_account
 from steelyard.models import Categorical, FitLinear, FitLogistic, Numeric
 from steelyard.models.accuracy import GradualSum

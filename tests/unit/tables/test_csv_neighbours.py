@@ -10,7 +10,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from steelyard.tables import files, read
+from steelyard.tables import _files as files
+from steelyard.tables import read
 
 LINE_ENDS = [b"\n", b"\r\n", b"\r"]
 BUFFER = 2000

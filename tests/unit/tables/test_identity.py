@@ -23,7 +23,7 @@ from steelyard.models.accuracy import GradualSum
 from steelyard.privacy import users
 from steelyard.session import Session
 from steelyard.tables import read
-from steelyard.tables.identity import identify
+from steelyard.tables._identity import identify
 
 ONE = {"u": [1, 1, 2], "x": [1.0, 2.0, 3.0]}
 OTHER = {"u": [7, 8, 9, 9], "x": [0.5, -1.0, float("nan"), 2.0]}

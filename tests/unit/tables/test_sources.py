@@ -268,7 +268,7 @@ def test_a_handle_shows_its_schema_and_nothing_else() -> None:
 
 
 def test_a_missing_engine_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from steelyard.tables import spark
+    from steelyard.tables import _spark as spark
 
     class Frameless:
         isStreaming = False  # noqa: N815

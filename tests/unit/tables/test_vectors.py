@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from steelyard.errors import InvalidTask
 from steelyard.privacy import rows, users
 from steelyard.tables import Bins, Capped, Quantity, read
-from steelyard.tables.keyed import Side
+from steelyard.tables._keyed import Side
 
 USER, STEP = users("u"), Fraction(1, 2)
 QUANTITY = Quantity("x", STEP)

@@ -12,9 +12,9 @@ was reported of the attacker's last predictor beside the truth. ``suite`` runs a
 
 from __future__ import annotations
 
-from steelyard.audit.attacks.oracle import Attacked
-from steelyard.audit.attacks.report import ATTACKS, AttackReport, suite
-from steelyard.audit.attacks.strategies import (
+from steelyard.audit.attacks._oracle import Attacked
+from steelyard.audit.attacks._report import ATTACKS, AttackReport, suite
+from steelyard.audit.attacks._strategies import (
     block_flip_climb,
     feature_selection,
     labels_per_question,

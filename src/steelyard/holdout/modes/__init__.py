@@ -19,14 +19,14 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, cast
 
 from steelyard.errors import CurrencyMismatch, InvalidTask
-from steelyard.holdout.answer import Answer
-from steelyard.holdout.intervals import Rounding, nats_allowed, read_whole
+from steelyard.holdout._answer import Answer
+from steelyard.holdout._intervals import Rounding, nats_allowed, read_whole
 from steelyard.noise import ExactNoise, Noise
 from steelyard.privacy import MICRO, Currency, Number, Terms, decimal_text, exact, holdout
 
 if TYPE_CHECKING:
-    from steelyard.holdout.questions import Counter
-    from steelyard.holdout.record import Record
+    from steelyard.holdout._questions import Counter
+    from steelyard.holdout._record import Record
 
 MODES = {
     "certified": "certified.CertifiedMode",
@@ -212,7 +212,7 @@ def make_mode(name: str, frame: Frame, options: dict[str, Any]) -> Mode:
     if name not in MODES:
         raise InvalidTask(f"mode must be one of {', '.join(sorted(MODES))}; got {name!r}.")
     module, _, kind = MODES[name].partition(".")
-    made = getattr(import_module(f"steelyard.holdout.modes.{module}"), kind)
+    made = getattr(import_module(f"steelyard.holdout.modes._{module}"), kind)
     known = list(signature(made).parameters)[1:]
     unknown = sorted(set(options) - set(known))
     if unknown:

@@ -10,35 +10,50 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from steelyard.models.accuracy.chart import path_chart as path_chart
-    from steelyard.models.accuracy.estimator import AccuracyFirst as AccuracyFirst
-    from steelyard.models.accuracy.goal import CHECKS as CHECKS
-    from steelyard.models.accuracy.goal import Certificate as Certificate
-    from steelyard.models.accuracy.goal import Goal as Goal
-    from steelyard.models.accuracy.goal import Stop as Stop
-    from steelyard.models.accuracy.goal import loss_unit as loss_unit
-    from steelyard.models.accuracy.reach import Reached as Reached
-    from steelyard.models.accuracy.reach import epsilons as epsilons
-    from steelyard.models.accuracy.reach import reach_linear as reach_linear
-    from steelyard.models.accuracy.reach import reach_logistic as reach_logistic
-    from steelyard.models.accuracy.reach import within as within
-    from steelyard.models.accuracy.total import GradualSum as GradualSum
+    from steelyard.models.accuracy._chart import path_chart as path_chart
+    from steelyard.models.accuracy._estimator import AccuracyFirst as AccuracyFirst
+    from steelyard.models.accuracy._goal import CHECKS as CHECKS
+    from steelyard.models.accuracy._goal import Certificate as Certificate
+    from steelyard.models.accuracy._goal import Goal as Goal
+    from steelyard.models.accuracy._goal import Stop as Stop
+    from steelyard.models.accuracy._goal import loss_unit as loss_unit
+    from steelyard.models.accuracy._reach import Reached as Reached
+    from steelyard.models.accuracy._reach import epsilons as epsilons
+    from steelyard.models.accuracy._reach import reach_linear as reach_linear
+    from steelyard.models.accuracy._reach import reach_logistic as reach_logistic
+    from steelyard.models.accuracy._reach import within as within
+    from steelyard.models.accuracy._total import GradualSum as GradualSum
 
 _HOMES: dict[str, str] = {
-    "CHECKS": "goal",
-    "AccuracyFirst": "estimator",
-    "Certificate": "goal",
-    "Reached": "reach",
-    "Stop": "goal",
-    "Goal": "goal",
-    "GradualSum": "total",
-    "epsilons": "reach",
-    "loss_unit": "goal",
-    "path_chart": "chart",
-    "reach_linear": "reach",
-    "reach_logistic": "reach",
-    "within": "reach",
+    "AccuracyFirst": "_estimator",
+    "CHECKS": "_goal",
+    "Certificate": "_goal",
+    "Goal": "_goal",
+    "GradualSum": "_total",
+    "Reached": "_reach",
+    "Stop": "_goal",
+    "epsilons": "_reach",
+    "loss_unit": "_goal",
+    "path_chart": "_chart",
+    "reach_linear": "_reach",
+    "reach_logistic": "_reach",
+    "within": "_reach",
 }
+__all__ = [
+    "CHECKS",
+    "AccuracyFirst",
+    "Certificate",
+    "Goal",
+    "GradualSum",
+    "Reached",
+    "Stop",
+    "epsilons",
+    "loss_unit",
+    "path_chart",
+    "reach_linear",
+    "reach_logistic",
+    "within",
+]
 
 
 def __getattr__(name: str) -> Any:

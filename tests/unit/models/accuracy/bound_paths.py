@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from steelyard.ledger import LedgerAccount, open_account
-from steelyard.models.accuracy.goal import Found
-from steelyard.models.accuracy.logistic import LogisticSearch
-from steelyard.models.accuracy.ridge import RidgeSearch
-from steelyard.models.columns import Features, Plain
-from steelyard.models.rows import Target
+from steelyard.models._columns import Features, Plain
+from steelyard.models._rows import Target
+from steelyard.models.accuracy._goal import Found
+from steelyard.models.accuracy._logistic import LogisticSearch
+from steelyard.models.accuracy._ridge import RidgeSearch
 from steelyard.privacy import rows, users
 from steelyard.tables import Table, read
 

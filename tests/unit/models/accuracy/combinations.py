@@ -9,8 +9,8 @@ import numpy as np
 
 from steelyard.bounding import Count, Sum
 from steelyard.ledger import Account, open_account
-from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.fits import FitLinear, FitLogistic
+from steelyard.models._fits import FitLinear, FitLogistic
+from steelyard.models.accuracy._estimator import AccuracyFirst
 from steelyard.noise import TestNoise
 from steelyard.privacy import Unit, rows, users
 from steelyard.session import Session

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.accounting.prices import PARTS
+from steelyard.accounting._prices import PARTS
 from steelyard.ledger import Account, Ledger, open_account
-from steelyard.models.accuracy.goal import Found
-from steelyard.models.accuracy.ridge import RidgeSearch
-from steelyard.models.accuracy.split import Split
-from steelyard.models.columns import Features, Plain
-from steelyard.models.rows import Target
+from steelyard.models._columns import Features, Plain
+from steelyard.models._rows import Target
+from steelyard.models.accuracy._goal import Found
+from steelyard.models.accuracy._ridge import RidgeSearch
+from steelyard.models.accuracy._split import Split
 from steelyard.noise import TestNoise
 from steelyard.privacy import Event, Unit, rows
 from steelyard.session import Session

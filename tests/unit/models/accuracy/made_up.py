@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from off_ledger import InMemory
-from steelyard.models.columns import SIZE
+from steelyard.models._columns import SIZE
 
 Array = NDArray[np.float64]
 

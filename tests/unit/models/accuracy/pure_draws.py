@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from steelyard.ledger import LedgerAccount, open_account
-from steelyard.models.accuracy.logistic import LogisticSearch
-from steelyard.models.columns import Features, Plain
+from steelyard.models._columns import Features, Plain
+from steelyard.models.accuracy._logistic import LogisticSearch
 from steelyard.privacy import rows
 from steelyard.tables import Table, read
 

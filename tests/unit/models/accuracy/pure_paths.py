@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from steelyard.ledger import LedgerAccount, open_account
-from steelyard.models.accuracy.ridge import RidgeSearch
-from steelyard.models.columns import Features, Plain
-from steelyard.models.rows import Target
+from steelyard.models._columns import Features, Plain
+from steelyard.models._rows import Target
+from steelyard.models.accuracy._ridge import RidgeSearch
 from steelyard.privacy import rows
 from steelyard.tables import Table, read
 from unit.models.accuracy.made_up import Array

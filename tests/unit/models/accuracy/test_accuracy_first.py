@@ -15,9 +15,9 @@ from sklearn.base import clone
 from steelyard.bounding import Count, Sum
 from steelyard.errors import InvalidTask, NeighbourMismatch
 from steelyard.ledger import open_account
-from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.fits import FitLinear
-from steelyard.models.regression import LinearRegression
+from steelyard.models._fits import FitLinear
+from steelyard.models._regression import LinearRegression
+from steelyard.models.accuracy._estimator import AccuracyFirst
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows, users
 from steelyard.release import Release
@@ -115,7 +115,7 @@ def test_going_on_to_a_tighter_target_pays_the_difference_to_the_last_unit() -> 
 
 
 def test_a_path_whose_steps_are_charged_whole_levels_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    from steelyard.models.accuracy.designs import Design
+    from steelyard.models.accuracy._designs import Design
 
     step = Design.step
     good = first(excess_loss=0.1, check="certificate").fit(X, Y)
@@ -232,8 +232,8 @@ def test_a_step_that_was_paid_for_and_never_drawn_wastes_one_step_at_most() -> N
     from steelyard.desk import Desk
     from steelyard.documents import request_of
     from steelyard.mechanisms import Gaussian
-    from steelyard.models.accuracy.goal import Goal
-    from steelyard.models.accuracy.total import TotalSearch
+    from steelyard.models.accuracy._goal import Goal
+    from steelyard.models.accuracy._total import TotalSearch
 
     search = TotalSearch(Count(cap=10))
     account = open_account(":memory:", "crashed", unit=users("who"), epsilon=4, delta="1e-6")

@@ -11,10 +11,10 @@ import pytest
 from steelyard.desk import Desk
 from steelyard.errors import KeyConflict
 from steelyard.ledger import Account
-from steelyard.models.accuracy import split
-from steelyard.models.accuracy.goal import Goal
-from steelyard.models.accuracy.reach import reach_linear
-from steelyard.models.rows import Target
+from steelyard.models._rows import Target
+from steelyard.models.accuracy import _split as split
+from steelyard.models.accuracy._goal import Goal
+from steelyard.models.accuracy._reach import reach_linear
 from steelyard.noise import TestNoise
 from steelyard.session import Session
 from steelyard.tables import Table, read

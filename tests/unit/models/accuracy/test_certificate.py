@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from steelyard.models.accuracy.certificate import certify, shortest
-from steelyard.models.accuracy.designs import Noisy, Ridge
+from steelyard.models.accuracy._certificate import certify, shortest
+from steelyard.models.accuracy._designs import Noisy, Ridge
 from unit.models.accuracy.made_up import Array, Data, generated
 
 RIDGE = Ridge(400, 5, 0.02)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from steelyard.ledger import Account, open_account
-from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.accuracy.family import Judge
-from steelyard.models.accuracy.schedule import NearBest
-from steelyard.models.regression import LinearRegression, LogisticRegression
+from steelyard.models._regression import LinearRegression, LogisticRegression
+from steelyard.models.accuracy._estimator import AccuracyFirst
+from steelyard.models.accuracy._family import Judge
+from steelyard.models.accuracy._schedule import NearBest
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
 
@@ -65,7 +65,7 @@ def test_a_look_that_is_read_back_is_still_a_look() -> None:
 
 
 def test_a_second_target_has_less_of_the_failure_probability_or_says_that_it_is_not_covered() -> None:
-    from steelyard.models.accuracy.goal import share_of
+    from steelyard.models.accuracy._goal import share_of
 
     assert sum(share_of(rank) for rank in range(50)) <= 1
     model = first(excess_loss=0.01, check="certificate").fit(X, Y)

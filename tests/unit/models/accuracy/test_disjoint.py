@@ -11,14 +11,14 @@ import pytest
 
 from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
 from steelyard.ledger import open_account
-from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.accuracy.logistic import LogisticSearch
-from steelyard.models.accuracy.ridge import RidgeSearch
-from steelyard.models.accuracy.split import Split
-from steelyard.models.columns import SIZE
-from steelyard.models.fits import FitLinear
-from steelyard.models.regression import LinearRegression, LogisticRegression
-from steelyard.models.rows import Classes, Target
+from steelyard.models._columns import SIZE
+from steelyard.models._fits import FitLinear
+from steelyard.models._regression import LinearRegression, LogisticRegression
+from steelyard.models._rows import Classes, Target
+from steelyard.models.accuracy._estimator import AccuracyFirst
+from steelyard.models.accuracy._logistic import LogisticSearch
+from steelyard.models.accuracy._ridge import RidgeSearch
+from steelyard.models.accuracy._split import Split
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours, Unit, rows, users
 from steelyard.session import Session

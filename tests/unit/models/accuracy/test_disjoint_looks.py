@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.models.accuracy.designs import MODEL_BITS, Design
-from steelyard.models.accuracy.family import WHOLE
-from steelyard.models.accuracy.looks import Series
-from steelyard.models.accuracy.losses import GRID, MARGIN, ClippedLoss, LoggedLoss, LossLook, looked
-from steelyard.models.accuracy.quantiles import normal_quantile
-from steelyard.models.accuracy.split import Part, Split
-from steelyard.models.columns import SIZE
-from steelyard.models.rows import Target
+from steelyard.models._columns import SIZE
+from steelyard.models._rows import Target
+from steelyard.models.accuracy._designs import MODEL_BITS, Design
+from steelyard.models.accuracy._family import WHOLE
+from steelyard.models.accuracy._looks import Series
+from steelyard.models.accuracy._losses import GRID, MARGIN, ClippedLoss, LoggedLoss, LossLook, looked
+from steelyard.models.accuracy._quantiles import normal_quantile
+from steelyard.models.accuracy._split import Part, Split
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours, Unit, rows
 from steelyard.session import Session
@@ -133,7 +133,7 @@ def test_a_loss_that_no_model_has_is_promised_no_more_often_than_is_said(
     best = np.linalg.lstsq(check.x, check.y, rcond=None)[1][0] / len(check.y) / SIZE**2
     if not sure:
         twin = lambda failure, *_: -normal_quantile(failure)  # noqa: E731
-        monkeypatch.setattr("steelyard.models.accuracy.looks.joint_quantile", twin)
+        monkeypatch.setattr("steelyard.models.accuracy._looks.joint_quantile", twin)
     broken, runs = 0, 12
     for seed in range(runs):
         session = Session(table, account(unit), noise=TestNoise(seed))

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.models.accuracy.split import Ids, Part, Split, of_rows
-from steelyard.models.columns import Features, Numeric
-from steelyard.models.rows import Target
+from steelyard.models._columns import Features, Numeric
+from steelyard.models._rows import Target
+from steelyard.models.accuracy._split import Ids, Part, Split, of_rows
 from steelyard.tables import read
 
 FEATURES = Features([Numeric("a", -3, 1), Numeric("b", 0, 10)])

@@ -11,16 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from steelyard.accounting.prices import PARTS, disjoint, price
+from steelyard.accounting._prices import PARTS, disjoint, price
 from steelyard.mechanisms import observing
-from steelyard.models.accuracy.designs import Design
-from steelyard.models.accuracy.family import Step
-from steelyard.models.accuracy.goal import Goal
-from steelyard.models.accuracy.losses import ClippedLoss, looked
-from steelyard.models.accuracy.split import Ids, Parts, Split
-from steelyard.models.accuracy.transcript import Transcript
-from steelyard.models.columns import SIZE, Features, Plain
-from steelyard.models.rows import Target
+from steelyard.models._columns import SIZE, Features, Plain
+from steelyard.models._rows import Target
+from steelyard.models.accuracy._designs import Design
+from steelyard.models.accuracy._family import Step
+from steelyard.models.accuracy._goal import Goal
+from steelyard.models.accuracy._losses import ClippedLoss, looked
+from steelyard.models.accuracy._split import Ids, Parts, Split
+from steelyard.models.accuracy._transcript import Transcript
 from steelyard.noise import TestNoise
 from steelyard.privacy import Event, Neighbours, rows
 from steelyard.tables import read

@@ -13,11 +13,11 @@ from steelyard.documents import request_of
 from steelyard.errors import TableError
 from steelyard.ledger import Ledger
 from steelyard.mechanisms import Gaussian, sigma_for
-from steelyard.models.accuracy.family import CHECK, Step
-from steelyard.models.accuracy.goal import Goal
-from steelyard.models.accuracy.split import Split, of_rows
-from steelyard.models.accuracy.transcript import Transcript
-from steelyard.models.columns import SIZE
+from steelyard.models._columns import SIZE
+from steelyard.models.accuracy._family import CHECK, Step
+from steelyard.models.accuracy._goal import Goal
+from steelyard.models.accuracy._split import Split, of_rows
+from steelyard.models.accuracy._transcript import Transcript
 from steelyard.noise import TestNoise
 from steelyard.privacy import Event, Unit, rows, users
 from steelyard.session import Session

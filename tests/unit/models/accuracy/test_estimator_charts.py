@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from steelyard.bounding import Count
-from steelyard.charts.scales import short
+from steelyard.charts._scales import short
 from steelyard.ledger import open_account
-from steelyard.models.accuracy.chart import path_chart, relative
-from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.accuracy.goal import Stop
-from steelyard.models.regression import LinearRegression, LogisticRegression
+from steelyard.models._regression import LinearRegression, LogisticRegression
+from steelyard.models.accuracy._chart import path_chart, relative
+from steelyard.models.accuracy._estimator import AccuracyFirst
+from steelyard.models.accuracy._goal import Stop
 from steelyard.noise import TestNoise
 from steelyard.privacy import users
 from steelyard.release import Release

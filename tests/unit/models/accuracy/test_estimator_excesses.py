@@ -10,13 +10,13 @@ import pytest
 
 from steelyard.errors import KeyConflict
 from steelyard.ledger import Account, open_account
-from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.accuracy.family import Step
-from steelyard.models.accuracy.goal import Goal
-from steelyard.models.accuracy.logistic import LogisticSearch
-from steelyard.models.accuracy.transcript import Transcript, costs_of
-from steelyard.models.fits import FitLogistic
-from steelyard.models.regression import LogisticRegression
+from steelyard.models._fits import FitLogistic
+from steelyard.models._regression import LogisticRegression
+from steelyard.models.accuracy._estimator import AccuracyFirst
+from steelyard.models.accuracy._family import Step
+from steelyard.models.accuracy._goal import Goal
+from steelyard.models.accuracy._logistic import LogisticSearch
+from steelyard.models.accuracy._transcript import Transcript, costs_of
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
 from steelyard.session import Session

@@ -9,8 +9,8 @@ import pytest
 
 from steelyard.bounding import Count
 from steelyard.ledger import Account, open_account
-from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.regression import LinearRegression, LogisticRegression
+from steelyard.models._regression import LinearRegression, LogisticRegression
+from steelyard.models.accuracy._estimator import AccuracyFirst
 from steelyard.privacy import rows
 from steelyard.session import Session
 from steelyard.tables import read

@@ -9,9 +9,9 @@ import pytest
 
 from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.ledger import Account, open_account
-from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.accuracy.planning import like
-from steelyard.models.regression import LinearRegression
+from steelyard.models._regression import LinearRegression
+from steelyard.models.accuracy._estimator import AccuracyFirst
+from steelyard.models.accuracy._planning import like
 from steelyard.privacy import Loss, Unit, rows, users
 
 DRAWS = np.random.default_rng(11)

@@ -11,8 +11,8 @@ from sklearn.exceptions import NotFittedError
 from steelyard.bounding import Sum
 from steelyard.errors import InvalidTask
 from steelyard.ledger import open_account
-from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.regression import LinearRegression, LogisticRegression
+from steelyard.models._regression import LinearRegression, LogisticRegression
+from steelyard.models.accuracy._estimator import AccuracyFirst
 from steelyard.noise import TestNoise
 from steelyard.privacy import Loss, users
 from steelyard.session import Session

@@ -13,9 +13,9 @@ from sklearn.utils import get_tags
 
 from steelyard.bounding import Sum
 from steelyard.errors import InvalidTask
-from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.estimator import labels_of
-from steelyard.models.regression import LinearRegression, LogisticRegression
+from steelyard.models._estimator import labels_of
+from steelyard.models._regression import LinearRegression, LogisticRegression
+from steelyard.models.accuracy._estimator import AccuracyFirst
 from steelyard.noise import TestNoise
 
 DRAWS = np.random.default_rng(6)

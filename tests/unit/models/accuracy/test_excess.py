@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from steelyard.models.accuracy.certificate import STEPS, RootExcess
-from steelyard.models.accuracy.designs import Ridge, in_ball
-from steelyard.models.columns import SIZE
+from steelyard.models._columns import SIZE
+from steelyard.models.accuracy._certificate import STEPS, RootExcess
+from steelyard.models.accuracy._designs import Ridge, in_ball
 from unit.models.accuracy.made_up import Array, Data, whole
 
 RIDGE = Ridge(3000, 3, 0.05)

@@ -10,11 +10,12 @@ import pytest
 from off_ledger import ridge_judge
 from steelyard.desk import Desk
 from steelyard.documents import request_of
-from steelyard.models.accuracy import looks, watch
-from steelyard.models.accuracy.goal import Found, Goal, Stop, share_of
-from steelyard.models.accuracy.reach import LATER, shown
-from steelyard.models.accuracy.schedule import Failure
-from steelyard.models.accuracy.transcript import Transcript
+from steelyard.models.accuracy import _looks as looks
+from steelyard.models.accuracy import _watch as watch
+from steelyard.models.accuracy._goal import Found, Goal, Stop, share_of
+from steelyard.models.accuracy._reach import LATER, shown
+from steelyard.models.accuracy._schedule import Failure
+from steelyard.models.accuracy._transcript import Transcript
 from steelyard.noise import TestNoise
 from steelyard.session import Session
 from unit.models.accuracy import pure_paths

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from steelyard.errors import OurBug
-from steelyard.models.accuracy import certificate as excess
-from steelyard.models.accuracy.certificate import Point, RootExcess, excess_above, in_decimals
-from steelyard.models.accuracy.designs import Exact, Ridge, in_ball
-from steelyard.models.columns import SIZE
+from steelyard.models._columns import SIZE
+from steelyard.models.accuracy import _certificate as excess
+from steelyard.models.accuracy._certificate import Point, RootExcess, excess_above, in_decimals
+from steelyard.models.accuracy._designs import Exact, Ridge, in_ball
 
 
 @dataclass(frozen=True)

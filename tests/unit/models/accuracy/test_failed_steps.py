@@ -10,8 +10,8 @@ import pytest
 from steelyard.desk import Desk
 from steelyard.errors import TableError
 from steelyard.ledger import Account
-from steelyard.models.accuracy import transcript
-from steelyard.models.accuracy.estimator import AccuracyFirst
+from steelyard.models.accuracy import _transcript as transcript
+from steelyard.models.accuracy._estimator import AccuracyFirst
 from steelyard.session import Session
 from unit.models.accuracy.combinations import COMBINATIONS, TABLE, TASKS, Combination
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from off_ledger import InMemory
-from steelyard.models.accuracy.designs import Design, Exact, best_triangle
-from steelyard.models.accuracy.losses import MARGIN, ClippedLoss, LoggedLoss, LossLook
-from steelyard.models.accuracy.split import Whole
-from steelyard.models.accuracy.users import as_exact, weighed, weights
-from steelyard.models.columns import SIZE, Features, Plain
-from steelyard.models.rows import Target
+from steelyard.models._columns import SIZE, Features, Plain
+from steelyard.models._rows import Target
+from steelyard.models.accuracy._designs import Design, Exact, best_triangle
+from steelyard.models.accuracy._losses import MARGIN, ClippedLoss, LoggedLoss, LossLook
+from steelyard.models.accuracy._split import Whole
+from steelyard.models.accuracy._users import as_exact, weighed, weights
 from steelyard.privacy import rows as rows_of
 from steelyard.tables import read
 

@@ -10,8 +10,8 @@ import pytest
 
 from steelyard.errors import InvalidTask
 from steelyard.ledger import open_account
-from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.fits import FitLinear
+from steelyard.models._fits import FitLinear
+from steelyard.models.accuracy._estimator import AccuracyFirst
 from steelyard.privacy import rows
 from steelyard.session import Session
 from steelyard.tables import read

@@ -15,11 +15,11 @@ from steelyard.cli import main
 from steelyard.desk import Desk
 from steelyard.errors import SteelyardError, TableError
 from steelyard.ledger import Ledger, LedgerAccount, open_account
-from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.accuracy.family import TRAIN
-from steelyard.models.accuracy.reach import Reached
-from steelyard.models.accuracy.transcript import Transcript
-from steelyard.models.fits import FitLinear, FitLogistic
+from steelyard.models._fits import FitLinear, FitLogistic
+from steelyard.models.accuracy._estimator import AccuracyFirst
+from steelyard.models.accuracy._family import TRAIN
+from steelyard.models.accuracy._reach import Reached
+from steelyard.models.accuracy._transcript import Transcript
 from steelyard.privacy import Event, Unit, rows, users
 from steelyard.requests import DryRun, WouldCharge
 from steelyard.session import Session

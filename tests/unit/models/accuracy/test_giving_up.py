@@ -15,14 +15,15 @@ from hypothesis import strategies as st
 from off_ledger import Ended, OffLedger, ended, ridge_judge
 from steelyard.errors import KeyConflict
 from steelyard.ledger import Ledger
-from steelyard.models.accuracy import looks, posterior
-from steelyard.models.accuracy.designs import as_model
-from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.accuracy.family import Step
-from steelyard.models.accuracy.goal import CAP, MET, Goal
-from steelyard.models.accuracy.looks import SHARES, last_look, turn
-from steelyard.models.accuracy.quantiles import normal_quantile
-from steelyard.models.columns import SIZE
+from steelyard.models._columns import SIZE
+from steelyard.models.accuracy import _looks as looks
+from steelyard.models.accuracy import _posterior as posterior
+from steelyard.models.accuracy._designs import as_model
+from steelyard.models.accuracy._estimator import AccuracyFirst
+from steelyard.models.accuracy._family import Step
+from steelyard.models.accuracy._goal import CAP, MET, Goal
+from steelyard.models.accuracy._looks import SHARES, last_look, turn
+from steelyard.models.accuracy._quantiles import normal_quantile
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Loss
 from steelyard.session import Session

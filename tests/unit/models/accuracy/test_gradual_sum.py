@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.accounting.gaussian import mu_request
+from steelyard.accounting._gaussian import mu_request
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, KeyConflict
 from steelyard.ledger import Account, open_account
-from steelyard.models.accuracy.total import GradualSum, step_of
+from steelyard.models.accuracy._total import GradualSum, step_of
 from steelyard.privacy import Currency, Loss, users
 from steelyard.session import Session
 from steelyard.tables import read

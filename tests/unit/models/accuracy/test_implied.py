@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steelyard.models.accuracy.goal import Found, Goal
-from steelyard.models.accuracy.losses import margin_cap
+from steelyard.models.accuracy._goal import Found, Goal
+from steelyard.models.accuracy._losses import margin_cap
 from steelyard.noise import TestNoise
 from steelyard.session import Session
 from unit.models.accuracy.bound_paths import LOGISTIC, RIDGE, account, is_repeated, table

@@ -15,13 +15,13 @@ from off_ledger import InMemory
 from steelyard.errors import InvalidTask, NeighbourMismatch
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Gaussian, sigma_for
-from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.accuracy.family import LOSS_BITS
-from steelyard.models.accuracy.logistic import LogisticSearch
-from steelyard.models.accuracy.losses import GRID, MARGIN, LoggedLoss, margin_cap
-from steelyard.models.accuracy.quantiles import normal_quantile
-from steelyard.models.columns import SIZE, Features, Plain
-from steelyard.models.regression import LogisticRegression
+from steelyard.models._columns import SIZE, Features, Plain
+from steelyard.models._regression import LogisticRegression
+from steelyard.models.accuracy._estimator import AccuracyFirst
+from steelyard.models.accuracy._family import LOSS_BITS
+from steelyard.models.accuracy._logistic import LogisticSearch
+from steelyard.models.accuracy._losses import GRID, MARGIN, LoggedLoss, margin_cap
+from steelyard.models.accuracy._quantiles import normal_quantile
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours, rows
 from steelyard.session import Session

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.mechanisms import sigma_for
-from steelyard.models.accuracy import looks as looking
-from steelyard.models.accuracy.looks import FIRST, LEAST, MOST, SHARES, Series
-from steelyard.models.accuracy.quantiles import joint_quantile, normal_quantile
+from steelyard.models.accuracy import _looks as looking
+from steelyard.models.accuracy._looks import FIRST, LEAST, MOST, SHARES, Series
+from steelyard.models.accuracy._quantiles import joint_quantile, normal_quantile
 from steelyard.privacy import MICRO
 
 MOVES, PAID = 1 << 20, (20_000) ** 2

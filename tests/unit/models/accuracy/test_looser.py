@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from steelyard.errors import CurrencyMismatch, InvalidTask, KeyConflict, NeighbourMismatch
-from steelyard.models.accuracy.goal import Goal
-from steelyard.models.accuracy.transcript import Transcript
+from steelyard.models.accuracy._goal import Goal
+from steelyard.models.accuracy._transcript import Transcript
 from steelyard.privacy import Unit, rows, users
 from unit.models.accuracy.combinations import COMBINATIONS, MODELS, Combination
 

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.accounting.gaussian import mu_cap
-from steelyard.accounting.prices import price
-from steelyard.models.accuracy import designs as measured
-from steelyard.models.accuracy.designs import (
+from steelyard.accounting._gaussian import mu_cap
+from steelyard.accounting._prices import price
+from steelyard.models._columns import SIZE
+from steelyard.models.accuracy import _designs as measured
+from steelyard.models.accuracy._designs import (
     MATRIX,
     Design,
     Exact,
@@ -26,11 +27,10 @@ from steelyard.models.accuracy.designs import (
     packed,
     unpacked,
 )
-from steelyard.models.accuracy.goal import Goal
-from steelyard.models.accuracy.ridge import GaussianRidge
-from steelyard.models.accuracy.schedule import Failure
-from steelyard.models.accuracy.split import Crowd
-from steelyard.models.columns import SIZE
+from steelyard.models.accuracy._goal import Goal
+from steelyard.models.accuracy._ridge import GaussianRidge
+from steelyard.models.accuracy._schedule import Failure
+from steelyard.models.accuracy._split import Crowd
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Neighbours, Terms, rows
 from unit.models.accuracy.made_up import Array, generated, whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from steelyard.accounting.odometers import MixtureOdometer
+from steelyard.accounting._odometers import MixtureOdometer
 
 DELTA, PATHS = 1e-2, 20_000
 V = np.geomspace(1e-4, 10, 120)

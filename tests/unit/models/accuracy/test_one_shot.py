@@ -14,12 +14,17 @@ from scipy import stats
 from scipy.optimize import minimize
 
 from papers.noise_reduction import log_loss
-from steelyard.accounting.gaussian import epsilon_of
-from steelyard.accounting.prices import price
+from steelyard.accounting._gaussian import epsilon_of
+from steelyard.accounting._prices import price
 from steelyard.errors import InvalidTask, NeighbourMismatch
 from steelyard.ledger import open_account
-from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.accuracy.one_shot import (
+from steelyard.models._columns import SIZE
+from steelyard.models._losses import Memory
+from steelyard.models._newton import Problem
+from steelyard.models._objective import ObjectiveFit
+from steelyard.models._regression import LogisticRegression
+from steelyard.models.accuracy._estimator import AccuracyFirst
+from steelyard.models.accuracy._one_shot import (
     FineObjective,
     FinePureObjective,
     certified,
@@ -27,12 +32,7 @@ from steelyard.models.accuracy.one_shot import (
     gaussian,
     pure,
 )
-from steelyard.models.accuracy.quantiles import LAPLACE, LONGEST, NORMAL, shifted_quantile
-from steelyard.models.columns import SIZE
-from steelyard.models.losses import Memory
-from steelyard.models.newton import Problem
-from steelyard.models.objective import ObjectiveFit
-from steelyard.models.regression import LogisticRegression
+from steelyard.models.accuracy._quantiles import LAPLACE, LONGEST, NORMAL, shifted_quantile
 from steelyard.noise import TestNoise
 from steelyard.privacy import Event, Loss, Terms, rows
 

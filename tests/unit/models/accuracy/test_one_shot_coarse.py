@@ -10,14 +10,17 @@ import numpy as np
 import pytest
 
 from papers.noise_reduction import log_loss
-from steelyard.accounting.objective import LEAST, MOST, STEEPEST
-from steelyard.accounting.prices import price
+from steelyard.accounting._objective import LEAST, MOST, STEEPEST
+from steelyard.accounting._prices import price
 from steelyard.errors import InvalidTask
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Objective, PureObjective
-from steelyard.models.accuracy.goal import Goal
-from steelyard.models.accuracy.logistic import LogisticSearch
-from steelyard.models.accuracy.one_shot import (
+from steelyard.models._columns import SIZE, Features, Plain
+from steelyard.models._losses import Memory
+from steelyard.models._objective import ObjectiveFit
+from steelyard.models.accuracy._goal import Goal
+from steelyard.models.accuracy._logistic import LogisticSearch
+from steelyard.models.accuracy._one_shot import (
     FineObjective,
     LogisticTask,
     certified,
@@ -26,9 +29,6 @@ from steelyard.models.accuracy.one_shot import (
     gaussian_users,
     pure,
 )
-from steelyard.models.columns import SIZE, Features, Plain
-from steelyard.models.losses import Memory
-from steelyard.models.objective import ObjectiveFit
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Loss, Terms, rows, users
 from steelyard.session import Session

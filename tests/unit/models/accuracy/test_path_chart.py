@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from steelyard.charts.scales import short
+from steelyard.charts._scales import short
 from steelyard.ledger import Account
-from steelyard.models.accuracy.chart import path_chart
-from steelyard.models.accuracy.goal import Found
+from steelyard.models.accuracy._chart import path_chart
+from steelyard.models.accuracy._goal import Found
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Unit, rows, users
 from steelyard.session import Session

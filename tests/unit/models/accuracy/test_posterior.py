@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.models.accuracy.designs import Array, Noisy, Ridge
-from steelyard.models.accuracy.posterior import expected_model
-from steelyard.models.accuracy.schedule import guess
+from steelyard.models.accuracy._designs import Array, Noisy, Ridge
+from steelyard.models.accuracy._posterior import expected_model
+from steelyard.models.accuracy._schedule import guess
 
 N, WIDTH, PENALTY = 50_000, 12, 0.002
 RIDGE = Ridge(N, WIDTH, PENALTY)

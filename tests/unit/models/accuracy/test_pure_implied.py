@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from steelyard.ledger import Account
-from steelyard.models.accuracy.goal import Found
+from steelyard.models.accuracy._goal import Found
 from steelyard.noise import TestNoise
 from steelyard.session import Session
 from unit.models.accuracy import pure_draws, pure_paths

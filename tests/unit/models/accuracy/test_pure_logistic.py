@@ -16,12 +16,12 @@ from off_ledger import InMemory
 from steelyard.errors import InvalidTask, NeighbourMismatch
 from steelyard.ledger import Account, open_account
 from steelyard.models import AccuracyFirst, LogisticRegression
-from steelyard.models.accuracy import watch as watches
-from steelyard.models.accuracy.logistic import LogisticSearch
-from steelyard.models.accuracy.losses import GRID, MARGIN, LoggedLoss, margin_cap
-from steelyard.models.accuracy.transcript import Transcript
-from steelyard.models.accuracy.watch import STEPS, room
-from steelyard.models.columns import SIZE, Features, Plain
+from steelyard.models._columns import SIZE, Features, Plain
+from steelyard.models.accuracy import _watch as watches
+from steelyard.models.accuracy._logistic import LogisticSearch
+from steelyard.models.accuracy._losses import GRID, MARGIN, LoggedLoss, margin_cap
+from steelyard.models.accuracy._transcript import Transcript
+from steelyard.models.accuracy._watch import STEPS, room
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, rows, users
 from steelyard.session import Session

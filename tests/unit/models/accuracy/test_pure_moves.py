@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.models.accuracy.certificate import RootExcess
-from steelyard.models.accuracy.designs import MATRIX, Exact, Ridge, Triangle, best_triangle, in_ball
-from steelyard.models.accuracy.goal import Goal
-from steelyard.models.accuracy.losses import ClippedLoss
-from steelyard.models.accuracy.ridge import RidgeSearch
-from steelyard.models.accuracy.users import weighed, weights
-from steelyard.models.accuracy.watch import STEPS, room
-from steelyard.models.columns import SIZE, Categorical, Features, Numeric, Plain
-from steelyard.models.rows import Target
+from steelyard.models._columns import SIZE, Categorical, Features, Numeric, Plain
+from steelyard.models._rows import Target
+from steelyard.models.accuracy._certificate import RootExcess
+from steelyard.models.accuracy._designs import MATRIX, Exact, Ridge, Triangle, best_triangle, in_ball
+from steelyard.models.accuracy._goal import Goal
+from steelyard.models.accuracy._losses import ClippedLoss
+from steelyard.models.accuracy._ridge import RidgeSearch
+from steelyard.models.accuracy._users import weighed, weights
+from steelyard.models.accuracy._watch import STEPS, room
 from unit.models.accuracy.made_up import Array, Data, generated, whole
 from unit.models.accuracy.pure_paths import account
 

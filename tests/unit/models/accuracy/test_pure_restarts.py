@@ -17,10 +17,10 @@ from steelyard.documents import request_of
 from steelyard.errors import BudgetExceeded, KeyConflict, TableError
 from steelyard.ledger import Account, Ledger
 from steelyard.mechanisms import AboveThreshold
-from steelyard.models.accuracy import watch as watches
-from steelyard.models.accuracy.goal import Goal
-from steelyard.models.accuracy.transcript import Kept, Transcript
-from steelyard.models.accuracy.watch import QUESTIONS, Watch
+from steelyard.models.accuracy import _watch as watches
+from steelyard.models.accuracy._goal import Goal
+from steelyard.models.accuracy._transcript import Kept, Transcript
+from steelyard.models.accuracy._watch import QUESTIONS, Watch
 from steelyard.noise import ExactNoise, TestNoise
 from steelyard.privacy import MICRO
 from steelyard.session import Session
@@ -199,5 +199,5 @@ def test_other_rows_fail_after_their_level_was_charged() -> None:
 def test_a_path_that_does_not_compare_its_integers_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     at = account()
     Session(table(), at).open(SEARCH, key="k").reach_loss(0.04, 0.9)
-    monkeypatch.setattr("steelyard.models.accuracy.transcript.hmac.compare_digest", lambda *_: True)
+    monkeypatch.setattr("steelyard.models.accuracy._transcript.hmac.compare_digest", lambda *_: True)
     assert not fails(at)

@@ -13,9 +13,9 @@ import pytest
 from steelyard.errors import InvalidTask, NeighbourMismatch
 from steelyard.ledger import open_account
 from steelyard.models import AccuracyFirst, LinearRegression
-from steelyard.models.accuracy import watch as watches
-from steelyard.models.accuracy.ridge import RidgeSearch
-from steelyard.models.columns import Features, Plain
+from steelyard.models._columns import Features, Plain
+from steelyard.models.accuracy import _watch as watches
+from steelyard.models.accuracy._ridge import RidgeSearch
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, rows, users
 from steelyard.session import Session

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from steelyard.mechanisms import AboveThreshold
-from steelyard.models.accuracy import watch as watches
-from steelyard.models.accuracy.watch import QUESTIONS, STEPS, Watch, passes
+from steelyard.models.accuracy import _watch as watches
+from steelyard.models.accuracy._watch import QUESTIONS, STEPS, Watch, passes
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Neighbours
 from unit.mechanisms.twins import ABOVE, BELOW, SparseVector

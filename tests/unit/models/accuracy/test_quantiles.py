@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import integrate, special
 
-from steelyard.models.accuracy.quantiles import (
+from steelyard.models.accuracy._quantiles import (
     chi_square,
     gamma_quantile,
     largest_eigenvalue,

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from off_ledger import search
-from steelyard.models.accuracy import looks
-from steelyard.models.accuracy.designs import MODEL_BITS, in_ball
-from steelyard.models.accuracy.family import LOSS_BITS
-from steelyard.models.accuracy.goal import IMPOSSIBLE, MET, NULL, Goal
-from steelyard.models.accuracy.losses import ClippedLoss
-from steelyard.models.columns import SIZE
+from steelyard.models._columns import SIZE
+from steelyard.models.accuracy import _looks as looks
+from steelyard.models.accuracy._designs import MODEL_BITS, in_ball
+from steelyard.models.accuracy._family import LOSS_BITS
+from steelyard.models.accuracy._goal import IMPOSSIBLE, MET, NULL, Goal
+from steelyard.models.accuracy._losses import ClippedLoss
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO
 from unit.models.accuracy.made_up import Array, Data, generated, whole

@@ -10,9 +10,9 @@ import pytest
 from steelyard.desk import Desk
 from steelyard.errors import KeyConflict
 from steelyard.ledger import Account, open_account
-from steelyard.models.accuracy.goal import Goal, Stop
-from steelyard.models.accuracy.reach import Reached, reach_linear, reach_logistic
-from steelyard.models.rows import Target
+from steelyard.models._rows import Target
+from steelyard.models.accuracy._goal import Goal, Stop
+from steelyard.models.accuracy._reach import Reached, reach_linear, reach_logistic
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
 from steelyard.session import Session

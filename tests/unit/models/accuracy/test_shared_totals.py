@@ -14,10 +14,10 @@ from steelyard.desk import Desk
 from steelyard.documents import request_of
 from steelyard.errors import SteelyardError
 from steelyard.ledger import Account
-from steelyard.models.accuracy.family import Step
-from steelyard.models.accuracy.goal import Goal
-from steelyard.models.accuracy.total import GaussianTotal, TotalSearch, _Total
-from steelyard.models.accuracy.transcript import Transcript
+from steelyard.models.accuracy._family import Step
+from steelyard.models.accuracy._goal import Goal
+from steelyard.models.accuracy._total import GaussianTotal, TotalSearch, _Total
+from steelyard.models.accuracy._transcript import Transcript
 from steelyard.noise import TestNoise
 from unit.models.accuracy.combinations import COMBINATIONS, TABLE, TASKS
 

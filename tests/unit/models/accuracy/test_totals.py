@@ -15,8 +15,8 @@ from steelyard.bounding import Count, Sum
 from steelyard.desk import FAILED
 from steelyard.errors import TableError
 from steelyard.ledger import Account, open_account
-from steelyard.models.accuracy.goal import Goal
-from steelyard.models.accuracy.total import TotalSearch
+from steelyard.models.accuracy._goal import Goal
+from steelyard.models.accuracy._total import TotalSearch
 from steelyard.privacy import users
 from steelyard.session import Session
 from steelyard.tables import Table, read
@@ -98,7 +98,7 @@ def test_a_change_that_the_cap_cuts_off_changes_no_total_and_goes_on() -> None:
 def test_a_path_that_does_not_compare_its_total_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     at = account()
     begun(at)
-    monkeypatch.setattr("steelyard.models.accuracy.transcript.hmac.compare_digest", lambda *_: True)
+    monkeypatch.setattr("steelyard.models.accuracy._transcript.hmac.compare_digest", lambda *_: True)
     assert not fails(at, rows_with(0.5))
 
 

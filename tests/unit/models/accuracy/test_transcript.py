@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from steelyard.accounting.odometers import MixtureOdometer
-from steelyard.accounting.prices import price
+from steelyard.accounting._odometers import MixtureOdometer
+from steelyard.accounting._prices import price
 from steelyard.desk import Desk
 from steelyard.documents import request_of
 from steelyard.errors import KeyConflict, SteelyardError
 from steelyard.ledger import Account, open_account
-from steelyard.models.accuracy import transcript
-from steelyard.models.accuracy.goal import Goal
-from steelyard.models.accuracy.reach import Reached, reach_logistic
-from steelyard.models.accuracy.transcript import costs_of
+from steelyard.models.accuracy import _transcript as transcript
+from steelyard.models.accuracy._goal import Goal
+from steelyard.models.accuracy._reach import Reached, reach_logistic
+from steelyard.models.accuracy._transcript import costs_of
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Loss, Terms, Unit, rows
 from steelyard.session import Session

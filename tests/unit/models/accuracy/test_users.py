@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from off_ledger import InMemory
-from steelyard.accounting.prices import price
+from steelyard.accounting._prices import price
 from steelyard.errors import NeighbourMismatch, UnitMismatch
 from steelyard.ledger import open_account
-from steelyard.models.accuracy.certificate import RootExcess
-from steelyard.models.accuracy.designs import Design, Exact, Ridge
-from steelyard.models.accuracy.estimator import AccuracyFirst
-from steelyard.models.accuracy.losses import MARGIN, ClippedLoss, LoggedLoss, added
-from steelyard.models.accuracy.one_shot import LogisticTask, pure
-from steelyard.models.accuracy.users import ROOT, WEIGHT, as_exact, exact_of, shares, weighed, weights
-from steelyard.models.columns import SIZE, Features, Numeric
-from steelyard.models.fits import FitLinear, FitLogistic
-from steelyard.models.regression import LinearRegression, LogisticRegression
-from steelyard.models.rows import Target
+from steelyard.models._columns import SIZE, Features, Numeric
+from steelyard.models._fits import FitLinear, FitLogistic
+from steelyard.models._regression import LinearRegression, LogisticRegression
+from steelyard.models._rows import Target
+from steelyard.models.accuracy._certificate import RootExcess
+from steelyard.models.accuracy._designs import Design, Exact, Ridge
+from steelyard.models.accuracy._estimator import AccuracyFirst
+from steelyard.models.accuracy._losses import MARGIN, ClippedLoss, LoggedLoss, added
+from steelyard.models.accuracy._one_shot import LogisticTask, pure
+from steelyard.models.accuracy._users import ROOT, WEIGHT, as_exact, exact_of, shares, weighed, weights
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows, users
 from steelyard.session import Session

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from steelyard.accounting.prices import price
+from steelyard.accounting._prices import price
 from steelyard.ledger import open_account
-from steelyard.models.accuracy.goal import Goal
-from steelyard.models.accuracy.logistic import GaussianDraws
-from steelyard.models.accuracy.split import Crowd
+from steelyard.models.accuracy._goal import Goal
+from steelyard.models.accuracy._logistic import GaussianDraws
+from steelyard.models.accuracy._split import Crowd
 from steelyard.privacy import Terms, Unit, rows, users
 
 Array = NDArray[np.float64]

@@ -1,0 +1,114 @@
+"""The three ways to a cap: a public number, a released profile, or a private choice inside the release itself.
+
+A number or a profile fixes the bounds before any row is read. ``"auto"`` splits the price by a public rule: one part
+buys a noisy histogram of totals, from which the cap follows without further cost, the rest buys the capped total.
+Both prices are fixed in advance and do not depend on the cap, so together they cost exactly what was asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from steelyard.bounding._amounts import Noisy, Spend, bound
+from steelyard.bounding._cap_choice import ContributionProfile, TotalsGrid, choice_share, choose_cap
+from steelyard.errors import InvalidTask
+from steelyard.noise import Noise
+from steelyard.privacy import Number, Terms
+from steelyard.tables import Table
+
+Cap = Number | ContributionProfile | str
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What one unit's total is clamped to, and the bias that is expected of it (``None``: nothing is known)."""
+
+    lower: Fraction
+    upper: Fraction
+    bias: float | None = None
+
+
+@dataclass(frozen=True)
+class CapRule:
+    """How a task comes by its bounds."""
+
+    cap: Cap
+    lower: Fraction
+    upper: Fraction | None
+    resolution: Number | None
+    rows: bool
+    scalar: bool
+
+    @classmethod
+    def read(
+        cls, cap: Cap, lower: Number, upper: Number | None, resolution: Number | None, *, rows: bool, scalar: bool
+    ) -> CapRule:
+        """Check what a task was given; says what to do when something is missing."""
+        low = bound(lower, "lower")
+        high = None if upper is None else bound(upper, "upper")
+        if low > 0:
+            raise InvalidTask(f"lower must be zero or below, since an absent unit adds nothing; got {lower!r}.")
+        if high is not None and high < 0:
+            raise InvalidTask(f"upper must be zero or above, since an absent unit adds nothing; got {upper!r}.")
+        if isinstance(cap, str) and cap == "auto":
+            return cls._auto(low, high, resolution, rows=rows, scalar=scalar)
+        if isinstance(cap, ContributionProfile):
+            if (cap.column is None) != rows or low:
+                raise InvalidTask("this profile is of another kind of total; profile what you release.")
+            return cls(cap, low, high, None, rows, scalar)
+        number = bound(cap, "cap")
+        if number <= 0:
+            raise InvalidTask(f"cap must be above zero; got {cap!r}.")
+        if rows and number.denominator != 1:
+            raise InvalidTask(f"cap must be a whole number of rows; got {cap!r}.")
+        return cls(number, low, high, None, rows, scalar)
+
+    @classmethod
+    def _auto(
+        cls, low: Fraction, high: Fraction | None, resolution: Number | None, *, rows: bool, scalar: bool
+    ) -> CapRule:
+        if high is None:
+            raise InvalidTask(
+                "cap='auto' searches below upper=, the public largest total per unit worth considering; "
+                "give upper=, or cap= as a number or a profile."
+            )
+        rule = cls("auto", low, high, resolution, rows, scalar)
+        _ = rule.grid
+        return rule
+
+    @property
+    def grid(self) -> TotalsGrid:
+        """The public grid on which caps are looked for."""
+        high = max(self.upper or Fraction(0), -self.lower)
+        if self.rows:
+            return TotalsGrid.of_rows(high)
+        return TotalsGrid.of_values(high, self.resolution, signed=self.lower < 0)
+
+    def parts(self, spend: Spend) -> tuple[Spend | None, Spend]:
+        """What buys the choice (nothing, unless it is private) and what buys the total."""
+        if self.cap != "auto":
+            return None, spend
+        return spend.split(choice_share(spend.level, spend.law))
+
+    def fixed(self, spend: Spend) -> Bounds | None:
+        """The bounds, where they are known before any row is read."""
+        if isinstance(self.cap, ContributionProfile):
+            choice, step = self.cap.choose(spend, self._law(spend)), self.cap.step
+            return Bounds(self.lower, choice.cap * step, float(choice.bias * step))
+        return None if self.cap == "auto" else Bounds(self.lower, Fraction(self.cap))
+
+    def bought(self, table: Table, terms: Terms, column: str | None, look: Spend, total: Spend, noise: Noise) -> Bounds:
+        """The bounds that ``look`` buys for noise of ``total``."""
+        seen = self.grid.look(table, terms, column, look, noise)
+        choice = choose_cap(seen, total.level, self._law(total))
+        cap = choice.cap * self.grid.step
+        upper = cap if self.upper is None else min(cap, self.upper)
+        return Bounds(max(-cap, self.lower), upper, float(choice.bias * self.grid.step))
+
+    def mechanism(self, spend: Spend) -> Noisy:
+        """The noise of a total: the grid has as many steps whatever the cap, so the price does not depend on it."""
+        return spend.scalar(spend.steps) if self.scalar else spend.mechanism(spend.steps)
+
+    def _law(self, spend: Spend) -> str:
+        return "staircase" if self.scalar and not spend.gaussian else spend.law

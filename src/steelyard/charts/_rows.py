@@ -1,0 +1,204 @@
+"""One row for each name: released values with their intervals, bars with noise whiskers, and the staircase of a budget.
+
+Rows leave room for long names on the left and say the numbers on the right, so that the picture can also be read
+as a table. Rows without a number are left out, and the caption says how many.
+
+A budget shows what each entry spent, where the cap stands, and what was refused: each step begins where the one before
+it ended. A refused step is drawn as an empty outline across the cap and moves
+nothing, because a refusal costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from steelyard.charts._chart import MARGIN, RIGHT, Chart, Sheet
+from steelyard.charts._marks import Mark, fit, measure, one_line, tag, text
+from steelyard.charts._scales import Number, Scale, columns, read, scale, short, with_error
+from steelyard.errors import InvalidTask
+
+ROW = 28.0
+_MOST = 40
+_MOST_STEPS = 16
+_Row = tuple[str, float, float, float, float | None]
+
+
+def intervals(labels: Sequence[object], values: Sequence[Number], lows: Sequence[Number], highs: Sequence[Number], *,
+              truths: Sequence[Number] | None = None, title: str, subtitle: str = "", caption: str = "",
+              x_title: str = "", confidence: str = "") -> Chart:  # fmt: skip
+    """Released values with their intervals, beside the truth where it is known (generated data only)."""
+    table = columns(labels=[0] * len(labels), values=values, lows=lows, highs=highs, truths=truths)
+    rows = _whole(labels, table)
+    sheet = Sheet(title, subtitle, _left_out(caption, len(labels), rows))
+    if not rows:
+        return sheet.nothing()
+    keys = [(_whisker(0, -11, 11, "blue", dot=True), f"released, with {confidence or 'its'} interval")]
+    if any(row[4] is not None for row in rows):
+        keys.append((_truth(0, 0), "truth"))
+    sheet.legend(keys)
+
+    def draw(row: _Row, x: Scale, y: float) -> list[Mark]:
+        truth = [] if row[4] is None else [_truth(x(row[4]), y)]
+        return [*truth, _whisker(y, x(row[2]), x(row[3]), "blue", dot=True, at=x(row[1]))]
+
+    numbers = [value for row in rows for value in row[1:] if isinstance(value, float)]
+    return _rows(sheet, rows, numbers, draw, x_title)
+
+
+def bars(labels: Sequence[object], values: Sequence[Number], errors: Sequence[Number] | None = None, *, title: str,
+         subtitle: str = "", caption: str = "", x_title: str = "") -> Chart:  # fmt: skip
+    """One bar for each group, with a whisker for its noise."""
+    _, middle, error = columns(labels=[0] * len(labels), values=values, errors=errors)
+    lows = [None if v is None else v - abs(e or 0) for v, e in zip(middle, error, strict=True)]
+    highs = [None if v is None else v + abs(e or 0) for v, e in zip(middle, error, strict=True)]
+    rows = _whole(labels, [middle, middle, lows, highs, [None] * len(middle)])
+    sheet = Sheet(title, subtitle, _left_out(caption, len(labels), rows))
+    if not rows:
+        return sheet.nothing()
+
+    def draw(row: _Row, x: Scale, y: float) -> list[Mark]:
+        start, end = sorted((x(0), x(row[1])))
+        bar = tag("rect", x=start, y=y - 9, width=max(end - start, 0.5), height=18, fill="blue", fill_opacity=0.55)
+        return [bar, _whisker(y, x(row[2]), x(row[3]), "ink")] if row[3] > row[2] else [bar]
+
+    return _rows(sheet, rows, [0.0, *(value for row in rows for value in row[1:4])], draw, x_title)
+
+
+def _whole(labels: Sequence[object], table: Sequence[Sequence[float | None]]) -> list[_Row]:
+    found = zip(labels, *table[1:], strict=True)
+    return [(one_line(str(label)), value, min(low, high), max(low, high), truth)
+            for label, value, low, high, truth in found
+            if value is not None and low is not None and high is not None]  # fmt: skip
+
+
+def _left_out(caption: str, given: int, rows: Sequence[_Row]) -> str:
+    notes = [caption] if caption else []
+    if 0 < len(rows) < given:
+        notes.append(f"Rows without a number, left out: {given - len(rows)}.")
+    if len(rows) > _MOST:
+        notes.append(f"The first {_MOST} of {len(rows):,} rows are drawn.")
+    return " ".join(notes)
+
+
+def _rows(sheet: Sheet, rows: Sequence[_Row], numbers: Sequence[float],
+          draw: Callable[[_Row, Scale, float], list[Mark]], x_title: str) -> Chart:  # fmt: skip
+    shown = rows[:_MOST]
+    said = [_say(row) for row in shown]
+    x, top = columns_of(sheet, [row[0] for row in shown], said, numbers, x_title)
+    for i, (row, words) in enumerate(zip(shown, said, strict=True)):
+        y = top + (i + 0.5) * ROW
+        hint = row[0] + ": " + words + ("" if row[4] is None else f" (truth {short(row[4])})")
+        sheet.add(tag("g", tag("title", hint), *draw(row, x, y)))
+    told = "; ".join(f"{row[0]} {words}" for row, words in zip(shown[:12], said, strict=False))
+    return sheet.chart(f"{len(rows)} rows. {told}{'; and more' if len(rows) > 12 else ''}.")
+
+
+def columns_of(sheet: Sheet, names: Sequence[str], said: Sequence[str], numbers: Sequence[float],
+               x_title: str, *, above: float = 10, loud: Collection[int] = ()) -> tuple[Scale, float]:  # fmt: skip
+    """Names on the left, words on the right, a scale between them; returns the scale and the first row's top."""
+    left = MARGIN + min(max(measure(name, 12.5) for name in names), 190) + 12
+    right = RIGHT - max(measure(words) for words in said) - 16
+    top = sheet.y + above
+    bottom = top + ROW * len(names) + 4
+    x = scale(numbers, left, right, target=5, tight=True)
+    sheet.bottom_axis(x, top, bottom, x_title)
+    for i, (name, words) in enumerate(zip(names, said, strict=True)):
+        y = top + (i + 0.5) * ROW + 4
+        sheet.add(text(left - 12, y, fit(name, 190, 12.5), size=12.5, fill="ink", anchor="end"))
+        sheet.add(text(RIGHT, y, words, fill="orange" if i in loud else "muted", anchor="end"))
+    return x, top
+
+
+def _say(row: _Row) -> str:
+    up, down = row[3] - row[1], row[1] - row[2]
+    if row[3] == row[2]:
+        return short(row[1])
+    even = abs(up - down) <= 0.02 * max(abs(up), abs(down))
+    return with_error(row[1], max(up, down)) if even else f"{short(row[2])} to {short(row[3])}"
+
+
+def _truth(x: float, y: float) -> Mark:
+    return tag("line", x1=x, x2=x, y1=y - 9, y2=y + 9, stroke="orange", stroke_width=3)
+
+
+def _whisker(y: float, low: float, high: float, colour: str, *, dot: bool = False, at: float = 0.0) -> Mark:
+    d = f"M{low:.2f} {y:.2f}H{high:.2f}M{low:.2f} {y - 4:.2f}v8M{high:.2f} {y - 4:.2f}v8"
+    line = tag("path", d=d, stroke=colour, stroke_width=1.8, fill="none")
+    return tag("g", line, tag("circle", cx=at, cy=y, r=4, fill=colour)) if dot else line
+
+
+@dataclass(frozen=True)
+class Spending:
+    """One line of a ledger: what it was, what it cost, and whether it was refused."""
+
+    label: str
+    amount: Number
+    refused: bool = False
+
+
+@dataclass(frozen=True)
+class _Stair:
+    label: str
+    start: float
+    end: float
+    refused: bool
+
+    def said(self, unit: str) -> str:
+        return f"{short(self.end - self.start)}{unit}" + (" refused" if self.refused else "")
+
+
+def budget(entries: Sequence[Spending], cap: Number, *, title: str = "What the budget was spent on", subtitle: str = "",
+           caption: str = "", unit: str = "") -> Chart:  # fmt: skip
+    """A staircase of spendings against the cap, with refusals marked."""
+    limit = read(cap)
+    if limit is None or limit < 0:
+        raise InvalidTask(f"the cap of a budget is a number from zero up, not {cap!r}.")
+    steps = _steps(entries)
+    spent = max((step.end for step in steps if not step.refused), default=0.0)
+    tail = f" {one_line(unit)}" if unit else ""
+    share = f" ({spent / limit:.0%})" if limit else ""
+    summary = f"{short(spent)} of {short(limit)}{tail} spent{share}; {short(max(limit - spent, 0.0))}{tail} left"
+    sheet = Sheet(title, subtitle or summary, caption)
+    if not steps and not limit:
+        return sheet.nothing()
+    names = [step.label for step in steps] + ["left"]
+    said = [step.said(tail) for step in steps] + [f"{short(max(limit - spent, 0.0))}{tail}"]
+    refusals = [i for i, step in enumerate(steps) if step.refused]
+    numbers = [0.0, limit, *(step.end for step in steps)]
+    x, top = columns_of(sheet, names, said, numbers, one_line(unit), above=34, loud=refusals)
+    for i, step in enumerate(steps):
+        sheet.add(_bar(x(step.start), x(step.end), top + i * ROW, step.refused, f"{step.label}: {step.said(tail)}"))
+    sheet.add(tag("rect", x=x(spent), y=top + len(steps) * ROW + 6, width=max(x(limit) - x(spent), 0), height=16,
+                  fill="axis", fill_opacity=0.3))  # fmt: skip
+    words = f"cap {short(limit)}{tail}"
+    half = measure(words) * 0.55
+    sheet.add(
+        tag("line", x1=x(limit), x2=x(limit), y1=top - 8, y2=top + ROW * len(names) + 4, stroke="ink", stroke_width=2),
+        text(min(max(x(limit), x.start + half), x.end - half), top - 15, words, fill="ink", anchor="middle", bold=True),
+    )
+    refused = "".join(f" {names[i]}: {said[i]}." for i in refusals)
+    return sheet.chart(f"{summary}.{refused}")
+
+
+def _steps(entries: Sequence[Spending]) -> list[_Stair]:
+    """The entries as a staircase; of a long list the earlier ones become one step."""
+    steps, reached = [], 0.0
+    for entry in entries:
+        amount = read(entry.amount)
+        if amount is None or amount < 0:
+            continue
+        steps.append(_Stair(one_line(entry.label), reached, reached + amount, entry.refused))
+        reached += 0.0 if entry.refused else amount
+    if len(steps) <= _MOST_STEPS:
+        return steps
+    folded = len(steps) - _MOST_STEPS + 1
+    return [_Stair(f"{folded} earlier entries", 0.0, steps[folded].start, False), *steps[folded:]]
+
+
+def _bar(start: float, end: float, top: float, refused: bool, hint: str) -> Mark:
+    look = {"fill": "none", "stroke": "orange"} if refused else {"fill": "blue"}
+    box = tag("rect", tag("title", hint), x=start, y=top + 6, width=max(end - start, 1.0), height=16, **look,
+              stroke_width=1.8 if refused else None, stroke_dasharray="4 3" if refused else None)  # fmt: skip
+    riser = tag("line", x1=end, x2=end, y1=top + 22, y2=top + ROW + 6, stroke="axis")
+    return box if refused else tag("g", box, riser)

@@ -1,0 +1,163 @@
+"""Which mechanism, and how much of epsilon for a prior: decided from public facts and released counts alone.
+
+Without a prior "auto" is the two-point mechanism at the full epsilon, which no unbiased mechanism beats at the ends of
+the range. A bought prior must earn its price: it is bought only where the optimum at what is left of epsilon beats
+two-point at the full epsilon for a zero-heavy and for an even reference prior, and where there are records enough.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+
+from steelyard.errors import InvalidTask
+from steelyard.labels._baselines import KINDS, AddedNoise, debiased_response, randomized_response, response_with_prior
+from steelyard.labels._bins import response_on_bins
+from steelyard.labels._mechanism import FiniteMechanism
+from steelyard.labels._nodes import Nodes
+from steelyard.labels._prior import Prior
+from steelyard.labels._prior_free import hybrid, piecewise, two_point
+from steelyard.labels.solve._frontier import solve_compromise
+from steelyard.labels.solve._unbiased import solve_unbiased
+from steelyard.privacy import MICRO
+
+WIDEST = 513  # nodes up to which bias is weighed against variance
+LEAST, MOST = 100, 10  # a prior takes from a hundredth to a tenth of epsilon
+RECORDS = 50  # epsilon times records per node that make a histogram worth having
+_REFERENCE = 33
+
+
+def split(micro: int, nodes: int, records: int) -> int:
+    """The part of epsilon, in micro, that ``auto`` pays for a prior; zero where that would not pay.
+
+    *Privacy:* a function of public numbers only (the number of records is public where labels are what is hidden).
+
+    >>> split(4_000_000, 401, 300_000), split(1_000_000, 401, 300_000), split(4_000_000, 401, 1000)
+    (66834, 0, 0)
+    """
+    part = max(micro // LEAST, -(-RECORDS * nodes * MICRO // max(records, 1)))
+    return part if part <= micro // MOST and _pays(micro, part) else 0
+
+
+@cache
+def _pays(micro: int, part: int) -> bool:
+    full, rest = Fraction(micro, MICRO), Fraction(micro - part, MICRO)
+    if rest > 32 or full < 1:
+        return False
+    labels = range(_REFERENCE)
+    simple = two_point(labels, min(full, Fraction(32))).errors()
+    for prior in _references():
+        two = sum(p * e for p, e in zip(prior, simple, strict=True)) / sum(prior)
+        if solve_unbiased(labels, prior, rest, 1e-3).value > two:
+            return False
+    return True
+
+
+def _references() -> tuple[list[int], list[int]]:
+    """Nine labels in ten at the lower end and a long tail, and all labels alike."""
+    place = np.arange(1, _REFERENCE) / (_REFERENCE - 1)
+    tail = np.exp(-(np.log(place / 0.1) ** 2) / 2.88) / place
+    tail = np.rint(tail / tail.sum() * 10**6).astype(int)
+    return [9 * int(tail.sum()), *tail.tolist()], [1] * _REFERENCE
+
+
+def balanced(nodes: Nodes, epsilon: Fraction) -> Prior:
+    """Weights that owe nothing to data: each label counts by one over its two-point variance.
+
+    The optimum for them makes the average ratio of its variance to two-point's least: up to twice two-point's at the
+    ends of the range, where that is tiny, and far below it between them.
+    """
+    errors = two_point(nodes.labels, epsilon).errors()
+    least = min(errors)
+    return Prior.made_up([Fraction(round(least / e * 10**9), 10**9) for e in errors])
+
+
+_FREE: dict[str, Callable[[tuple[Fraction, ...], Fraction], FiniteMechanism]] = {
+    "two_point": two_point,
+    "rr": randomized_response,
+    "debiased": debiased_response,
+    "piecewise": piecewise,
+    "hybrid": hybrid,
+}
+METHODS = ("unbiased", "balanced", *_FREE, "rr_on_bins", "rr_with_prior")
+WITHOUT_PRIOR = ("balanced", *_FREE, *KINDS)
+BIASED = ("rr", "rr_on_bins", "rr_with_prior")
+AFFINE = ("squared", "poisson", "logistic")
+
+
+def check_method(method: str, loss: str) -> None:
+    """Refuse a method or a loss that is not known, and losses that unbiased labels do not serve."""
+    if method not in ("auto", *METHODS, *KINDS):
+        raise InvalidTask(f"method must be auto, {', '.join((*METHODS, *KINDS))}; got {method!r}.")
+    if loss not in (*AFFINE, "absolute"):
+        raise InvalidTask(f"loss must be {', '.join(AFFINE)} or absolute; got {loss!r}.")
+    if loss == "absolute" and method not in BIASED:
+        raise InvalidTask(
+            "labels with no bias serve losses that are affine in the label (squared, Poisson, logistic), not the absolute "
+            "loss; use method='rr_on_bins', which keeps noisy labels near the true ones."
+        )
+    if method == "rr_on_bins" and loss == "logistic":
+        raise InvalidTask("rr_on_bins knows the losses squared, absolute and poisson.")
+
+
+def weight_of(records: int) -> int:
+    """How much a squared bias weighs against a variance: the square root of the number of records.
+
+    A model of d parameters that explains a share R of the labels' variance loses about d/n times the variance and R times the
+    squared bias, so R n/d would be best. Neither is known before training; the root is as far from all bias as from none.
+    """
+    return max(2, math.isqrt(records))
+
+
+def check_bias(method: str, loss: str, prior: object, records: int, nodes: int) -> None:
+    """Refuse to trade bias for variance where there is nothing to weigh them by."""
+    if method != "auto" or loss != "squared":
+        raise InvalidTask("unbiased=False lets method='auto' weigh bias against variance, for the squared loss only.")
+    if prior is None or not records:
+        raise InvalidTask("unbiased=False needs a prior (public weights or 'private') and the labels: fit(y).")
+    if nodes > WIDEST:
+        raise InvalidTask(f"unbiased=False takes up to {WIDEST} nodes; got {nodes}: give nodes= a smaller number.")
+
+
+def build(
+    method: str, nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str, records: int | None = None
+) -> tuple[str, FiniteMechanism | AddedNoise]:
+    """The method that is used in the end, and its mechanism; a function of public and released facts.
+
+    ``records`` is their public number where bias is allowed, None where it is not.
+    ``prior`` is what ``balanced`` gave for the method of that name.
+    """
+    if method != "auto":
+        return method, _named(method, nodes, prior, epsilon, loss)
+    if prior.source == "none":
+        return "two_point", two_point(nodes.labels, epsilon)
+    if records is not None:
+        return "compromise", solve_compromise(nodes.labels, prior.weights, epsilon, weight_of(records), 1e-3).mechanism
+    best = solve_unbiased(nodes.labels, prior.weights, epsilon).mechanism
+    if prior.source == "private":
+        simple = two_point(nodes.labels, epsilon)
+        if _expected(best, prior.counts) > _expected(simple, prior.counts):
+            return "two_point", simple
+    return "unbiased", best
+
+
+def _named(method: str, nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str) -> FiniteMechanism | AddedNoise:
+    """The mechanism of a method that was asked for by its name."""
+    if method in KINDS:
+        return AddedNoise.of(nodes.labels, epsilon, method)
+    if method in _FREE:
+        return _FREE[method](nodes.labels, epsilon)
+    if method == "rr_on_bins":
+        return response_on_bins(nodes.labels, prior.weights, epsilon, loss)
+    if method == "rr_with_prior":
+        return response_with_prior(nodes.labels, prior.weights, epsilon)
+    return solve_unbiased(nodes.labels, prior.weights, epsilon).mechanism
+
+
+def _expected(mechanism: FiniteMechanism, counts: tuple[int, ...]) -> Fraction:
+    """The total squared error the noisy counts predict, without bias from setting negative counts to zero."""
+    return sum((c * e for c, e in zip(counts, mechanism.errors(), strict=True)), Fraction(0))

@@ -1,0 +1,222 @@
+"""The four things that can happen on a ledger: an account is opened, charged, a charge is raised, an answer is stored.
+
+Each is a function of one transaction. Refusals are raised before anything is written. The balance moves by one
+conditional update, in the same transaction as the entry that explains it, under a CHECK constraint: together with the
+write lock no interleaving of processes can spend more than the cap. Every move may be repeated with the same outcome.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from steelyard.account import OF, Standing
+from steelyard.errors import BudgetExceeded, CurrencyMismatch, KeyConflict, LedgerError, LedgerTampered, OurBug
+from steelyard.ledger._chain import COLUMNS, Entry
+from steelyard.ledger._connection import Transaction
+from steelyard.ledger._terms import check_size
+from steelyard.privacy import Currency, Event, Loss, Terms, canonical
+
+Move = Callable[[Transaction], Standing]
+
+TERMS = "SELECT terms FROM accounts WHERE name = ?"
+BALANCE = "SELECT spent, spent_delta, cap, cap_delta FROM balances WHERE account = ?"
+_SPEND = (
+    "UPDATE balances SET spent = spent + ?, spent_delta = spent_delta + ? "
+    "WHERE account = ? AND ? <= cap - spent AND ? <= cap_delta - spent_delta"
+)
+_CHARGES = f"SELECT {', '.join(COLUMNS)} FROM entries WHERE kind = 'charge' AND account = ?"
+_RAISED = "SELECT sequence, amount, mac FROM entries WHERE charge = ? AND kind = 'raise' ORDER BY sequence DESC LIMIT 1"
+_ANSWERS = "SELECT step, payload FROM answers WHERE charge = ? ORDER BY step"
+_ANSWERED = "SELECT sequence FROM entries WHERE kind = 'answer' AND charge = ? AND step = ?"
+_STEPS = (
+    "SELECT name, request, amount, (SELECT MAX(amount) FROM entries AS raises WHERE raises.kind = 'raise' AND raises.charge = "
+    "entries.sequence) FROM entries WHERE kind = 'charge' AND account = ? AND (name = ? OR substr(name, 1, {length}) = ?) "
+    "AND EXISTS (SELECT 1 FROM answers WHERE answers.charge = entries.sequence) ORDER BY sequence"
+)
+_STORE = "INSERT INTO answers (charge, step, sequence, payload) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+
+
+def open_account(name: str, terms: Terms) -> Callable[[Transaction], str]:
+    """Open an account, unless it exists; returns the terms on the ledger as text."""
+
+    def move(transaction: Transaction) -> str:
+        row = transaction.one(TERMS, (name,))
+        if row is not None:
+            return str(row[0])
+        text, cap = canonical(terms.to_json()).decode(), terms.cap
+        transaction.execute(
+            "INSERT INTO balances (account, spent, spent_delta, cap, cap_delta) VALUES (?, 0, 0, ?, ?)",
+            (name, cap.amount, cap.delta),
+        )
+        sequence, _ = transaction.append(
+            "account", account=name, amount=cap.amount, delta=cap.delta, detail=text, at=transaction.now
+        )
+        transaction.execute("INSERT INTO accounts (name, terms, sequence) VALUES (?, ?, ?)", (name, text, sequence))
+        return text
+
+    return move
+
+
+def charge(account: str, key: str, request: str, loss: Loss, detail: str) -> Move:
+    """Charge ``loss`` under a key, or find the charge that this very request made before."""
+
+    def move(transaction: Transaction) -> Standing:
+        row = transaction.one(f"{_CHARGES} AND name = ?", (account, key))
+        if row is not None:
+            return _resume(transaction, Entry.read(row), request, loss, detail)
+        _spend(transaction, account, loss, loss)
+        sequence, head = transaction.append(
+            "charge",
+            account=account,
+            name=key,
+            request=request,
+            amount=loss.amount,
+            delta=loss.delta,
+            detail=detail,
+            at=transaction.now,
+        )
+        return Standing(sequence, loss, sequence, head, transaction.now)
+
+    return move
+
+
+def find(account: str, key: str, request: str, currency: Currency) -> Callable[[Transaction], Standing | None]:
+    """Find the charge that this very request made before, if it did; a move that only reads."""
+
+    def move(transaction: Transaction) -> Standing | None:
+        row = transaction.one(f"{_CHARGES} AND name = ?", (account, key))
+        if row is None:
+            return None
+        made = Entry.read(row)
+        return _resume(transaction, made, request, Loss(currency, made.amount, made.delta), made.detail)
+
+    return move
+
+
+def _resume(transaction: Transaction, made: Entry, request: str, loss: Loss, detail: str) -> Standing:
+    if made.request != request:
+        raise _conflict(made, request)
+    standing = _standing(transaction, made, loss.currency)
+    if not standing.answers and (made.amount, made.delta, made.detail) != (loss.amount, loss.delta, detail):
+        charged = Loss(loss.currency, made.amount, made.delta)
+        raise KeyConflict(
+            f"the key {made.name!r} was charged {charged} and has no answer yet, and the same request now costs {loss} "
+            "or is done otherwise (was steelyard upgraded in between?). Choose a new key."
+        )
+    return standing
+
+
+def _conflict(made: Entry, request: str) -> KeyConflict:
+    (asked, _, of), (before, _, then) = request.partition(OF), made.request.partition(OF)
+    if asked == before:
+        return KeyConflict(
+            f"the key {made.name!r} on account {made.account!r} belongs to this request of {then or 'no named table'}, and this "
+            f"is {of or 'no named table'}. A key is for one request of one table and its retries. Choose a new key, or, if "
+            "it is the same table in another place, read it with the same name=."
+        )
+    other = "another request" if of == then else f"another request, of {then or 'no named table'},"
+    return KeyConflict(
+        f"the key {made.name!r} already names {other} on account {made.account!r}; a key is for one "
+        "request and its retries. Choose a new key.",
+        other_request=True,
+    )
+
+
+def _standing(transaction: Transaction, made: Entry, currency: Currency) -> Standing:
+    raised = transaction.one(_RAISED, (made.sequence,))
+    answers = {row[0]: bytes(row[1]) for row in transaction.connection.rows(_ANSWERS, (made.sequence,))}
+    if raised is None:
+        charged = Loss(currency, made.amount, made.delta)
+        return Standing(made.sequence, charged, made.sequence, made.mac, made.at, answers)
+    return Standing(made.sequence, Loss(currency, raised[1], made.delta), raised[0], raised[2], made.at, answers)
+
+
+def raise_level(account: str, sequence: int, level: Loss, event: Event | None = None) -> Move:
+    """Raise a charge to a level; at or above that level already, nothing happens."""
+    if level.currency is not Currency.PURE:
+        raise CurrencyMismatch(
+            f"only a charge in pure epsilon can be raised; on a {level.currency} account a path must be charged at its "
+            "maximum before its first answer."
+        )
+    check_size(level, "the level")
+
+    def move(transaction: Transaction) -> Standing:
+        standing = _standing(transaction, _charge_at(transaction, account, sequence), level.currency)
+        if level.amount <= standing.level.amount:
+            return standing
+        more = Loss(level.currency, level.amount - standing.level.amount)
+        _spend(transaction, account, more, level)
+        done = {} if event is None else {"event": event.to_json()}
+        detail = canonical({"from": standing.level.amount, **done}).decode()
+        priced_at, head = transaction.append(
+            "raise", account=account, amount=level.amount, charge=sequence, detail=detail
+        )
+        reached = Loss(level.currency, level.amount, standing.level.delta)
+        return Standing(sequence, reached, priced_at, head, standing.at, standing.answers)
+
+    return move
+
+
+def _charge_at(transaction: Transaction, account: str, sequence: int) -> Entry:
+    row = transaction.one(f"{_CHARGES} AND sequence = ?", (account, sequence))
+    if row is None:
+        raise OurBug(f"entry {sequence} is no charge of account {account!r}.")
+    return Entry.read(row)
+
+
+def _spend(transaction: Transaction, account: str, cost: Loss, wanted: Loss) -> None:
+    amounts = (cost.amount, cost.delta)
+    if transaction.execute(_SPEND, (*amounts, account, *amounts)) == 1:
+        return
+    row = transaction.one(BALANCE, (account,))
+    if row is None:
+        raise LedgerError(f"there is no account {account!r} on this ledger.")
+    spent, spent_delta, cap, cap_delta = row
+    remaining = Loss(cost.currency, max(cap - spent, 0), max(cap_delta - spent_delta, 0))
+    raise BudgetExceeded(
+        _refusal(account, wanted, remaining, Loss(cost.currency, cap, cap_delta)), wanted=wanted, remaining=remaining
+    )
+
+
+def _refusal(account: str, wanted: Loss, remaining: Loss, cap: Loss) -> str:
+    if wanted.delta and not cap.delta:
+        return (
+            f"this step wants {wanted}, but account {account!r} sets no delta aside for steps that may fail. "
+            "Open an account with additive_delta=, a part of its delta, for such steps."
+        )
+    return (
+        f"account {account!r} has {remaining} left of {cap}, and this step wants {wanted}. Nothing was charged and "
+        "nothing was read. Ask for less, or stop here: that is what the cap is for."
+    )
+
+
+def store(account: str, sequence: int, step: int, payload: bytes) -> Callable[[Transaction], bytes]:
+    """Store an answer, unless one is there already; returns what is in the store."""
+    digest = hashlib.sha256(payload).hexdigest()
+
+    def move(transaction: Transaction) -> bytes:
+        if transaction.execute(_STORE, (sequence, step, transaction.sequence + 1, payload)) == 1:
+            if transaction.one(_ANSWERED, (sequence, step)) is not None:
+                finding = f"the answer of charge {sequence}, step {step}, was stored before and is gone"
+                raise LedgerTampered(
+                    f"{finding}; a second one is refused. Run: steelyard ledger verify", findings=[finding]
+                )
+            transaction.append("answer", account=account, charge=sequence, step=step, digest=digest)
+        row = transaction.one("SELECT payload FROM answers WHERE charge = ? AND step = ?", (sequence, step))
+        if row is None:
+            raise OurBug("an answer that was just stored is not there.")
+        return bytes(row[0])
+
+    return move
+
+
+def answered(account: str, key: str) -> Callable[[Transaction], dict[str, tuple[str, int]]]:
+    """Each answered charge named by a key, or by a step of it, in order: what its key is bound to, and its cost by now."""
+    steps = f"{key}/"
+
+    def move(transaction: Transaction) -> dict[str, tuple[str, int]]:
+        found = transaction.connection.rows(_STEPS.format(length=len(steps)), (account, key, steps))
+        return {name: (request, amount if raised is None else raised) for name, request, amount, raised in found}
+
+    return move

@@ -1,0 +1,156 @@
+"""The ledger in PostgreSQL, in a schema of its own named ``steelyard``.
+
+Writers take a row lock on the chain's head, so they come one after another; the balance moves by a conditional update
+under a CHECK constraint. Nothing rests on the isolation level. A server that does not sync its log is refused, since
+an acknowledged charge must survive a power cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import psycopg
+from psycopg import errors
+
+from steelyard.errors import LedgerError, LedgerForeign, LedgerLocked, LedgerTampered
+from steelyard.ledger import _connection as connection
+from steelyard.ledger._connection import Connection, ConnectionLost
+
+_CREATION_LOCK = 0x5354454C  # any fixed number: one creation at a time
+_OBJECTS = """
+SELECT 'relation', c.relname::text, c.relkind::text, c.relrowsecurity::text
+  FROM pg_class c WHERE c.relnamespace = 'steelyard'::regnamespace
+UNION ALL SELECT 'column', a.attrelid::regclass::text, a.attname::text,
+         concat_ws(' ', format_type(a.atttypid, a.atttypmod), a.attnotnull, pg_get_expr(d.adbin, d.adrelid))
+  FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid AND c.relkind = 'r'
+  LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+  WHERE c.relnamespace = 'steelyard'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped
+UNION ALL SELECT 'constraint', conrelid::regclass::text, conname::text, pg_get_constraintdef(oid)
+  FROM pg_constraint WHERE connamespace = 'steelyard'::regnamespace AND contype IN ('c', 'p', 'u', 'f', 'x')
+UNION ALL SELECT 'index', tablename::text, indexname::text, indexdef FROM pg_indexes WHERE schemaname = 'steelyard'
+UNION ALL SELECT 'rule', tablename::text, rulename::text, definition FROM pg_rules WHERE schemaname = 'steelyard'
+UNION ALL SELECT 'trigger', tgrelid::regclass::text, tgname::text, pg_get_triggerdef(t.oid)
+  FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE c.relnamespace = 'steelyard'::regnamespace
+UNION ALL SELECT 'function', p.proname::text, '', '' FROM pg_proc p WHERE p.pronamespace = 'steelyard'::regnamespace
+"""
+
+
+class PostgresConnection(Connection):
+    """One connection to a PostgreSQL ledger."""
+
+    types: ClassVar[dict[str, str]] = {"int": "BIGINT", "bytes": "BYTEA"}
+    errors: ClassVar[tuple[type[Exception], ...]] = (psycopg.Error,)
+
+    def __init__(self, url: str, shown: str) -> None:
+        self._shown = shown
+        self._known = False  # whether the tables are there
+        try:
+            self._driver = psycopg.connect(url, autocommit=True, connect_timeout=10)
+        except psycopg.Error as error:
+            raise ConnectionLost(f"{shown} cannot be reached: {str(error).strip()}.") from None
+        try:
+            self._prepare()
+        except LedgerError:
+            self.close()
+            raise
+
+    def _prepare(self) -> None:
+        self.execute("SET search_path TO steelyard")
+        self.execute("SET synchronous_commit TO on")
+        self.execute(f"SET lock_timeout TO {int(connection.WAIT * 1000)}")
+        if self.one("SHOW fsync") != ("on",):
+            raise LedgerError(
+                f"the server of {self._shown} runs with fsync off, so a power cut could lose charges that were "
+                "acknowledged. Switch fsync on."
+            )
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """The rows; streamed inside a transaction."""
+        inside = self._driver.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
+        if not (inside and statement.startswith("SELECT") and not values):
+            yield from self._run(statement, values)
+            return
+        try:
+            with self._driver.cursor("steelyard_stream") as cursor:
+                cursor.itersize = 2000
+                cursor.execute(_dialect(statement))
+                yield from cursor
+        except psycopg.Error as error:
+            raise self._translate(error) from None
+
+    def begin(self) -> tuple[int, str] | None:
+        """Lock the head's row; where there is no ledger yet, the right to make one."""
+        self.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+        if not (self._known or self._is_there()):
+            self.execute("SELECT pg_advisory_xact_lock(?)", (_CREATION_LOCK,))
+            if not self._is_there():
+                self.execute("CREATE SCHEMA IF NOT EXISTS steelyard")
+                return None
+        self._known = True
+        return self._head("SELECT sequence, mac FROM head FOR UPDATE")
+
+    def _is_there(self) -> bool:
+        return self.one("SELECT to_regclass('steelyard.head') IS NOT NULL") == (True,)
+
+    def look(self) -> None:
+        self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    def head(self) -> tuple[int, str] | None:
+        return self._head("SELECT sequence, mac FROM head")
+
+    def _head(self, question: str) -> tuple[int, str]:
+        row = self.one(question)
+        if row is None:
+            raise LedgerTampered(f"{self._shown} has lost the head of its chain.", findings=["head: empty"])
+        return row[0], row[1]
+
+    def commit(self) -> None:
+        """Commit; the server syncs its log before it answers."""
+        said = self._run("COMMIT", ()).statusmessage
+        if said != "COMMIT":  # an aborted one is rolled back here without an error; nobody may be told that it stands
+            raise ConnectionLost(f"{self._shown} answered {said!r} to a commit; nothing was charged.")
+
+    def rollback(self) -> None:
+        with contextlib.suppress(psycopg.Error):
+            self._driver.rollback()
+
+    def close(self) -> None:
+        with contextlib.suppress(psycopg.Error):
+            self._driver.close()
+
+    def tables(self) -> list[str]:
+        return [row[0] for row in self.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'steelyard'")]
+
+    def objects(self) -> list[str]:
+        return sorted(" | ".join(map(str, row)) for row in self._run(_OBJECTS, ()))
+
+    def faults(self) -> list[str]:
+        """The server looks after its own files."""
+        return []
+
+    def _run(self, statement: str, values: Sequence[Any]) -> psycopg.Cursor[tuple[Any, ...]]:
+        try:
+            return self._driver.execute(_dialect(statement), values or None)
+        except psycopg.Error as error:
+            raise self._translate(error) from None
+
+    def _translate(self, error: psycopg.Error) -> LedgerError:
+        text = str(error).strip()
+        if isinstance(error, errors.LockNotAvailable):
+            return LedgerLocked(
+                f"{self._shown} was locked by another session for {connection.WAIT:g} seconds; nothing was charged. "
+                "Try again, or find out who holds it."
+            )
+        if self._driver.closed or self._driver.broken:
+            return ConnectionLost(f"the connection to {self._shown} was lost: {text}.")
+        if isinstance(error, errors.IntegrityError):
+            return LedgerTampered(f"{self._shown} is damaged ({text}); nothing was charged.", findings=[text])
+        if isinstance(error, errors.UndefinedTable | errors.UndefinedColumn):
+            return LedgerForeign(f"{self._shown} lacks the tables of a ledger ({text}).")
+        return LedgerError(f"{self._shown} cannot be used: {text}.")
+
+
+def _dialect(statement: str) -> bytes:
+    return statement.replace("?", "%s").encode()

@@ -1,0 +1,173 @@
+"""What the scikit-learn estimators share: arrays become a private table, and somebody pays.
+
+X, y and users become one table whose features have a declared length; the account is the caller's, or one in memory of
+exactly the estimator's own epsilon and delta. Values are never a reason to refuse: NaN and the infinities follow the
+total rule of ``columns``, and no number of rows is wrong, since both are private.
+Law: whatever is refused here is refused for its shape, its type or its settings, before anything is charged.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from steelyard.account import Account
+from steelyard.desk import paid_by
+from steelyard.errors import EngineMissing, InvalidTask, UnitMismatch
+from steelyard.ledger import open_account
+from steelyard.models._arrays import units
+from steelyard.models._columns import Features, Floats, Plain
+from steelyard.noise import Noise
+from steelyard.privacy import Number, exact, rows
+from steelyard.privacy import users as users_of
+from steelyard.release import Release
+from steelyard.session import Session
+from steelyard.tables import Table, entries_of, is_untyped, kind_of, read
+from steelyard.tables import numbers_of as floats_of
+
+try:
+    from sklearn.utils import check_consistent_length
+    from sklearn.utils.validation import check_array, column_or_1d, validate_data
+except ImportError:
+    raise EngineMissing("scikit-learn is not installed.", install="pip install 'steelyard[sklearn]'") from None
+
+
+def features_of(estimator: Any, X: Any, *, reset: bool) -> Floats:
+    """X as numbers: its shape and its columns' types are checked, its values and its number of rows are not."""
+    found = validate_data(
+        estimator, _typed(X), reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0
+    )
+    return np.asarray(found, dtype=np.float64)
+
+
+def _typed(X: Any) -> Any:
+    """X with every entry that is no number as NaN, where a type does not say that all are numbers."""
+    if hasattr(X, "columns") and hasattr(X, "iloc"):
+        return _typed_frame(X)
+    if isinstance(X, list | tuple) and X and all(isinstance(row, list | tuple) for row in X):
+        if len({len(row) for row in X}) != 1:
+            raise ValueError("the rows of X are not of one length.")
+        return np.array([floats_of(row) for row in X])
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2:
+        return np.array([floats_of(row) for row in X]).reshape(X.shape)
+    return X
+
+
+def _typed_frame(X: Any) -> Any:
+    """A frame whose columns of objects are numbers; a column that is text by its type is refused."""
+    kinds = [kind_of(X.iloc[:0, place]) for place in range(X.shape[1])]
+    for name, kind in zip(X.columns, kinds, strict=True):
+        if kind in ("text", "bytes", "other values"):
+            raise InvalidTask(
+                f"column {name!r} of X holds {kind}: make numbers of it first, with an encoder whose categories are public; "
+                "nothing was charged."
+            )
+    if None not in kinds:
+        return X
+    given = {place: floats_of(X.iloc[:, place]) for place, kind in enumerate(kinds) if kind is None}
+    made = X.copy()
+    for place, column in given.items():
+        made.isetitem(place, column)
+    return made
+
+
+def labels_of(estimator: Any, y: Any) -> Any:
+    """y as one column, of whatever kind; one without a type stays as its entries are."""
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    if is_untyped(y):
+        return entries_of(y)
+    given = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, ensure_min_samples=0, input_name="y")
+    return column_or_1d(given, warn=True)
+
+
+def numbers_of(estimator: Any, y: Any) -> Floats:
+    """y as one column of numbers; an entry that is none is NaN where the column's type does not rule that out."""
+    if kind_of(y) not in (None, "numbers", "truth values"):
+        raise InvalidTask(f"the labels y must be numbers; got a column of {kind_of(y)}.")
+    found = labels_of(estimator, y)
+    return floats_of(found) if found.dtype == object else np.asarray(found, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Payment:
+    """The account that pays for one fit, and what is to be said about it."""
+
+    account: Account
+    note: str
+
+    @classmethod
+    def read(cls, account: Account | None, epsilon: Number, delta: Number | None, users: Any) -> Payment:
+        """The caller's account, if it hides what is to be hidden; else a new one in memory."""
+        if account is None:
+            unit = rows() if users is None else users_of("user")
+            given = {} if delta is None or exact(delta, "delta") == 0 else {"delta": delta}
+            return cls(open_account(":memory:", "model", unit=unit, epsilon=epsilon, **given), paid_by(None))
+        unit = account.terms.unit
+        if unit.kind not in ("rows", "users"):
+            raise UnitMismatch(f"a model hides rows or users; account {account.name!r} hides {unit}.")
+        if (unit.kind == "users") != (users is not None):
+            how = "give users=, one entry for each row" if users is None else "leave users= out, or use one for users"
+            raise UnitMismatch(f"account {account.name!r} hides {unit}: {how}.")
+        return cls(account, paid_by(account))
+
+    @property
+    def label(self) -> str:
+        """What the label's column is called in the table."""
+        return f"{self._prefix}y"
+
+    def table(self, X: Floats, y: Any, users: Any) -> Table:
+        """The rows as a table; its columns cannot be confused with the unit's."""
+        check_consistent_length(X, y)
+        columns = {f"{self._prefix}x{i}": np.ascontiguousarray(column) for i, column in enumerate(X.T)}
+        unit = self.account.terms.unit
+        if users is not None and unit.column is not None:
+            whose = column_or_1d(units(users), dtype=None) if hasattr(users, "__len__") else users
+            check_consistent_length(X, whose)
+            columns = {**columns, unit.column: whose}
+        return read({**columns, self.label: np.asarray(y)})
+
+    def features(self, width: int, x_bound: Number | None, norm: str, intercept: bool) -> Features:
+        """The features of such a table."""
+        if x_bound is None:
+            raise InvalidTask(
+                "x_bound is needed: the public largest Euclidean length of a row of X. Longer rows are shortened. It must be "
+                "known beforehand or bought with PrivateScaler; the largest length in the data is private."
+            )
+        return Features([Plain(f"{self._prefix}x{i}") for i in range(width)], norm, x_bound, intercept)
+
+    def session(self, table: Table, noise: Noise | None) -> Session:
+        """Where the fit is released."""
+        return Session(table, self.account, noise=noise)
+
+    @property
+    def _prefix(self) -> str:
+        column = self.account.terms.unit.column
+        return "" if column is None else f"{column}_"
+
+
+class PrivateEstimator:
+    """What private estimators share beside scikit-learn's own classes: how a fit is kept, and honest tags."""
+
+    def _keep(self, payment: Payment, release: Release) -> None:
+        """Keep what was released, and pass on what the fit noticed in it."""
+        self.account_, self.note_ = payment.account, payment.note
+        self.release_, self.guarantee_ = release, release.guarantee
+        if "warning" in release.point:
+            warnings.warn(str(release.point["warning"]), UserWarning, stacklevel=3)
+
+    def __sklearn_tags__(self) -> Any:
+        return honest(super().__sklearn_tags__())  # type: ignore[misc]
+
+
+def honest(tags: Any) -> Any:
+    """Tags that say what private models are: noisy, often poor on a few rows, and indifferent to missing values."""
+    tags.non_deterministic = True
+    tags.input_tags.allow_nan = True
+    for kind in (tags.regressor_tags, tags.classifier_tags):
+        if kind is not None:
+            kind.poor_score = True
+    return tags

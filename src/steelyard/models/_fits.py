@@ -1,0 +1,276 @@
+"""``FitLinear`` and ``FitLogistic``: one model for each declared target, at a price fixed from public facts.
+
+A task names features and a label with public bounds or classes (law 6), a loss, and the way of fitting that its account
+can pay for: least squares from one noisy release of the sufficient statistics, objective perturbation with one certified
+solve per class, or, where the account hides users, descents over clipped user gradients. Two classes make one model; more
+make one model for each class against the rest, each a release of its own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass, replace
+from fractions import Fraction
+from functools import partial
+from math import isqrt
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from steelyard.accounting import composed
+from steelyard.bounding import Spend, check_unit, level_epsilon
+from steelyard.errors import InvalidTask, UnitMismatch
+from steelyard.lazy import lazy
+from steelyard.models._columns import Categorical, Features, Numeric, Plain
+from steelyard.models._exponential_mechanism import Hypotheses
+from steelyard.models._gradient_descent import DescentFit
+from steelyard.models._losses import LOGISTIC, SQUARED, LossFunction
+from steelyard.models._model import Model, OneVsRest, present
+from steelyard.models._objective import gaussian_objective, pure_objective
+from steelyard.models._output_perturbation import OutputFit
+from steelyard.models._passes import Method, Reading
+from steelyard.models._rows import Classes, Label, Target
+from steelyard.models._statistics import LeastSquares, StatisticsRelease
+from steelyard.models._user_descent import CappedFit, UserDescent, check_cap
+from steelyard.privacy import Neighbours, Number, Terms, Unit, positive, rows
+from steelyard.release import Outcome
+from steelyard.session import Plan
+
+if TYPE_CHECKING:
+    from steelyard.noise import Noise
+    from steelyard.tables import Schema, Table
+
+METHODS = ("auto", "objective", "output", "descent", "choice")
+
+
+@dataclass(frozen=True)
+class Fit(ABC):
+    """What every fit of a loss to a label shares; a task adds its label and how it is fitted on an account."""
+
+    if TYPE_CHECKING:
+        features: Any  # given as Features or a list of columns
+    else:
+        features: Features  # what it is once the task is made, and in its JSON
+
+    loss: ClassVar[LossFunction]
+
+    def _read(self, x_bound: Number | None, norm: str, intercept: bool, **amounts: Number | None) -> None:
+        """Replace what was given by what it means: features by Features, amounts by exact numbers above zero."""
+        object.__setattr__(self, "features", read_features(self.features, x_bound, norm, intercept))
+        for name, amount in amounts.items():
+            object.__setattr__(self, name, None if amount is None else positive(amount, name))
+        if self.target.column in self.features.source:
+            raise InvalidTask(f"the label {self.target.column!r} cannot also be a feature.")
+
+    @property
+    @abstractmethod
+    def target(self) -> Label:
+        """The label, with its bounds or classes."""
+
+    @abstractmethod
+    def fit(self, terms: Terms) -> Method:
+        """The way one model is fitted, at its share of the price."""
+
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """One event for each model; what is known of the error depends on the rows, so none is predicted."""
+        check_unit(schema, terms)
+        self.features.check(schema)
+        self.target.check(schema)
+        method, models = self.fit(terms), len(self.target.targets)
+        event = composed(*[method.event] * models) if models > 1 else method.event
+        return Plan(event, None, partial(self._models, method, terms.unit), present)
+
+    def _models(self, method: Method, unit: Unit, table: Table, noise: Noise) -> Outcome:
+        """Fit each target's model."""
+        data, models = Reading(table, self.features, self.target, unit), []
+        for target in self.target.targets:
+            fitted = method.fit(data.of(target), noise)
+            facts = self._facts(target)
+            models.append(
+                Model(self.loss.name, self.features, self.target.column, fitted.coefficients.tolist(), **facts)
+            )
+        told = models[0].to_json() if len(models) == 1 else OneVsRest(tuple(models)).to_json()
+        return Outcome(told, None, fitted.details)
+
+    @abstractmethod
+    def _facts(self, target: int) -> dict[str, Any]:
+        """What a model of this target says of its label."""
+
+
+@dataclass(frozen=True)
+class FitLinear(Fit):
+    """A linear model of a label between public bounds, by least squares.
+
+    ``features`` are ``Numeric``, ``Categorical`` or plain column names (then ``x_bound`` is needed), or ``Features``.
+    *Privacy:* one row moves the weighted statistics by at most a proved whole number; NaN, null and infinite values
+    count as the middle. *Accuracy:* ``point["expected_excess"]`` estimates what the noise adds to the mean squared
+    error, from the release itself. Where users are hidden, ``public_rows`` (a row count you know without looking) helps.
+    *Cost:* exactly ``epsilon`` (on a Gaussian account: the mu it means there, or ``mu``).
+
+    >>> task = FitLinear([Numeric("age", 0, 100)], "spend", 0, 400, epsilon="1")
+    >>> task.features.width
+    2
+    """
+
+    label: str
+    lower: Number
+    upper: Number
+    epsilon: Number | None = None
+    _: KW_ONLY
+    x_bound: InitVar[Number | None] = None
+    norm: InitVar[str] = "clip"
+    intercept: InitVar[bool] = True
+    mu: Number | None = None
+    public_rows: int | None = None
+
+    loss = SQUARED
+
+    def __post_init__(self, x_bound: Number | None, norm: str, intercept: bool) -> None:
+        object.__setattr__(self, "lower", self.target.lower)
+        object.__setattr__(self, "upper", self.target.upper)
+        self._read(x_bound, norm, intercept, epsilon=self.epsilon, mu=self.mu)
+
+    @property
+    def target(self) -> Target:
+        """The label and its bounds."""
+        return Target(self.label, self.lower, self.upper)
+
+    def fit(self, terms: Terms) -> LeastSquares | UserDescent:
+        """Least squares; descents where users are hidden."""
+        if terms.unit.kind != "users":
+            return LeastSquares(self.statistics(terms), self.target, self.features.norm, self.features.intercept)
+        spend = Spend.read(self.epsilon, self.mu, terms)
+        if not spend.gaussian:
+            raise InvalidTask("a model that hides users needs Gaussian noise; open the account with a delta.")
+        return UserDescent(spend.micro, self.public_rows, self.loss)
+
+    def statistics(self, terms: Terms) -> StatisticsRelease:
+        """The release of the statistics at this price."""
+        if self.public_rows is not None:
+            raise UnitMismatch(f"public_rows helps to bound users; this account hides {terms.unit}.")
+        return StatisticsRelease(self.features.width, *price_of(self.epsilon, self.mu, terms))
+
+    def _facts(self, target: int) -> dict[str, Any]:
+        return {"lower": self.lower, "upper": self.upper}
+
+
+@dataclass(frozen=True)
+class FitLogistic(Fit):
+    """A logistic classifier over declared classes.
+
+    ``features`` are ``Numeric``, ``Categorical`` or plain column names (then ``x_bound`` is needed), or ``Features``.
+    A row whose label is none of the classes, or missing, counts for nothing.
+    ``method`` is "auto" (objective perturbation), "output", "descent" or "choice"; ``ridge`` is chosen from public facts
+    unless given. A "choice" picks one of the public ``candidates``: coefficients on the features, as ``Model.theta`` has them.
+    Where users are hidden, "auto" descends along clipped user gradients, better so with ``public_rows``, a row count you
+    know without looking; ``cap`` keeps that many rows of each user instead and fits those by objective perturbation.
+    *Privacy:* one row's presence, at the stated price, pure or Gaussian; several classes share it. *Accuracy:*
+    ``point["expected_excess_sum"]`` bounds the expected sum of losses above the best penalized model's. *Cost:* at most
+    ``epsilon`` (on a Gaussian account: the mu it means there, or ``mu``). On Spark, and where the rows would take more
+    than ``passes.LIMIT``, the solver passes over them where they lie.
+
+    >>> FitLogistic([Numeric("age", 0, 100)], "churned", [False, True], epsilon="1").features.width
+    2
+    """
+
+    label: str
+    classes: Sequence[Any]
+    epsilon: Number | None = None
+    _: KW_ONLY
+    x_bound: InitVar[Number | None] = None
+    norm: InitVar[str] = "scale"
+    intercept: InitVar[bool] = True
+    mu: Number | None = None
+    method: str = "auto"
+    ridge: Number | None = None
+    cap: int | None = None
+    public_rows: int | None = None
+    candidates: Sequence[Sequence[float]] | None = None
+
+    loss = LOGISTIC
+
+    def __post_init__(self, x_bound: Number | None, norm: str, intercept: bool) -> None:
+        if self.method not in METHODS:
+            raise InvalidTask(f"method must be one of {', '.join(METHODS)}; got {self.method!r}.")
+        object.__setattr__(self, "classes", self.target.values)
+        self._read(x_bound, norm, intercept, epsilon=self.epsilon, mu=self.mu, ridge=self.ridge)
+        if (self.candidates is None) == (self.method == "choice"):
+            raise InvalidTask("a choice needs candidates, and no other method does.")
+        if self.candidates is not None:
+            if len(self.classes) > 2 or self.ridge is not None:
+                raise InvalidTask("a choice is between models of two classes, and has no ridge.")
+            object.__setattr__(self, "candidates", tuple(tuple(map(float, each)) for each in self.candidates))
+
+    @lazy
+    def target(self) -> Classes:
+        """The label and its classes."""
+        return Classes(self.label, self.classes)
+
+    def fit(self, terms: Terms) -> Method:
+        """The way one model is fitted, at its share of the price."""
+        spend = Spend.read(self.epsilon, self.mu, terms)
+        models, width = len(self.target.targets), self.features.width
+        micro = isqrt(spend.micro**2 // models) if spend.gaussian else spend.micro // models
+        ridge = None if self.ridge is None else Fraction(self.ridge)
+        if terms.unit.kind == "users":
+            return self._by_user(spend, micro, ridge)
+        if self.cap is not None or self.public_rows is not None:
+            raise UnitMismatch(f"cap and public_rows bound users; this account hides {terms.unit}.")
+        if self.candidates is not None:
+            return self._choice(self.candidates, spend)
+        if self.method == "output":
+            return OutputFit.public(width, micro, spend.gaussian, ridge)
+        if self.method == "descent":
+            if not spend.gaussian:
+                raise InvalidTask("a descent needs Gaussian noise; open the account with a delta.")
+            return DescentFit(width, micro)
+        return (gaussian_objective if spend.gaussian else pure_objective)(width, micro, ridge, self.loss)
+
+    def _choice(self, candidates: Sequence[Sequence[float]], spend: Spend) -> Hypotheses:
+        if {len(each) for each in candidates} != {self.features.width}:
+            raise InvalidTask(f"each candidate has {self.features.width} coefficients, one for each feature.")
+        return Hypotheses(candidates, level_epsilon(spend, 1))
+
+    def _by_user(self, spend: Spend, micro: int, ridge: Fraction | None) -> Method:
+        if self.cap is not None:
+            each = micro // check_cap(self.cap)
+            if self.method not in ("auto", "objective") or self.public_rows is not None:
+                raise UnitMismatch("a cap goes with objective perturbation; leave method and public_rows out.")
+            row = (gaussian_objective if spend.gaussian else pure_objective)(
+                self.features.width, each, ridge, self.loss
+            )
+            return CappedFit(row, self.cap)
+        if not spend.gaussian:
+            raise InvalidTask(
+                "a model that hides users needs Gaussian noise (open the account with a delta) or a cap on rows per user."
+            )
+        if self.method not in ("auto", "descent") or ridge is not None:
+            raise UnitMismatch("where users are hidden the model is fitted by descent; leave method and ridge out.")
+        return UserDescent(micro, self.public_rows, self.loss)
+
+    def _facts(self, target: int) -> dict[str, Any]:
+        return {"positive": self.classes[target - 1]}
+
+
+def read_features(
+    given: Features | Sequence[Plain | Numeric | Categorical | str], x_bound: Number | None, norm: str, intercept: bool
+) -> Features:
+    """Features as given, or made of a list of columns; a bare name is a plain column."""
+    if isinstance(given, Features):
+        if x_bound is not None:
+            raise InvalidTask("these features already say how long a row may be; leave x_bound out.")
+        return given
+    if isinstance(given, str):
+        raise InvalidTask("features are a list of columns; give [name] for one.")
+    return Features([Plain(each) if isinstance(each, str) else each for each in given], norm, x_bound, intercept)
+
+
+def price_of(epsilon: Number | None, mu: Number | None, terms: Terms) -> tuple[Spend, Neighbours]:
+    """What the statistics may spend, and the neighbours their sensitivity is derived for.
+
+    Gaussian noise has a sensitivity of its own for replaced rows, below twice that for added ones, so there the price
+    is not halved first.
+    """
+    spend = Spend.read(epsilon, mu, terms)
+    if not spend.gaussian or terms.unit.neighbours is not Neighbours.REPLACE:
+        return spend, Neighbours.ADD_REMOVE
+    return Spend.read(epsilon, mu, replace(terms, unit=rows())), Neighbours.REPLACE

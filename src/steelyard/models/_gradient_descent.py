@@ -1,0 +1,100 @@
+"""Fits by full-batch noisy gradient descent, for comparison: each row clipped, exactly mu, in a fixed number of steps.
+
+A row's gradient is its residual times its features: two integers multiplied, so the sum is exact and one row moves it by
+at most clip times one. No subsampling, so no accountant: the price of T Gaussian steps is their sum of mu squared.
+Also for very small budgets; the number of steps and the rate are settings that nobody can tune for free.
+Papers: Song, Chaudhuri and Sarwate 2013; Bassily, Smith and Thakurta 2014. Proof: docs/proofs/descent.md.
+Law: the residual is a whole number made by the loss, so that a row's integers depend on that row alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steelyard.accounting import composed
+from steelyard.accounting import steps as repeated
+from steelyard.errors import InvalidTask
+from steelyard.mechanisms import Gaussian, sigma_for
+from steelyard.models._columns import SIZE
+from steelyard.models._losses import LOGISTIC, RESIDUAL_BITS, LossFunction, exact_scores
+from steelyard.models._rows import Fitted
+from steelyard.privacy import positive
+
+if TYPE_CHECKING:
+    from steelyard.models._columns import Floats
+    from steelyard.models._passes import Training
+    from steelyard.noise import Noise
+    from steelyard.privacy import Event, Number
+
+_RADIUS = 512.0
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class DescentFit:
+    """One model by ``steps`` noisy steps of length ``rate`` over the noisy number of rows (``Method``)."""
+
+    width: int
+    micro: int
+    steps: int = 30
+    clip: Number = 1
+    rate: float = 4.0
+    loss: LossFunction = LOGISTIC
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.steps <= 10_000 or self.micro**2 < 4 * (self.steps + 1):
+            raise InvalidTask(
+                f"a descent needs 1 to 10,000 steps and a price that can be shared among them; got {self}."
+            )
+        if not Fraction(1, 1000) <= positive(self.clip, "clip") <= 1:
+            raise InvalidTask(f"clip must lie between 0.001 and 1, the longest gradient there is; got {self.clip!r}.")
+
+    @property
+    def bound(self) -> int:
+        """The largest residual that counts, in steps of 2^-14."""
+        return math.floor(positive(self.clip, "clip") * (1 << RESIDUAL_BITS))
+
+    @property
+    def mechanism(self) -> Gaussian:
+        """One step's noise: the gradients' integer sum has sensitivity bound times S."""
+        each = self.micro**2 // (self.steps + 1)
+        reach = self.bound * SIZE
+        return Gaussian(reach, sigma_for(reach**2, each))
+
+    @property
+    def counting(self) -> Gaussian:
+        """The noise on the number of rows, by which steps are scaled."""
+        return Gaussian(1, sigma_for(1, self.micro**2 // (self.steps + 1)))
+
+    @property
+    def event(self) -> Event:
+        """The steps and the count."""
+        return composed(repeated(self.mechanism.event, self.steps), self.counting.event)
+
+    def fit(self, data: Training, noise: Noise) -> Fitted:
+        """Count the rows, then descend; both with noise."""
+        rows = data.rows()
+        x, labels = self.loss.oriented(rows.x, rows.y)
+        held = np.count_nonzero(rows.y) if self.loss.classifies else len(rows.y)
+        count = max(self.counting.release([int(held)], noise)[0], 1)
+        theta, mechanism = np.zeros(self.width), self.mechanism
+        for _ in range(self.steps):
+            pull = np.array(mechanism.release(self.pull(x, theta, labels), noise), dtype=float)
+            theta = theta + self.rate * pull / (count * float(SIZE << RESIDUAL_BITS))
+            length = float(np.linalg.norm(theta))
+            theta = theta * min(1.0, _RADIUS / length) if length else theta
+        return Fitted(theta, {"steps": self.steps, "clip": float(positive(self.clip, "clip")), "rows": count})
+
+    def pull(self, x: Floats, theta: Floats, labels: Floats | None = None) -> list[int]:
+        """Minus the gradient: the sum over rows of clipped residual times features, as integers."""
+        total = np.zeros(self.width, dtype=object)
+        for start in range(0, len(x), _CHUNK):
+            v, own = x[start : start + _CHUNK], None if labels is None else labels[start : start + _CHUNK]
+            weights = np.clip(self.loss.residuals(exact_scores(v, theta), own), -self.bound, self.bound)
+            total = total - (weights @ v.astype(np.int64)).astype(object)
+        return [int(x) for x in total]

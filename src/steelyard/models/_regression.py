@@ -1,0 +1,194 @@
+"""LinearRegression and LogisticRegression: scikit-learn estimators over ``FitLinear`` and ``FitLogistic``.
+
+A constructor only stores; ``fit`` makes a private table of X, y and users, pays for a task and keeps what was released.
+Classes should be declared: which labels occur is data, and without a declaration they are read off y, with a warning.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.account import Account
+from steelyard.errors import EngineMissing, InvalidTask
+from steelyard.models._arrays import check_kinds, codes, in_order
+from steelyard.models._columns import SIZE, Floats
+from steelyard.models._estimator import Payment, PrivateEstimator, features_of, labels_of, numbers_of
+from steelyard.models._fits import FitLinear, FitLogistic
+from steelyard.models._losses import LOGISTIC
+from steelyard.models._model import Model, shared
+from steelyard.noise import Noise
+from steelyard.privacy import Number
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted
+except ImportError:
+    raise EngineMissing("scikit-learn is not installed.", install="pip install 'steelyard[sklearn]'") from None
+
+OBSERVED = (
+    "classes= was left out, so the labels that occur in y are taken as public knowledge; that is not private if a class "
+    "may be rare. Declare classes=[...] to be safe."
+)
+
+
+@dataclass(eq=False, repr=False)
+class LinearRegression(PrivateEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Private least squares on arrays or data frames.
+
+    ``x_bound`` is the public largest Euclidean length of a row of X (longer rows are shortened), ``y_bounds`` the public
+    bounds of y (labels outside are moved to the nearest). *Privacy:* (epsilon, delta) for one row, or for all rows of
+    one user with ``users=``; each fit is charged anew, to ``account`` or to one in memory of exactly epsilon and delta
+    (``note_`` says which; a grid search of K fits spends K times, and without an account nothing adds that up). NaN and
+    the infinities count as 0, or as the middle of ``y_bounds``. *Accuracy:* ``expected_excess_`` estimates what the
+    noise adds to the mean squared error.
+
+    >>> X = [[0.0], [0.5], [1.0]] * 1000
+    >>> y = [1, 2, 3] * 1000
+    >>> model = LinearRegression(epsilon=1, delta=1e-6, x_bound=1, y_bounds=(0, 4)).fit(X, y)
+    >>> bool(abs(model.predict([[0.5]])[0] - 2) < 0.5)
+    True
+    """
+
+    epsilon: Number = 1.0
+    delta: Number | None = 1e-6
+    x_bound: Number | None = 1.0
+    y_bounds: Sequence[Number] = (-1, 1)
+    account: Account | None = None
+    _: KW_ONLY
+    norm: str = "clip"
+    fit_intercept: bool = True
+    public_rows: int | None = None
+    noise: Noise | None = None
+
+    def fit(self, X: Any, y: Any, users: Any = None) -> LinearRegression:
+        """Release a model of y; ``users`` says whose row each one is."""
+        lower, upper = _pair(self.y_bounds)
+        values = features_of(self, X, reset=True)
+        labels = numbers_of(self, y)
+        payment = Payment.read(self.account, self.epsilon, self.delta, users)
+        features = payment.features(values.shape[1], self.x_bound, self.norm, self.fit_intercept)
+        task = FitLinear(features, payment.label, lower, upper, epsilon=self.epsilon, public_rows=self.public_rows)
+        release = payment.session(payment.table(values, labels, users), self.noise).release(task)
+        self.model_: Model = release.value
+        self.expected_excess_ = release.point.get("expected_excess")
+        self._keep(payment, release)
+        *weights, self.intercept_ = self.model_.coefficients.values()
+        self.coef_ = np.array(weights)
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """The label of each row, between its bounds."""
+        check_is_fitted(self, "model_")
+        values = features_of(self, X, reset=False)
+        return self.model_.predict(dict(zip(self.model_.features.source, np.ascontiguousarray(values.T), strict=True)))
+
+
+@dataclass(eq=False, repr=False)
+class LogisticRegression(PrivateEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Private logistic regression on arrays or data frames.
+
+    ``x_bound`` is the public typical Euclidean length of a row of X: with ``norm="scale"`` (x / x_bound, 1) is brought to
+    length one, with "clip" only longer rows are shortened. *Privacy:* (epsilon, delta) for one row, or for all rows of
+    one user with ``users=``; ``delta=None`` is pure. Each fit is charged anew, to ``account`` or to one in memory of
+    exactly epsilon and delta (``note_`` says which; a grid search of K fits spends K times). Labels outside ``classes``
+    count for nothing (classes that y's type cannot hold are refused); ``classes_`` is in order; NaN and the infinities in
+    X count as 0. *Accuracy:* ``expected_excess_`` bounds what the noise adds to the expected sum of losses (divide by your
+    number of rows), whatever the data.
+
+    >>> X, y = [[-1.0], [1.0]] * 2000, [0, 1] * 2000
+    >>> model = LogisticRegression(epsilon=1, delta=1e-6, classes=[0, 1]).fit(X, y)
+    >>> model.predict([[-1.0], [1.0]]).tolist()
+    [0, 1]
+    """
+
+    epsilon: Number = 1.0
+    delta: Number | None = 1e-6
+    classes: Sequence[Any] | None = None
+    x_bound: Number | None = 1.0
+    method: str = "auto"
+    account: Account | None = None
+    _: KW_ONLY
+    ridge: Number | None = None
+    norm: str = "scale"
+    fit_intercept: bool = True
+    cap: int | None = None
+    public_rows: int | None = None
+    noise: Noise | None = None
+
+    def fit(self, X: Any, y: Any, users: Any = None) -> LogisticRegression:
+        """Release a model of y; ``users`` says whose row each one is."""
+        values = features_of(self, X, reset=True)
+        classes, places = self._coded(y)
+        payment = Payment.read(self.account, self.epsilon, self.delta, users)
+        features = payment.features(values.shape[1], self.x_bound, self.norm, self.fit_intercept)
+        task = FitLogistic(
+            features,
+            payment.label,
+            range(len(classes)),
+            epsilon=self.epsilon,
+            method=self.method,
+            ridge=self.ridge,
+            cap=self.cap,
+            public_rows=self.public_rows,
+        )
+        release = payment.session(payment.table(values, places, users), self.noise).release(task)
+        self.classes_, self.expected_excess_ = classes, release.point.get("expected_excess_sum")
+        self._keep(payment, release)
+        models = (release.value,) if isinstance(release.value, Model) else release.value.models
+        self.models_: tuple[Model, ...] = models
+        lines = [list(model.coefficients.values()) for model in models]
+        self.coef_, self.intercept_ = np.array(lines)[:, :-1], np.array(lines)[:, -1]
+        return self
+
+    def decision_function(self, X: Any) -> Floats:
+        """The score of the second class, or of each of more than two."""
+        check_is_fitted(self, "models_")
+        values = features_of(self, X, reset=False)
+        import pyarrow as pa
+
+        source = self.models_[0].features.source
+        batch = pa.RecordBatch.from_pydict(dict(zip(source, np.ascontiguousarray(values.T), strict=True)))
+        scaled = self.models_[0].features.scaled(batch)
+        scores = np.column_stack([scaled.T @ (np.array(model.theta) / SIZE) for model in self.models_])
+        return np.asarray(scores[:, 0] if len(self.models_) == 1 else scores)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """One column for each class; each row adds up to one."""
+        chance = LOGISTIC.mean(self.decision_function(X))
+        return np.column_stack([1 - chance, chance]) if chance.ndim == 1 else shared(chance)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each row."""
+        scores = self.decision_function(X)
+        places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[places])
+
+    def _coded(self, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The classes in order, and each label's place among them; -1 for a label that is none of them.
+
+        In order, because scikit-learn takes the columns of ``predict_proba`` to be so, whatever ``classes_`` says.
+        """
+        if self.classes is None:
+            labels = labels_of(self, np.asarray(y) if isinstance(y, list | tuple) else y)
+            check_classification_targets(labels)
+            warnings.warn(OBSERVED, UserWarning, stacklevel=3)
+            classes = np.unique(labels)
+        else:
+            labels, classes = labels_of(self, y), in_order(self.classes)
+        if len(np.unique(classes)) != len(classes) or len(classes) < 2:
+            raise ValueError(f"a classifier needs at least two classes, each once; got {len(classes)} class.")
+        check_kinds(y, classes.tolist())
+        return classes, codes(labels, classes.tolist())
+
+
+def _pair(bounds: Sequence[Number]) -> tuple[Number, Number]:
+    if isinstance(bounds, str) or not hasattr(bounds, "__len__") or len(bounds) != 2:
+        raise InvalidTask(f"y_bounds must be the public (lower, upper) of the label; got {bounds!r}.")
+    return bounds[0], bounds[1]

@@ -1,0 +1,341 @@
+"""AccuracyFirst: name the accuracy, get the most private model (or total) that certainly has it.
+
+Two questions about a model, never confused: ``target_loss``, a loss on these rows that is good enough, and
+``excess_loss``, how far above the best possible loss one may be. Sums and counts take ``relative_error``. The cap
+``epsilon`` is a limit, not a price: what a fit spends is found out on the way and read from ``epsilon_``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.account import Account
+from steelyard.bounding import Count, Sum
+from steelyard.errors import InvalidTask, UnitMismatch
+from steelyard.ledger import open_account
+from steelyard.models._arrays import check_kinds, codes, in_order
+from steelyard.models._fits import FitLinear, FitLogistic
+from steelyard.models._rows import Target
+from steelyard.models.accuracy._chart import path_chart, relative
+from steelyard.models.accuracy._goal import Certificate, Goal, Progress, loss_unit
+from steelyard.models.accuracy._planning import like, places, whole
+from steelyard.models.accuracy._reach import Reached, reach_linear, reach_logistic, reach_total, within
+from steelyard.models.accuracy._scikit import LEARNT, arrays, bases, forget, like_inner, tags_like
+from steelyard.noise import Noise, TestNoise
+from steelyard.privacy import Currency, Number, rows
+from steelyard.privacy import users as users_of
+from steelyard.release import Release
+from steelyard.session import Session, named
+from steelyard.tables import read
+
+NOTE = "charged to an account in memory, of this estimator's epsilon and delta, made by this fit; n is public in it"
+APART = NOTE.replace("public", "secret")
+
+
+class AccuracyFirst(*bases()):  # type: ignore[misc]
+    """The most private fit of ``estimator`` that is accurate enough, with the price it turned out to have.
+
+    ``target_loss`` is a mean squared error, or a classifier's mean log loss; ``penalty`` is the lambda of the mean loss
+    whose best model ``excess_loss`` is measured from. *Privacy:* neighbours replace one row, or with ``users=`` one user
+    and all its rows, and n is public; the account never spends more than (epsilon, delta), or with ``delta=None`` pure
+    epsilon (default 1). With ``account`` a call adds ``epsilon`` at most (default: all that is left). Where users are hidden
+    each of them counts once in every mean. With ``check="disjoint"`` the model is trained on half of the rows (or users) and
+    looked at on the other half, neighbours add or remove one, and n is secret.
+    *Accuracy:* ``certificate_`` says what holds, with ``confidence``; ``stopped_reason_`` is "target_met",
+    "null_model_ok", "cap_reached" or "target_impossible" (every level was tried), and nothing is promised under the last
+    two. *Cost:* ``epsilon_``, ex post, for everything stored under the key.
+
+    >>> from steelyard.models._regression import LinearRegression
+    >>> X = np.linspace(-1, 1, 20_000)[:, None]
+    >>> first = AccuracyFirst(LinearRegression(x_bound=1), target_loss=0.05, epsilon=5).fit(X, X[:, 0])
+    >>> first.stopped_reason_, first.epsilon_ < 0.5
+    ('target_met', True)
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        target_loss: Number | None = None,
+        excess_loss: Number | None = None,
+        relative_error: Number | None = None,
+        confidence: Number = 0.9,
+        epsilon: Number | None = None,
+        delta: Number | None = 1e-6,
+        check: str = "auto",
+        account: Account | None = None,
+        *,
+        penalty: Number = 0.001,
+        key: str | None = None,
+        noise: Noise | None = None,
+    ) -> None:
+        self.estimator, self.target_loss, self.excess_loss = estimator, target_loss, excess_loss
+        self.relative_error, self.confidence, self.epsilon, self.delta = relative_error, confidence, epsilon, delta
+        self.check, self.account, self.penalty, self.key, self.noise = check, account, penalty, key, noise
+
+    def fit(self, X: Any, y: Any, progress: Progress | None = None, *, users: Any = None) -> AccuracyFirst:
+        """Walk the path until the model is accurate enough; ``progress`` is told each step as it is released.
+
+        ``users`` says whose row each one is; their number, like that of rows without them, counts as public.
+        """
+        forget(self)
+        wanted, key = self._wanted(), named(self.key)
+        values, labels = self._arrays(X, y, users, reset=True)
+        account = self._account(len(labels), users)
+        return self._keep(self._reach(values, labels, users, wanted, key, account, progress), wanted, key)
+
+    def resume(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        users: Any = None,
+        target_loss: Number | None = None,
+        excess_loss: Number | None = None,
+    ) -> AccuracyFirst:
+        """Go on along the same path to a tighter target; X, y and users must be those of ``fit``.
+
+        *Cost:* the path costs what its last level costs, exactly, as if the tighter target had been asked for at once;
+        looks made before stay paid for. A classifier within ``excess_loss`` is one release, which cannot be sharpened: a
+        tighter excess is drawn anew at its full price, beside what was paid before; the same or a looser one is free.
+        """
+        self._need("key_")
+        wanted = Goal.read(target_loss, excess_loss, None, self.confidence, self.check)
+        values, labels = self._arrays(X, y, users, reset=False)
+        return self._keep(self._reach(values, labels, users, wanted, self.key_, self.account_, None), wanted, self.key_)
+
+    def plan(self, X: Any, y: Any, *, users: Any = None, n: int | None = None, runs: int = 3) -> dict[str, Any]:
+        """What a fit would probably cost, tried on rows that are public or made up; spends nothing.
+
+        ``n`` is the number of private rows (with ``users``: of users): the public ones are repeated, or cut, to as many;
+        left out, it is the account's, or that of the public ones. With ``account`` its terms hold, and what it has left.
+        """
+        asked = self.get_params(deep=False)
+        values, labels = AccuracyFirst(**asked)._arrays(X, y, users, reset=True)
+        chosen, whose = places(labels, users, self.account, n)
+        many, tried = len(chosen) if whose is None else int(whose.max()) + 1, []
+        for run in range(whole(runs, "runs")):
+            account = None if self.account is None else like(self.account, many)
+            trial = AccuracyFirst(**{**asked, "account": account, "noise": TestNoise(run), "key": None})
+            tried.append(trial.fit(values[chosen], labels[chosen], users=whose))
+        middle = sorted(tried, key=lambda fit: fit.spent_)[len(tried) // 2]
+        return {
+            "epsilon": middle.epsilon_,
+            "epsilon_filter": middle.epsilon_filter_,
+            "mu2": middle.mu2_spent_,
+            "stopped_reason": middle.stopped_reason_,
+            "steps": len(middle.path_),
+        }
+
+    def release(
+        self, session: Session, *, key: str | None = None, progress: Progress | None = None, ids: str | None = None
+    ) -> Release | Reached:
+        """The same for a task on an open session: a ``Sum`` or ``Count`` to a relative error, a ``FitLinear`` to a loss.
+
+        ``ids`` names the column by which ``check="disjoint"`` divides rows; without it, what a row says divides them.
+        """
+        forget(self)
+        wanted, self.account_, session = self._wanted(), session.account, within(session, self.epsilon)
+        if ids is not None and wanted.check != "disjoint":
+            raise InvalidTask("ids= divides rows for check='disjoint'; leave it out.")
+        if isinstance(self.estimator, Sum | Count):
+            return self._total(session, wanted, key, progress)
+        if isinstance(self.estimator, FitLinear):
+            task = self.estimator
+            found = reach_linear(
+                session, task.features, task.target, wanted, penalty=self.penalty, key=key, progress=progress, ids=ids
+            )
+            self.scale_ = loss_unit(task.target)
+            self._keep(found, wanted, key or "")
+            return found
+        if isinstance(self.estimator, FitLogistic):
+            fit = self.estimator
+            found = reach_logistic(
+                session,
+                fit.features,
+                fit.label,
+                fit.classes,
+                wanted,
+                penalty=self.penalty,
+                key=key,
+                progress=progress,
+                ids=ids,
+            )
+            self.scale_, self.classes_ = 1.0, np.asarray(fit.classes)
+            self._keep(found, wanted, key or "")
+            return found
+        raise self._no_path()
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """What the model predicts."""
+        self._need("model_")
+        told = self._told(X)
+        return np.asarray(told if self.model_.kind == "linear" else self.classes_[(told > 0.5).astype(int)])
+
+    @like_inner("predict_proba")
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """The probability of each class, for a classifier."""
+        self._need("model_")
+        told = self._told(X)
+        return np.column_stack([1 - told, told])
+
+    @like_inner("decision_function")
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """The log-odds of the second class, for a classifier."""
+        chances = np.clip(self.predict_proba(X), 1e-300, 1)
+        return np.asarray(np.log(chances[:, 1]) - np.log(chances[:, 0]))
+
+    @like_inner("score")
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R squared, or a classifier's accuracy, on these rows.
+
+        *Privacy:* none: it reads X and y as they are. On private rows, do not publish it; the certificate may be.
+        """
+        from sklearn.metrics import accuracy_score, r2_score
+
+        told = self.predict(X)
+        measure = r2_score if self.model_.kind == "linear" else accuracy_score
+        return float(measure(y, told, sample_weight=sample_weight))
+
+    def _told(self, X: Any) -> NDArray[np.float64]:
+        from steelyard.models._estimator import features_of
+
+        values = features_of(self, X, reset=False)
+        columns = dict(zip(self.model_.features.source, np.ascontiguousarray(values.T), strict=True))
+        return np.asarray(self.model_.predict(columns))
+
+    def chart(self) -> Any:
+        """A picture of the path."""
+        self._need("path_")
+        pure = self.account_.terms.currency is Currency.PURE
+        if self.wanted_.kind != "relative":
+            asked = "excess loss" if self.wanted_.kind == "excess" else "loss"
+            return path_chart(self.path_, self.wanted_.amount, scale=self.scale_, pure=pure, y_title=asked)
+        path = relative(self.path_, 0.0 if self.release_ is None else float(self.release_.value))
+        return path_chart(path, self.wanted_.amount, pure=pure, y_title="relative error")
+
+    def _wanted(self) -> Goal:
+        wanted = Goal.read(self.target_loss, self.excess_loss, self.relative_error, self.confidence, self.check)
+        if (wanted.kind == "relative") != isinstance(self.estimator, Sum | Count):
+            raise InvalidTask(
+                "relative_error is for a Sum or a Count; a model takes target_loss or excess_loss."
+                if wanted.kind == "relative"
+                else "a Sum or a Count takes relative_error."
+            )
+        return wanted
+
+    def _arrays(self, X: Any, y: Any, users: Any, *, reset: bool) -> tuple[NDArray[np.float64], Any]:
+        from steelyard.models._regression import LinearRegression, LogisticRegression
+
+        if not isinstance(self.estimator, LinearRegression | LogisticRegression):
+            raise self._no_path()
+        return arrays(self, X, y, users, reset=reset)
+
+    def _account(self, n: int, users: Any) -> Account:
+        if self.account is not None:
+            return self.account
+        unit, given = rows(neighbours="replace", n=max(n, 1)), {} if self.delta is None else {"delta": self.delta}
+        if self.check == "disjoint":
+            unit = rows() if users is None else users_of("user")
+        elif users is not None:
+            unit = users_of("user", neighbours="replace", n=max(read({"user": users}).count_units(users_of("user")), 1))
+        return open_account(
+            ":memory:", "model", unit=unit, epsilon=1 if self.epsilon is None else self.epsilon, **given
+        )
+
+    def _reach(
+        self,
+        values: NDArray[np.float64],
+        labels: Any,
+        users: Any,
+        wanted: Goal,
+        key: str,
+        account: Account,
+        progress: Progress | None,
+    ) -> Reached:
+        from steelyard.models._estimator import Payment, numbers_of
+        from steelyard.models._regression import LogisticRegression
+
+        unit = account.terms.unit
+        if (unit.kind == "users") != (users is not None):
+            how = "give users=, one entry for each row" if users is None else "leave users= out, or use one for users"
+            raise UnitMismatch(f"account {account.name!r} hides {unit}: {how}.")
+        own = APART if self.check == "disjoint" else NOTE
+        note = own if self.account is None else f"charged to account {account.name!r}"
+        payment, model = Payment(account, note), self.estimator
+        features = payment.features(values.shape[1], model.x_bound, model.norm, model.fit_intercept)
+        self.account_, self.note_, self.scale_ = account, note, 1.0
+        most = None if self.account is None else self.epsilon
+        if isinstance(model, LogisticRegression):
+            codes = self._codes(labels)
+            session = within(payment.session(payment.table(values, codes, users), self.noise), most)
+            return reach_logistic(
+                session, features, payment.label, (0, 1), wanted, penalty=self.penalty, key=key, progress=progress
+            )
+        label = Target(payment.label, *model.y_bounds)
+        self.scale_ = loss_unit(label)
+        session = within(payment.session(payment.table(values, numbers_of(self, labels), users), self.noise), most)
+        return reach_linear(session, features, label, wanted, penalty=self.penalty, key=key, progress=progress)
+
+    def _codes(self, labels: Any) -> NDArray[np.int64]:
+        """The two declared classes, in order, as 0 and 1; anything else as -1, which counts for nothing."""
+        classes = getattr(self.estimator, "classes", None)
+        if classes is None or len(classes) != 2:
+            raise InvalidTask("give the classifier its two public classes, such as classes=[0, 1].")
+        self.classes_ = in_order(classes)
+        check_kinds(labels, self.classes_.tolist())
+        return codes(np.asarray(labels), self.classes_.tolist())
+
+    @property
+    def _gaussian(self) -> bool:
+        return self.account_.terms.currency is Currency.GAUSSIAN
+
+    def _keep(self, found: Reached, wanted: Goal, key: str) -> AccuracyFirst:
+        self.key_, self.wanted_, self.path_ = key, wanted, found.path
+        self.certificate_: Certificate = found.certificate
+        self.stopped_reason_, self.spent_ = found.reason, found.spent
+        self.mu2_spent_ = found.spent / 10**12 if self._gaussian else None
+        self.epsilon_, self.epsilon_filter_ = found.epsilon, found.epsilon_filter
+        if found.model is None:
+            forget(self, LEARNT)  # an earlier model answered another question
+        else:
+            self.model_ = found.model
+            *weights, self.intercept_ = found.model.coefficients.values()
+            self.coef_ = np.array(weights)
+        return self
+
+    def _total(self, session: Session, wanted: Goal, key: str | None, progress: Progress | None) -> Release:
+        found = reach_total(session, self.estimator, wanted, key=key, progress=progress)
+        self.scale_, self.release_ = 1.0, found.release
+        self._keep(found, wanted, key or "")
+        if found.release is None:
+            raise InvalidTask(f"no total was released: {found.certificate.how}. Nothing was charged.")
+        return found.release
+
+    def _need(self, name: str) -> None:
+        if hasattr(self, name):
+            return
+        from sklearn.exceptions import NotFittedError
+
+        if hasattr(self, "stopped_reason_"):
+            raise NotFittedError(
+                f"there is no model: the last search ended with stopped_reason_ {self.stopped_reason_!r}. "
+                f"{self.certificate_}"
+            )
+        raise NotFittedError("this AccuracyFirst has found no model yet; call fit or release first.")
+
+    def _no_path(self) -> InvalidTask:
+        return InvalidTask(
+            f"{type(self.estimator).__name__} has no path to sharpen; give a LinearRegression, a LogisticRegression, "
+            "one of their tasks, a Sum or a Count."
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        from steelyard.models._estimator import honest
+
+        tags = super().__sklearn_tags__()
+        if self.estimator is not None and not isinstance(self.estimator, Sum | Count | FitLinear | FitLogistic):
+            tags = tags_like(tags, self.estimator)
+        return honest(tags)

@@ -1,0 +1,240 @@
+"""What is asked for, and what came of it: a ``Goal``, the ``Stop``s of a search, what it ``Found``, and its ``Certificate``.
+
+Exactly one of a target loss, an excess loss and a relative error is asked for; they are different questions and are
+never turned into each other. Whatever makes no sense is refused here, before anything is charged. A model whose loss is
+certainly at most 50 has a loss of at most 60 too: a question that passed answers every looser one (``Goal.answers``).
+Law: a target never stands for an excess, nor an excess for a target; nothing here sees a table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.errors import BudgetExceeded, InvalidTask, NeighbourMismatch
+from steelyard.privacy import Event, Loss, Neighbours, Number, Terms, exact
+
+if TYPE_CHECKING:
+    from steelyard.models._rows import Target
+    from steelyard.release import Release
+
+CHECKS = ("auto", "every", "screened", "certificate", "disjoint")
+NULL, MET, CAP, IMPOSSIBLE = "null_model_ok", "target_met", "cap_reached", "target_impossible"
+_PARAMETERS = {"loss": "target_loss", "excess": "excess_loss", "relative": "relative_error"}
+_LEAST, _MOST = Fraction(1, 10**300), 10**300  # whatever lies between is a double above zero
+_NARROW, _WIDE = 1e-100, 1e100  # half the width of a label's bounds: their squares are doubles
+_SHARP, _VAGUE = 1e-60, 1e60  # where labels lie in [-1, 1]: no account is near the one, and nothing loses the other
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One question: ``kind`` is "loss", "excess" or "relative"; of so much, how surely, and how it is checked."""
+
+    kind: str
+    amount: float
+    confidence: float
+    check: str = "auto"
+
+    @classmethod
+    def read(
+        cls,
+        target_loss: Number | None,
+        excess_loss: Number | None,
+        relative_error: Number | None,
+        confidence: Number,
+        check: str = "auto",
+    ) -> Goal:
+        """Refuse anything but one positive, finite amount and a confidence between one half and one."""
+        given = {"loss": target_loss, "excess": excess_loss, "relative": relative_error}
+        asked = {kind: amount for kind, amount in given.items() if amount is not None}
+        if len(asked) != 1:
+            raise InvalidTask(
+                "give exactly one of target_loss (a loss that is good enough), excess_loss (how far above the best "
+                f"possible loss), or relative_error (for sums and counts); got {len(asked)}."
+            )
+        (kind, amount) = next(iter(asked.items()))
+        name = _PARAMETERS[kind]
+        number = exact(amount, name)
+        if number <= 0:
+            raise InvalidTask(f"{name} must be above zero; got {amount!r}.")
+        if not _LEAST <= number <= _MOST:
+            raise InvalidTask(f"{name} must lie between 1e-300 and 1e300.")
+        if kind == "relative" and number >= 1:
+            raise InvalidTask(f"relative_error must be below 1; got {amount!r}.")
+        sure = exact(confidence, "confidence")
+        if not 0.5 <= sure <= 1 - 1e-9:
+            raise InvalidTask(f"confidence must lie between 0.5 and 1, such as 0.9; got {confidence!r}.")
+        _check_way(kind, check)
+        return cls(kind, float(number), float(sure), check)
+
+    @property
+    def failure(self) -> float:
+        """The probability with which what is promised may be false."""
+        return 1 - self.confidence
+
+    @property
+    def every(self) -> bool:
+        """Whether each model is looked at once, sharply."""
+        return self.check == "every"
+
+    @property
+    def name(self) -> str:
+        """What its steps say that they were bought for."""
+        return f"{self.kind} {float(self.amount)!r} {float(self.confidence)!r}{' every' if self.every else ''}"
+
+    @classmethod
+    def of(cls, name: str) -> Goal | None:
+        """The goal of a name such as ``loss 0.02 0.9``; None where it is none."""
+        try:
+            kind, amount, confidence, *every = name.split(" ")
+            return cls(kind, float(amount), float(confidence), *every)
+        except (ValueError, TypeError):
+            return None
+
+    def answers(self, other: Goal) -> bool:
+        """Whether passing this question answers another: one that asks for no more accuracy, and no more certainty."""
+        return self.kind == other.kind and self.amount <= other.amount and self.confidence >= other.confidence
+
+    def answered_by(self, names: Iterable[str]) -> list[Goal]:
+        """Those of the named questions that would answer this one if they passed: itself first, then in order."""
+        found = [other for name in names if (other := Goal.of(name)) is not None and other.answers(self)]
+        return sorted(found, key=lambda other: other.name != self.name)
+
+    def within(self, label: Target) -> float:
+        """The amount where labels lie in [-1, 1]."""
+        amount = self.amount / loss_unit(label)
+        if amount < _SHARP:
+            raise InvalidTask(
+                "so small a loss is below what any budget could tell beside the bounds of this label: ask for more, or declare "
+                "narrower bounds. Nothing was charged."
+            )
+        return min(amount, _VAGUE)
+
+
+def _check_way(kind: str, check: str) -> None:
+    """Refuse a way to check that there is not, or not for this kind of question."""
+    if check not in CHECKS:
+        raise InvalidTask(f"check must be one of {', '.join(CHECKS)}; got {check!r}.")
+    if check == "certificate" and kind != "excess":
+        raise InvalidTask("check='certificate' answers excess_loss only: a target loss must be looked at.")
+    if check == "disjoint" and kind != "loss":
+        raise InvalidTask(
+            "check='disjoint' answers target_loss only: an excess is measured from the best model on the rows that "
+            "were trained on, and rows that are kept apart know nothing of that one."
+        )
+    if check == "every" and kind == "excess":
+        raise InvalidTask("check='every' is for target_loss; an excess is looked at twice at most.")
+
+
+def share_of(rank: int) -> float:
+    """The share of its failure probability that the question, or watch, of this rank under a key has; all make one."""
+    return 0.9 * 0.1**rank
+
+
+@dataclass(frozen=True)
+class Stop:
+    """One line of a path's history: what the path had cost (looks: what the look cost), and what it said.
+
+    ``loss`` is the noisy loss of the model looked at, averaged over its looks, where a look told one. ``paid`` is what
+    the account had paid for all stored steps by then, as mu squared, where the steps' own costs do not say so.
+    """
+
+    step: str
+    mu2: float
+    bound: float | None = None
+    passed: bool | None = None
+    loss: float | None = None
+    paid: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary."""
+        told = {"step": self.step, "mu2": self.mu2, "bound": self.bound, "passed": self.passed, "loss": self.loss}
+        return told if self.paid is None else {**told, "paid": self.paid}
+
+
+Progress = Callable[[Stop], None]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A model on features of length at most one and labels in [-1, 1]; ``bound`` is what is certified of it.
+
+    ``alone`` says that no other question had measurements of this path made before; ``reach`` is what predictions are
+    clipped to, ``margin`` a classifier's log-odds; ``release`` is the stored answer, where it says more than the model;
+    ``refused`` is what the account would not pay for, if that ended the search; ``events`` are all that the key has ever
+    released, where each stands for itself.
+    """
+
+    model: NDArray[np.float64] | None
+    bound: float
+    reason: str
+    path: tuple[Stop, ...]
+    spent: int
+    alone: bool = True
+    reach: float = 1.0
+    margin: float | None = None
+    release: Release | None = None
+    refused: BudgetExceeded | None = None
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What may be said of a model: the question, the bound, and how sure it is; ``str()`` is the sentence."""
+
+    question: str
+    bound: float
+    confidence: float
+    how: str
+
+    @property
+    def met(self) -> bool:
+        """Whether anything is promised."""
+        return math.isfinite(self.bound)
+
+    def __str__(self) -> str:
+        if not self.met:
+            return f"Nothing is certified: {self.how}."
+        return f"{self.question} is at most {self.bound:.4g}, with confidence {self.confidence:g}: {self.how}."
+
+
+def loss_unit(label: Target) -> float:
+    """One squared error of labels in [-1, 1] in the label's own units; refused where no double holds it."""
+    if not _NARROW <= label.half <= _WIDE:
+        raise InvalidTask(
+            "a squared loss of labels within these bounds is no number: measure the label in another unit."
+        )
+    return label.half**2
+
+
+def public_n(terms: Terms) -> int:
+    """The n of an account that replaces rows or users, taken at its word; any other account hides it and is refused.
+
+    No row is counted to see whether it is true: another account may hide how many rows the same table has. Sensitivities
+    do not rest on it. A false n makes every mean a total over n (docs/proofs/accuracy_first_paths.md).
+    """
+    unit = terms.unit
+    if unit.kind not in ("rows", "users") or unit.neighbours is not Neighbours.REPLACE or unit.n is None:
+        how = f"users({unit.column!r}, " if unit.kind == "users" else "rows("
+        raise NeighbourMismatch(
+            "an accuracy is about the mean over n rows, or n users, so n must be public: open the account with "
+            f"unit={how}neighbours='replace', n=...). This one hides {unit}."
+        )
+    return unit.n
+
+
+def check_penalty(penalty: Fraction) -> None:
+    """Refuse a lambda that is out of bounds."""
+    if not Fraction(1, 10**8) <= penalty <= 100:
+        raise InvalidTask("the penalty of an accuracy-first model must lie between 1e-8 and 100.")
+
+
+def left_of(refused: BudgetExceeded) -> int:
+    """What a refused step would have found left, in the ledger's smallest units; a public number."""
+    return refused.remaining.amount if isinstance(refused.remaining, Loss) else 0

@@ -1,0 +1,334 @@
+"""A sum or a count that is sharpened until its relative error is small enough, and not one step further.
+
+On a Gaussian account every step is an independent measurement with its own price, and the answer is the average of all by
+precision: after steps that cost a_1, ..., a_k (mu squared) it is as sharp as one release that cost their sum. On a pure
+account the path is one entry whose level rises: each release refines the last one and needs the very same total, so the path
+is bound to it by a digest under a seal of the ledger's own key (docs/proofs/accuracy_first_paths.md, gradual_sum.md).
+Law: the levels are fixed by the account's terms; the promise covers the noise, and what the cap cuts off is said beside it.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from steelyard.bounding import Amount, Bounds, Count, Spend, Sum, bound, check_unit, noise_error
+from steelyard.desk import Desk
+from steelyard.errors import CurrencyMismatch, InvalidTask
+from steelyard.mechanisms import Gaussian, sigma_for
+from steelyard.models.accuracy._family import Ending, Judge, Rise, Step, Taken, Told
+from steelyard.models.accuracy._goal import CAP, Goal, Stop
+from steelyard.models.accuracy._quantiles import normal_quantile
+from steelyard.models.accuracy._search import Search
+from steelyard.models.accuracy._transcript import Transcript
+from steelyard.privacy import MICRO, Currency, Neighbours, Number, Terms
+from steelyard.release import Error, Outcome, Release
+from steelyard.tables import Quantity, Schema, Table
+
+STOPS, RATIO = 24, 1.25
+_STRIDE = 8  # how many stops ahead of what is known a step may go
+_GRID = Spend(True, MICRO)  # the grid must not change between steps, so it is that of mu = 1
+
+
+def step_of(sensitivity: int, cost: int) -> Gaussian:
+    """The measurement whose price is exactly ``cost`` (1e-12 of mu squared)."""
+    return Gaussian(sensitivity, sigma_for(sensitivity**2, cost))
+
+
+class TotalReader:
+    """The capped total of a table, in whole steps of the amount's grid; read anew for each step."""
+
+    divided, snapshot = False, ""
+
+    def __init__(self, column: str | None, amount: Amount, terms: Terms) -> None:
+        self._column, self._amount, self._unit = column, amount, terms.unit
+
+    def rows(self, table: Table, part: str, seal: Callable[[bytes], bytes]) -> int:
+        """The total."""
+        amount = self._amount
+        return table.capped_sum(self._unit, Quantity(self._column, amount.step), amount.lower, amount.upper)
+
+
+@dataclass(frozen=True)
+class TotalSearch:
+    """Open with ``session.open(TotalSearch(Sum("amount", cap=100)), key=...)``, then ``.reach(Goal("relative", 0.01, 0.9))``."""
+
+    task: Sum | Count
+
+    def check(self, schema: Schema, terms: Terms) -> None:
+        """Refuse what the schema or the account rule out."""
+        check_unit(schema, terms)
+        if terms.currency is Currency.NATS:
+            raise CurrencyMismatch("this account counts validity in nats; a private total needs epsilon.")
+        if self.task.by is not None:
+            raise InvalidTask("a path sharpens one total; leave by= out.")
+        self.bounds(schema, terms)
+
+    def bounds(self, schema: Schema, terms: Terms) -> Bounds:
+        """The public bounds of one unit's total: a number, or a profile that was paid for."""
+        found = replace(self.task, epsilon=1, mu=None).request(schema, terms).fixed
+        if found is None:
+            raise InvalidTask("a path needs its cap beforehand: give cap= a number, or a released profile.")
+        return found
+
+    def start(self, desk: Desk) -> Search:
+        """Begin, or pick up where the stored steps left off."""
+        return Search(_Total(self, desk.schema, desk.terms), desk)
+
+
+class _Total:
+    """A total on given terms, as a search asks for it."""
+
+    def __init__(self, search: TotalSearch, schema: Schema, terms: Terms) -> None:
+        self.count, self.terms, self.bounds = isinstance(search.task, Count), terms, search.bounds(schema, terms)
+        self._column = search.task.column if isinstance(search.task, Sum) else None
+        self.amount = Amount.of_values(self.bounds.lower, self.bounds.upper, _GRID)
+
+    def reader(self, terms: Terms) -> TotalReader:
+        """The capped total."""
+        return TotalReader(self._column, self.amount, terms)
+
+    def judge(self, goal: Goal, transcript: Transcript) -> Judge:
+        """The currency chooses the draw."""
+        return (GaussianTotal if self.terms.currency is Currency.GAUSSIAN else LaplaceTotal)(goal, self)
+
+    def null(self, goal: Goal) -> None:
+        """No total is known without a step."""
+
+    def stops(self) -> list[int]:
+        """Where a path may stop, up to the whole account: millionths of mu, or of epsilon."""
+        amount = self.terms.cap.amount
+        top = math.isqrt(amount) if self.terms.currency is Currency.GAUSSIAN else amount
+        if self.terms.unit.neighbours is Neighbours.REPLACE:
+            top //= 2
+        stops = [math.floor(top / RATIO**k) for k in range(STOPS - 1, -1, -1)]
+        return [stop for stop in dict.fromkeys(stops) if stop >= 1]
+
+    def told(self, value: Fraction | int, half: float, spread: float, **facts: int) -> Outcome:
+        """A total as it is released: its value, how far the noise may have put it off, and the integer that was measured."""
+        found = self.amount.back(round(value))
+        point = {"cap": float(self.bounds.upper), **facts}
+        return Outcome(round(found) if self.count else found, Error(half / spread, half, self.bounds.bias), point)
+
+
+@dataclass(frozen=True)
+class Sharp:
+    """One release of a path: its level in millionths, its value, and how far off the noise may have put it."""
+
+    micro: int
+    value: float
+    half: float
+    release: Release | None
+
+    def good(self, relative_error: float) -> bool:
+        """Whether the noise is small against the total itself, whatever it was within its interval."""
+        return self.half <= relative_error * (abs(self.value) - self.half)
+
+
+class TotalJudge(Judge):
+    """Stop at the first release whose interval is narrow enough: the interval holds at all levels at once."""
+
+    end = CAP  # the last level is the whole account
+
+    def __init__(self, goal: Goal, total: _Total) -> None:
+        super().__init__(goal, None)
+        self.total = total
+        self.last_release: Sharp | None = None
+
+    def next(self) -> Taken | None:
+        """The level that should be sharp enough, never more than a few stops ahead of what is known."""
+        last, goal = self.last_release, self.goal.amount
+        ahead = [level for level in self.total.stops() if level > self.reached]
+        if not ahead or last is None:
+            return self.level(ahead[0]) if ahead else None
+        size = max(abs(last.value), last.half)
+        needed = last.micro * last.half * (1 + goal) / (goal * size)
+        ahead = ahead[:_STRIDE]
+        return self.level(next((level for level in ahead if level >= needed), ahead[-1]))
+
+    def learn(self, told: Told) -> None:
+        """A release stands for itself: its level says how sharp it is."""
+        micro, value = int(told.facts["micro"]), told.release.value if told.release is not None else 0.0
+        self.measured(told)
+        half = self.half(micro, self.goal.failure / STOPS) + (0.5 if self.total.count else 0.0)
+        last = Sharp(micro, float(value), half, told.release)
+        if self.last_release is None or micro >= self.last_release.micro:
+            self.last_release = last
+        self.history.append(Stop(f"level {len(self.history)}", self.level_of(micro), half))
+        if last.good(self.goal.amount):
+            self.verdict = Ending(None, self.goal.amount, release=told.release)
+
+    def judged(self, told: Told) -> None:
+        """Levels are all there is."""
+
+    def look(self) -> None:
+        """Nothing but the interval is asked."""
+
+    def guess(self) -> Ending | None:
+        """The sharpest release there is."""
+        return None if self.last_release is None else Ending(None, math.inf, release=self.last_release.release)
+
+    @property
+    @abstractmethod
+    def reached(self) -> int:
+        """The level that all steps make together."""
+
+    @abstractmethod
+    def level(self, micro: int) -> Taken:
+        """The step to this level."""
+
+    @abstractmethod
+    def half(self, micro: int, failure: float) -> float:
+        """How far off the noise puts a release of this level, but for a failure probability."""
+
+    @abstractmethod
+    def level_of(self, micro: int) -> float:
+        """A level in the currency's own units."""
+
+
+class GaussianTotal(TotalJudge):
+    """Independent measurements, averaged by precision; a level m has cost exactly m squared."""
+
+    def __init__(self, goal: Goal, total: _Total) -> None:
+        super().__init__(goal, total)
+        self._steps: list[tuple[int, int]] = []
+
+    @property
+    def reached(self) -> int:
+        """The root of what all measurements have cost, whoever bought them."""
+        return math.isqrt(sum(cost for cost, _ in self._steps))
+
+    def measured(self, told: Told) -> None:
+        """One more measurement for the average."""
+        self._steps.append((told.cost, int(told.facts["measured"])))
+
+    def level(self, micro: int) -> Step:
+        """A measurement for the difference; what is released is the average of all."""
+        before, sensitivity = list(self._steps), self.total.amount.sensitivity
+        cost = micro**2 - sum(paid for paid, _ in before)
+        step, half = step_of(sensitivity, cost), self.half(micro, 0.05)
+
+        def tell(measured: int) -> Outcome:
+            average = Fraction(sum(paid * value for paid, value in [*before, (cost, measured)]), micro**2)
+            return self.total.told(average, half, 2.4564, measured=measured, cost=cost)
+
+        compute = lambda total, noise: step.release([total], noise)[0]  # noqa: E731
+        return Step("level", step.event, compute, {"micro": micro}, tell=tell)
+
+    def half(self, micro: int, failure: float) -> float:
+        """A normal deviation."""
+        sigma = self.total.amount.sensitivity * MICRO / micro
+        return (normal_quantile(failure / 2) * sigma + 1) * float(self.total.amount.step)
+
+    def level_of(self, micro: int) -> float:
+        """Mu squared."""
+        return micro**2 / MICRO**2
+
+
+class LaplaceTotal(TotalJudge):
+    """One entry whose level rises: every release refines the last, of the very same total."""
+
+    @property
+    def reached(self) -> int:
+        """The level of the entry."""
+        return 0 if self.last_release is None else self.last_release.micro
+
+    def level(self, micro: int) -> Rise:
+        """Raise the entry and refine."""
+        half = self.half(micro, 0.05)
+        return Rise(
+            micro,
+            self.total.amount.sensitivity,
+            Neighbours.ADD_REMOVE,
+            lambda total: [total],
+            lambda release: [int(release.point["measured"])],
+            lambda noised: self.total.told(noised[0], half, math.log(20), measured=noised[0]),
+        )
+
+    def half(self, micro: int, failure: float) -> float:
+        """A Laplace deviation."""
+        scale = self.total.amount.sensitivity * MICRO / micro
+        return (scale * math.log(1 / failure) + 1) * float(self.total.amount.step)
+
+    def level_of(self, micro: int) -> float:
+        """Epsilon."""
+        return micro / MICRO
+
+
+@dataclass(frozen=True)
+class GradualSum:
+    """Open with ``session.open(GradualSum("amount", cap=100), key="total")``; then ``.refine(epsilon)`` at will.
+
+    *Privacy:* each step is charged before it is drawn. *Cost:* after ``refine(epsilon)`` the whole path has cost
+    exactly what one ``Sum`` at that epsilon would have. Gaussian accounts only.
+    """
+
+    column: str
+    cap: Number
+    lower: Number = 0
+
+    def __post_init__(self) -> None:
+        for name in ("cap", "lower"):
+            object.__setattr__(self, name, bound(getattr(self, name), name))
+
+    def check(self, schema: Schema, terms: Terms) -> None:
+        """Refuse what the schema or the account rule out."""
+        check_unit(schema, terms)
+        if terms.currency is not Currency.GAUSSIAN:
+            raise CurrencyMismatch("a gradual sum adds Gaussian steps; open the account with a delta.")
+        Sum(self.column, mu=1, cap=self.cap, lower=self.lower).plan(schema, terms)
+
+    def start(self, desk: Desk) -> SumPath:
+        """Begin, or pick up where the stored steps left off."""
+        return SumPath(self, desk)
+
+
+class SumPath:
+    """A running gradual sum: ``refine`` until it is sharp enough."""
+
+    def __init__(self, task: GradualSum, desk: Desk) -> None:
+        self._task, self._desk = task, desk
+        self._amount = Amount.of_values(Fraction(task.lower), Fraction(task.cap), _GRID)
+        self._turn = threading.Lock()
+        self._kept: list[Told] = []
+        self._transcript()
+
+    @property
+    def spent(self) -> int:
+        """What the path has cost so far, in 1e-12 of mu squared."""
+        return sum(told.cost for told in self._kept)
+
+    def refine(self, epsilon: Number | None = None, *, mu: Number | None = None) -> Release:
+        """Sharpen the sum to what one release at this epsilon (or mu) would give; pays only the difference."""
+        level = Spend.read(epsilon, mu, self._desk.terms).micro ** 2
+        with self._turn:
+            transcript = self._transcript()  # somebody else may have taken steps under this key meanwhile
+            if level <= self.spent:
+                raise InvalidTask("the path is already this sharp; ask for a larger epsilon, or use the last answer.")
+            told = transcript.buy(self._step(level), Goal("sum", 0.0, 0.0))
+            self._kept.append(told)
+            assert told.release is not None
+            return told.release
+
+    def _transcript(self) -> Transcript:
+        transcript = Transcript(self._desk, TotalReader(self._task.column, self._amount, self._desk.terms))
+        self._kept = transcript.told()
+        return transcript
+
+    def _step(self, level: int) -> Step:
+        before, sensitivity, cost = list(self._kept), self._amount.sensitivity, level - self.spent
+        step, whole = step_of(sensitivity, cost), step_of(sensitivity, level)
+
+        def tell(measured: int) -> Outcome:
+            steps = [*((told.cost, int(told.facts["measured"])) for told in before), (cost, measured)]
+            average = Fraction(sum(paid * value for paid, value in steps), level)
+            point = {"cap": float(Fraction(self._task.cap)), "steps": len(steps), "measured": measured, "cost": cost}
+            return Outcome(float(average * self._amount.step), noise_error(whole, self._amount.step), point)
+
+        compute: Callable[[Any, Any], Any] = lambda total, noise: step.release([total], noise)[0]  # noqa: E731
+        return Step("level", step.event, compute, {"level": level}, tell=tell)

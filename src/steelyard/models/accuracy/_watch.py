@@ -1,0 +1,282 @@
+"""A watch over released models: AboveThreshold asks of one after the other whether it is good enough.
+
+The question about a model is how much room it leaves below its limit, counted so that a replaced row or user moves it
+by 2^16 steps whatever the model. The threshold lies so far above no room at all that a model which is not good enough
+passes with less than the allowed probability, over all questions together; only that direction is paid for.
+All that is ever released under a key costs the watches and the levels, whatever was answered (docs/proofs/pure_paths.md).
+Law: charged in full before its threshold is drawn; the threshold lives in one call of one process, and whoever did not
+draw it buys a watch of his own; each bit is stored before it is told.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steelyard.account import Charge
+from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict
+from steelyard.mechanisms import AboveThreshold, Questions
+from steelyard.models.accuracy._family import CHECK, Ending, Judge, Look, Taken, Told
+from steelyard.models.accuracy._goal import Goal, Stop, share_of
+from steelyard.models.accuracy._transcript import WATCH, Transcript
+from steelyard.noise import Noise
+from steelyard.privacy import MICRO, Neighbours
+from steelyard.release import Outcome
+
+STEPS = 2**16
+"""How far a replaced row or user moves the answer to any question."""
+
+PATIENCE = 4
+"""A path that costs so many times what its watch did is better looked at by a sharper one."""
+
+QUESTIONS, SHARPER = 32, 4
+_RATIOS = [Fraction(k, 8) for k in range(6, 25)]  # of the questions' noise to the threshold's
+_CELLS, _FAR = 40, 50  # cells in one scale of the threshold's noise, and how many scales are looked at
+_MOST = 10**15  # millionths of epsilon; no account has as much
+_OUTWARD, _ROUNDING = 1 + 1e-6, 1e-15  # cells telescope, so doubles err by less
+
+
+def room(look: Any, value: int) -> int:
+    """How much room a number leaves below its limit, in steps of which a replaced row moves 2^16; below zero, none."""
+    limit: float = look.limit()
+    return (math.floor(limit) - 1 - value) * STEPS // int(look.moves)
+
+
+@dataclass(frozen=True)
+class Watch:
+    """The public parameters of a watch: its noise, and the threshold that its failure probability needs."""
+
+    mechanism: AboveThreshold
+    threshold: int
+
+    @property
+    def micro(self) -> int:
+        """What it costs, in millionths of epsilon, exactly."""
+        return int(self.mechanism.epsilon * MICRO)
+
+    @classmethod
+    def of(cls, needs: float, failure: float) -> Watch:
+        """The cheapest watch that models with this much room (a replaced row moves one) are expected to pass."""
+        ratio, distance = _shape(failure)
+        micro = max(1, min(math.ceil(distance / needs * MICRO), _MOST))
+        mechanism = _mechanism(ratio, micro)
+        return cls(mechanism, threshold_for(mechanism, failure))
+
+
+def _mechanism(ratio: Fraction, micro: int) -> AboveThreshold:
+    scale = STEPS * (1 + 2 / ratio) * MICRO / micro
+    return AboveThreshold(STEPS, scale, ratio * scale, neighbours=Neighbours.REPLACE)
+
+
+@lru_cache(maxsize=64)
+def _shape(failure: float) -> tuple[Fraction, float]:
+    """The ratio of noises with the nearest threshold, and that threshold at an epsilon of one, in moves of a row."""
+    found = {ratio: threshold_for(_mechanism(ratio, MICRO), failure) / STEPS for ratio in _RATIOS}
+    best = min(found, key=lambda ratio: found[ratio])
+    return best, found[best]
+
+
+@lru_cache(maxsize=256)
+def threshold_for(mechanism: AboveThreshold, failure: float) -> int:
+    """The least threshold at which models without room pass with at most this probability, all questions together."""
+    low, high = 0, math.ceil(float(mechanism.question_scale) * 64)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if passes(mechanism, middle) <= failure else (middle + 1, high)
+    if passes(mechanism, low) > failure:
+        raise InvalidTask(
+            "so many watches were bought under this key that no failure probability is left; use a new key."
+        )
+    return low
+
+
+def passes(mechanism: AboveThreshold, threshold: int) -> float:
+    """At most the chance that any of the questions passes a model whose room is below zero.
+
+    It passes if N >= threshold + 1 + R for its own noise N. Given R the questions are independent, and the chance falls
+    as R grows: in each cell of R the left end counts.
+    """
+    first, far = float(mechanism.threshold_scale), math.ceil(mechanism.threshold_scale * _FAR)
+    width = max(1, math.floor(first / _CELLS))
+    edges = np.arange(-far, far + width, width, dtype=np.float64)
+    reached = tail(edges, first)
+    cells = reached - np.append(reached[1:], 0.0)
+    each = tail(threshold + 1 + edges, float(mechanism.question_scale))
+    some = -np.expm1(QUESTIONS * np.log1p(-np.minimum(each, 1 - 1e-16)))
+    return float(cells @ some + (1 - reached[0])) * _OUTWARD + _ROUNDING
+
+
+def tail(levels: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    """P[X >= level] at whole levels, X with P[X = x] proportional to exp(-|x|/scale)."""
+    ratio = math.exp(-1 / scale)
+    up = np.exp(-np.maximum(levels, 1) / scale) / (1 + ratio)
+    down = 1 - np.exp(-np.maximum(1 - levels, 0) / scale) / (1 + ratio)
+    return np.where(levels >= 1, up, down)
+
+
+class Watching:
+    """A watch that was drawn here: it can be asked, and it ends with the call that bought it.
+
+    ``needs`` is how much room models are expected to leave; the later a watch is bought under a key, the less failure
+    probability is left for it.
+    """
+
+    def __init__(self, transcript: Transcript, goal: Goal, needs: float, index: int, levels: int) -> None:
+        self._transcript, self._desk, self._goal = transcript, transcript.desk, goal
+        self._needs, self.index, self._levels = needs, index, levels
+        self.watch = self._made()
+        self._running: Questions | None = None
+        self._holder, self._asked = secrets.token_hex(16), 0
+        self._charge = self._bought()
+
+    @property
+    def left(self) -> bool:
+        """Whether another question may be asked: the confidence is for so many."""
+        return self._asked < QUESTIONS
+
+    def ask(self, look: Look, facts: Mapping[str, Any]) -> bool:
+        """Whether a model's room reaches the threshold, both noised; the bit is stored before it is told."""
+        running, event = self._running, self.watch.mechanism.event
+        if running is None or not self.left:
+            raise BudgetExceeded("this watch has answered all it was paid for; buy a new one.")
+        self._asked += 1
+
+        def answer(table: Any, noise: Noise) -> Outcome:
+            rows = self._transcript.rows(table, CHECK)
+            return Outcome(running.above(room(look, look.value(rows))), None, facts)
+
+        return bool(self._desk.answer(self._charge, event, answer, step=self._asked).value)
+
+    def _made(self) -> Watch:
+        return Watch.of(self._needs, self._goal.failure * share_of(self.index))
+
+    def _bought(self) -> Charge:
+        """Charge the first free number and draw its threshold; a watch that somebody else holds is passed over.
+
+        Never a number twice: two watches of one rank would share its failure probability.
+        """
+        while True:
+            event = self.watch.mechanism.event
+            try:
+                charge = self._desk.charge(event, f"{WATCH} {self.index}")
+                start = self._desk.answer(charge, event, lambda _, noise: self._start(noise))
+                if start.value == self._holder:
+                    return charge
+            except KeyConflict:  # bought for another question, and not drawn yet
+                pass
+            self.index += 1
+            self.watch = self._made()
+
+    def _start(self, noise: Noise) -> Outcome:
+        self._running = self.watch.mechanism.start(self.watch.threshold, noise)
+        facts = {"goal": self._goal.name, "micro": self.watch.micro, "levels": self._levels}
+        return Outcome(self._holder, None, facts)
+
+
+class Watched(Judge):
+    """A goal on a pure account: each model is asked about once, and sharper watches are bought where that may help.
+
+    A watch is sharper than the one before; one is bought where the next level would cost ``family.patience`` times what
+    the last watch did, and where the levels are at an end.
+    """
+
+    def __init__(self, goal: Goal, family: Any, transcript: Transcript) -> None:
+        super().__init__(goal, family)
+        self._transcript, self._bought = transcript, list[Watching]()
+        self._asked, self._bought_at, self._nothing = False, 0, False
+
+    def next(self) -> Taken | None:
+        """A watch; then a question about each model; then a level, or a sharper watch."""
+        if not self._bought:
+            return _Buy(self)
+        look = self.look()
+        if look is not None:
+            return look
+        ahead, more = self.family.ahead(), len(self._bought) < self.family.watches
+        if ahead and not (more and self._dear(ahead[0])):
+            return self.family.level(ahead[0])  # type: ignore[no-any-return]
+        return _Buy(self) if more else None
+
+    def _dear(self, level: int) -> bool:
+        """Whether a level costs so much that a sharper watch over the present model is bought first."""
+        here = self.family.levels
+        patience = float(self.family.patience)
+        return 0 < here != self._bought_at and level > patience * self._bought[-1].watch.micro
+
+    def look(self) -> Taken | None:
+        """The question about the present model, once for each watch; the model that predicts nothing is asked about once."""
+        if self._asked or not self._bought[-1].left:
+            return None
+        self._asked = True
+        look = self.family.candidate() if self.family.levels else self.family.nobody()
+        if look is None or (self._nothing and not any(look.model)):
+            return None
+        self._nothing = self._nothing or not any(look.model)
+        return _Ask(self, look)
+
+    def buy(self) -> Told:
+        """Charge and draw another watch."""
+        stored = self._transcript.watches
+        index = self._bought[-1].index + 1 if self._bought else stored[-1].index + 1 if stored else 0
+        needs = self.family.needs() / self.family.sharper ** len(self._bought)
+        levels = self.family.levels
+        watching = Watching(self._transcript, self.goal, needs, index, levels)
+        self._bought.append(watching)
+        self._asked, self._bought_at = False, levels
+        facts = {"goal": self.goal.name, "level": levels, "index": watching.index}
+        return Told("watch", watching.watch.micro, [], facts)
+
+    def ask(self, look: Look) -> Told:
+        """Ask the last watch about a model."""
+        facts = {"model": [str(k) for k in look.model], "reach": look.reach, "level": self.family.levels}
+        passed = self._bought[-1].ask(look, facts)
+        return Told("question", 0, [int(passed)], {"goal": self.goal.name, **facts})
+
+    def measured(self, told: Told) -> None:
+        """A new model has not been asked about."""
+        super().measured(told)
+        self._asked = False
+
+    def judged(self, told: Told) -> None:
+        """A model that passed is good enough; asking costs nothing beyond the watch."""
+        if told.kind == "watch":
+            self.history.append(Stop(f"watch {told.facts['index']}", told.cost / MICRO))
+            return
+        level, passed = int(told.facts["level"]), bool(told.values[0])
+        step = f"question at level {level - 1}" if level else "question about no model"
+        self.history.append(Stop(step, 0.0, passed=passed))
+        if passed:
+            steps = tuple(int(k) for k in told.facts["model"])
+            self.verdict = self.family.passed(steps, int(told.facts["reach"]), self.goal.amount)
+
+    def guess(self) -> Ending | None:
+        """The model of the last level."""
+        if not self.family.levels:
+            return None
+        look = self.family.candidate()
+        return Ending(self.family.weights(look.model), math.inf, clips=self.family.clips(look.reach))
+
+
+@dataclass(frozen=True)
+class _Buy:
+    judge: Watched
+
+    def take(self, transcript: Transcript, goal: Goal) -> Told:
+        return self.judge.buy()
+
+
+@dataclass(frozen=True)
+class _Ask:
+    judge: Watched
+    look: Look
+
+    def take(self, transcript: Transcript, goal: Goal) -> Told:
+        return self.judge.ask(self.look)

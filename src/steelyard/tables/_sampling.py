@@ -1,0 +1,164 @@
+"""Keyed digests of rows: to keep some of a unit's rows or keys, and to know a snapshot again.
+
+Each candidate gets 64 bits of SHA-256 over a fresh secret and its own content; the smallest are kept. So the choice
+depends on what the rows say and never on where they lie, equals uniform sampling to whoever does not know the secret,
+and is the same on every engine. Exactly min(limit, available) are kept. Identical rows are told apart by a number.
+Law: what is kept of a unit is a function of that unit's rows and the secret alone.
+
+A fingerprint is the same for the same rows in any order, and another for a changed row. Every row is read as text, hashed with a secret, and 120 bits of the hashes are added up in wide integers by the engine
+itself; the sum does not mind the order and needs no memory. Whoever does not hold the secret learns nothing from it;
+whoever does could test a guess about the rows, so a fingerprint is compared where it is made and never released.
+Law: a fingerprint leaves its process under a seal of the ledger's key or not at all (docs/proofs/accuracy_first_paths.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
+from typing import Any
+
+from steelyard.errors import InvalidTask, TableError
+from steelyard.tables._kinds import GROUPABLE, kind_of
+from steelyard.tables._totals import WIDE, Dialect, beside, identity
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Harder bounds by key: at most ``max_keys`` keys per unit and ``rows_per_key`` rows per unit and key."""
+
+    max_keys: int | None = None
+    rows_per_key: int | None = None
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("max_keys", "rows_per_key"):
+            if getattr(self, name) is not None:
+                check_limit(getattr(self, name), name)
+        check_secret(self.secret)
+
+
+def check_limit(value: int, name: str) -> int:
+    """Read a public limit of at least one."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
+        raise InvalidTask(f"{name} must be an integer of at least 1; got {value!r}.")
+    return value
+
+
+def check_secret(secret: bytes) -> bytes:
+    """Read a secret of at least 16 bytes."""
+    if not isinstance(secret, bytes) or len(secret) < 16:
+        raise InvalidTask("the secret must be at least 16 bytes; leave it out to draw a fresh one.")
+    return secret
+
+
+def keep_keys(pairs: Any, limits: Limits, engine: Dialect) -> Any:
+    """At most ``max_keys`` of each unit's rows ``(u, k, …)``, one per key."""
+    import ibis
+
+    if limits.max_keys is None:
+        return pairs
+    marked = beside(pairs, ["u"], engine, {"c": pairs.count()})
+    digest = _digest(limits.secret, _text(marked.u) + _text(marked.k))
+    order = marked.select(*pairs.columns, d=ibis.cases((marked.c > limits.max_keys, digest), else_=""))
+    ranked = order.mutate(r=ibis.row_number().over(group_by=order.u, order_by=[order.d, order.k]))
+    return ranked.filter(ranked.r < limits.max_keys).select(*pairs.columns)
+
+
+def keep_rows_per_key(units: Any, limits: Limits, engine: Dialect) -> Any:
+    """At most ``rows_per_key`` of the rows ``(u, k, q0, …)`` of each unit and key."""
+    if limits.rows_per_key is None:
+        return units
+    return _keep(units, ["u", "k"], limits.rows_per_key, limits.secret, engine, as_text=False)
+
+
+def keep_rows(rows: Any, column: str, columns: Sequence[str], limit: int, secret: bytes, engine: Dialect) -> Any:
+    """At most ``limit`` rows of each unit, with the given columns; rows without a unit are dropped."""
+    known = rows.filter(identity(rows[column]).notnull())
+    for name in columns:
+        if kind_of(known[name].type()) not in GROUPABLE:
+            raise TableError(f"column {name!r} cannot be compared between rows; name the columns to keep without it.")
+    units = known.select(*columns, steelyard_unit=identity(known[column]))
+    return _keep(units, ["steelyard_unit"], limit, secret, engine, as_text=True).select(*columns)
+
+
+def _keep(rows: Any, group: Sequence[str], limit: int, secret: bytes, engine: Dialect, *, as_text: bool) -> Any:
+    """At most ``limit`` rows of each group: light groups whole, heavy ones in the order of their digests.
+
+    Identical rows are numbered. They are told by their text where columns may hold values that compare equal but read
+    differently (0.0 and -0.0), else by their columns, which is faster.
+    """
+    import ibis
+
+    names = list(rows.columns)
+    marked = beside(rows, group, engine, {"steelyard_c": rows.count()})
+    light = marked.filter(marked.steelyard_c <= limit).select(*names)
+    heavy = marked.filter(marked.steelyard_c > limit).select(*names)
+    if as_text:
+        heavy = heavy.mutate(steelyard_t=_content(heavy, names))
+    alike = ["steelyard_t"] if as_text else names
+    told = heavy.mutate(steelyard_n=ibis.row_number().over(group_by=alike, order_by=alike[0]))
+    content = told.steelyard_t if as_text else _content(told, names)
+    told = told.mutate(steelyard_d=_digest(secret, content + told.steelyard_n.cast("string")))
+    ties = [name for name in alike if name not in group]
+    order = [told[name] for name in ("steelyard_d", *ties, "steelyard_n")]
+    ranked = told.mutate(steelyard_r=ibis.row_number().over(group_by=list(group), order_by=order))
+    return light.union(ranked.filter(ranked.steelyard_r < limit).select(*names))
+
+
+def _digest(secret: bytes, text: Any) -> Any:
+    """Sixty-four bits of SHA-256, keyed with 128 bits of the secret's own: short texts then take one block."""
+    import ibis
+
+    key = hashlib.sha256(secret).hexdigest()[:32]
+    return (ibis.literal(key) + text).hexdigest("sha256").left(16)
+
+
+def _text(value: Any) -> Any:
+    """A value as text with its length before it, so that no two lists of values read the same."""
+    import ibis
+
+    text = value.cast("string")
+    return ibis.cases((value.isnull(), "-:"), else_=text.length().cast("string") + ":" + text)
+
+
+def _content(rows: Any, names: Sequence[str]) -> Any:
+    return reduce(add, [_text(rows[name]) for name in names])
+
+
+_DIGITS = "0123456789abcdef"
+_EACH = 15
+
+
+def fingerprint_sums(rows: Any, columns: Sequence[str], secret: bytes) -> Any:
+    """The number of rows and two sums of sixty bits of each row's keyed digest, as an Ibis question."""
+    import ibis
+
+    key = ibis.literal(hashlib.sha256(check_secret(secret)).hexdigest()[:32])
+    digested = rows.select(d=(key + _row_text(rows, columns)).hexdigest("sha256"))
+    parts = {f"s{i}": _number(digested.d, i * _EACH).cast(WIDE).sum() for i in range(2)}
+    return digested.aggregate(n=digested.count(), **parts)
+
+
+def sealed_fingerprint(numbers: Sequence[int], secret: bytes) -> str:
+    """The sums as one text that is no longer a sum of anything."""
+    return hashlib.sha256(secret + repr([int(number) for number in numbers]).encode()).hexdigest()
+
+
+def _number(digest: Any, start: int) -> Any:
+    """Fifteen hexadecimal digits as an integer, by operations every engine has."""
+    import ibis
+
+    places = [ibis.literal(_DIGITS).find(digest.substr(start + i, 1)).cast("int64") for i in range(_EACH)]
+    return reduce(add, [place * ibis.literal(16**i, "int64") for i, place in enumerate(places)])
+
+
+def _row_text(rows: Any, columns: Sequence[str]) -> Any:
+    """A row as text, each value with its length before it, so that no two rows read the same."""
+    import ibis
+
+    texts = [rows[name].cast("string") for name in columns]
+    return reduce(add, [ibis.cases((t.isnull(), "-:"), else_=t.length().cast("string") + ":" + t) for t in texts])

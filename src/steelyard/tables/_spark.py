@@ -1,0 +1,126 @@
+"""Spark data frames, classic or Connect, asked where they live.
+
+The same Ibis expressions, compiled for Spark and run on the data frame's own session. The session's settings and
+catalogue are left alone: a view with a random name exists while a question runs. No expression used can fail under
+ANSI rules, so the answers do not depend on that setting.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+from steelyard.errors import EngineMissing, TableError
+from steelyard.tables import _plain as plain
+from steelyard.tables import _soundness as soundness
+from steelyard.tables._engine import guarded, guarded_batches
+from steelyard.tables._folding import Step, on_spark
+from steelyard.tables._kinds import check_names
+from steelyard.tables._plain import SOURCE
+from steelyard.tables._table import Table
+from steelyard.tables._totals import SPARK
+
+INSTALL = "pip install 'steelyard[spark]'"
+
+
+class SparkEngine:
+    """The session of a Spark data frame."""
+
+    dialect = SPARK
+
+    def __init__(self, frame: Any) -> None:
+        self.source = f"{SOURCE}_{secrets.token_hex(8)}"
+        self._frame = frame
+        self._session = frame.sparkSession
+        self._lock = threading.Lock()
+        self._asking = 0
+
+    def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Run one question and fetch its small answer."""
+        return guarded(lambda: self._rows(sql))
+
+    def batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
+        """Run one question and stream its answer, one partition of the data frame at a time."""
+        return guarded_batches(self._batches(sql, size))
+
+    def fold(self, sql: str, columns: Sequence[str], size: int, step: Step, start: Sequence[Any]) -> list[Any]:
+        """Run one question and add up what a step makes of each batch, on the workers."""
+        return guarded(lambda: self._fold(sql, step, start))
+
+    def _fold(self, sql: str, step: Step, start: Sequence[Any]) -> list[Any]:
+        with self._view(sql) as question:
+            return on_spark(question, step, start)
+
+    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
+        with self._view(sql) as question:
+            return [tuple(row) for row in question.collect()]
+
+    def _batches(self, sql: str, size: int) -> Iterator[Any]:
+        import pyarrow
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        with self._view(sql) as question:
+            schema = to_arrow_schema(question.schema)
+            rows = iter(question.toLocalIterator())
+            while held := [row.asDict() for row in islice(rows, size)]:
+                yield pyarrow.RecordBatch.from_pylist(held, schema)
+
+    @contextmanager
+    def _view(self, sql: str) -> Iterator[Any]:
+        with self._lock:
+            self._asking += 1
+            if self._asking == 1:
+                self._frame.createOrReplaceTempView(self.source)
+        try:
+            yield self._session.sql(sql)
+        finally:
+            with self._lock:
+                self._asking -= 1
+                if self._asking == 0:
+                    self._session.catalog.dropTempView(self.source)
+
+
+def read_spark(frame: Any, *, stored: bool) -> Table:
+    """A table over a Spark data frame; only its schema is looked at."""
+    import ibis
+
+    if not hasattr(frame, "createOrReplaceTempView"):
+        raise TableError(f"a Spark {type(frame).__name__} is not a table; give a DataFrame.")
+    if frame.isStreaming:
+        raise TableError("a streaming Spark DataFrame never ends; give a batch one.")
+    load_dialect()
+    from ibis.backends.pyspark.datatypes import PySparkType
+
+    soundness.once("Spark", lambda: soundness.spark_passes(frame.sparkSession))
+    check_names(frame.columns)
+    frame = plain.in_spark(frame)
+    schema = {field.name: _ibis_type(PySparkType, field.dataType) for field in frame.schema.fields}
+    engine = SparkEngine(frame)
+    return Table(engine, ibis.table(schema, name=engine.source), stored=stored)
+
+
+def load_dialect() -> None:
+    """Load Ibis's Spark compiler, or say how to install what it needs."""
+    import ibis
+
+    missing = False
+    try:
+        _ = ibis.pyspark
+    except (ImportError, AttributeError):
+        missing = True
+    if missing:
+        raise EngineMissing("Spark tables need PySpark.", install=INSTALL)
+
+
+def _ibis_type(mapper: Any, kind: Any) -> Any:
+    import ibis.expr.datatypes as dt
+    from ibis.common.exceptions import IbisError
+
+    try:
+        return mapper.to_ibis(kind)
+    except (IbisError, KeyError, TypeError, ValueError, NotImplementedError):
+        return dt.unknown
