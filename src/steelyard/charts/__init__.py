@@ -3,6 +3,7 @@
 Charts know no capability, no table and no ledger. They are hand-written SVG and need nothing installed; only PNG
 needs the extra ``charts``.
 
+>>> from steelyard.charts import tradeoff
 >>> chart = tradeoff(caps=[1, 10, 100], noise=[1, 10, 100], bias=[90, 8, 0], total=[91, 18, 100])
 >>> chart.svg().startswith("<svg")
 True
