@@ -11,7 +11,7 @@ import pytest
 from steelyard.errors import InvalidTask
 from steelyard.models._columns import SIZE
 from steelyard.models._losses import CEILING, COST_BITS, LOSSES, RESIDUAL_BITS, LossFunction, SquaredLoss, exact_scores
-from steelyard.models._objective import gaussian_objective, pure_objective
+from steelyard.models._objective import ObjectiveFit, gaussian_objective, pure_objective
 
 SCORES = np.concatenate([np.linspace(-3, 3, 301), np.random.default_rng(5).normal(size=200)])
 TARGETS = np.random.default_rng(6).uniform(-1, 1, SCORES.size)
@@ -101,5 +101,7 @@ def test_the_objective_is_perturbed_only_at_a_price_proved_for_this_loss(loss: L
         if mechanism is None:
             with pytest.raises(InvalidTask, match="no price is proved"):
                 price(3, 500_000, None, loss)
+            with pytest.raises(InvalidTask, match="no price is proved"):
+                ObjectiveFit(price(3, 500_000).mechanism, loss)
         else:
             assert isinstance(price(3, 500_000, None, loss).mechanism, mechanism)

@@ -47,17 +47,34 @@ def _typed(X: Any) -> Any:
     """X with every entry that is no number as NaN, where a type does not say that all are numbers."""
     if hasattr(X, "columns") and hasattr(X, "iloc"):
         return _typed_frame(X)
-    if isinstance(X, list | tuple) and X and all(isinstance(row, list | tuple) for row in X):
+    if hasattr(X, "get_columns"):
+        return type(X)([type(column)(column.name, _column(column.name, column)) for column in X.get_columns()])
+    if hasattr(X, "column_names"):
+        import pyarrow as pa
+
+        columns = zip(X.column_names, X.columns, strict=True)
+        return type(X).from_arrays([pa.array(_column(name, column)) for name, column in columns], X.column_names)
+    if isinstance(X, list | tuple) and X and all(map(_is_row, X)):
         if len({len(row) for row in X}) != 1:
             raise ValueError("the rows of X are not of one length.")
-        return np.array([floats_of(row) for row in X])
-    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2:
+        return np.array([floats_of(entries_of(row)) for row in X])
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind not in "biufc":
+        if X.dtype != object:
+            raise InvalidTask(f"X must hold numbers; got an array of {X.dtype}: make numbers of it first.")
         return np.array([floats_of(row) for row in X]).reshape(X.shape)
     return X
 
 
+def _is_row(row: Any) -> bool:
+    return isinstance(row, list | tuple) or getattr(row, "ndim", 0) == 1
+
+
+def _column(name: object, column: Any) -> Floats:
+    return floats_of(column, f"the values of column {name!r} of X")
+
+
 def _typed_frame(X: Any) -> Any:
-    """A frame whose columns of objects are numbers; a column that is text by its type is refused."""
+    """A frame whose columns are NumPy's numbers; a column that is text by its type is refused."""
     kinds = [kind_of(X.iloc[:0, place]) for place in range(X.shape[1])]
     for name, kind in zip(X.columns, kinds, strict=True):
         if kind in ("text", "bytes", "other values"):
@@ -65,9 +82,10 @@ def _typed_frame(X: Any) -> Any:
                 f"column {name!r} of X holds {kind}: make numbers of it first, with an encoder whose categories are public; "
                 "nothing was charged."
             )
-    if None not in kinds:
+    plain = [isinstance(dtype, np.dtype) and dtype.kind != "O" for dtype in X.dtypes]
+    if all(plain):
         return X
-    given = {place: floats_of(X.iloc[:, place]) for place, kind in enumerate(kinds) if kind is None}
+    given = {place: _column(X.columns[place], X.iloc[:, place]) for place, is_plain in enumerate(plain) if not is_plain}
     made = X.copy()
     for place, column in given.items():
         made.isetitem(place, column)

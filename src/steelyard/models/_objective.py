@@ -43,6 +43,11 @@ class ObjectiveFit:
     mechanism: Objective | PureObjective
     loss: LossFunction = LOGISTIC
 
+    def __post_init__(self) -> None:
+        of_this_loss = self.loss.objective if isinstance(self.mechanism, Objective) else self.loss.pure_objective
+        if not isinstance(self.mechanism, _proved(of_this_loss, self.loss)):
+            raise InvalidTask(f"this mechanism's price is not proved for a {self.loss.name} model.")
+
     @property
     def event(self) -> Event:
         """What one model is charged for."""

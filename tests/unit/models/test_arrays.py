@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.model_selection import cross_val_score
 
@@ -96,6 +97,40 @@ def test_one_odd_feature_changes_no_other_one_and_raises_nothing(odd: Any) -> No
         found = features_of(LinearRegression(), given, reset=True)
         assert found[0].tolist() == [1.0, 2.0]
         assert found.dtype == np.float64
+
+
+FRAMES: dict[str, Callable[[list[Any]], Any]] = {
+    "rows that are arrays": lambda v: [np.array([each, 1], dtype=object) for each in v],
+    "rows that are series": lambda v: [pd.Series([each, 1]) for each in v],
+    "categories": lambda v: pd.DataFrame({"a": pd.Categorical(v)}),
+    "pandas decimals of Arrow": lambda v: pd.DataFrame({"a": pd.array(v, dtype=pd.ArrowDtype(pa.decimal128(9, 1)))}),
+    "polars objects": lambda v: pl.DataFrame({"a": pl.Series(v, dtype=pl.Object)}),
+    "polars numbers": lambda v: pl.DataFrame({"a": pl.Series(v, dtype=pl.Int64)}),
+    "arrow": lambda v: pa.table({"a": pa.array(v, pa.int64())}),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_a_missing_feature_is_nan_in_every_container(kind: str) -> None:
+    found = features_of(LinearRegression(), FRAMES[kind]([1, None, 3]), reset=True)
+    assert found[[0, 2], 0].tolist() == [1.0, 3.0]
+    assert math.isnan(found[1, 0])
+
+
+@pytest.mark.parametrize("kind", ["rows that are arrays", "rows that are series", "polars objects"])
+@pytest.mark.parametrize("odd", ["x", {}, 1j, pd.NA, 10**400])
+def test_a_feature_that_is_no_number_is_nan_in_a_container_of_objects(kind: str, odd: Any) -> None:
+    found = features_of(LinearRegression(), FRAMES[kind]([1, odd, 3]), reset=True)
+    assert found[[0, 2], 0].tolist() == [1.0, 3.0]
+    assert math.isnan(found[1, 0])
+
+
+@pytest.mark.parametrize("texts", [["1", "2"], ["1", "secret"]])
+def test_text_is_refused_by_its_type_whatever_it_spells(texts: list[str]) -> None:
+    for given in (pl.DataFrame({"a": texts}), pa.table({"a": texts}), np.array([[text] for text in texts])):
+        with pytest.raises(InvalidTask, match=r"must (hold|be) numbers") as refusal:
+            features_of(LinearRegression(), given, reset=True)
+        assert "secret" not in str(refusal.value)
 
 
 def test_a_frame_with_a_column_of_text_is_refused_by_its_type_without_repeating_a_value() -> None:
