@@ -44,8 +44,8 @@ class ObjectiveFit:
     loss: LossFunction = LOGISTIC
 
     def __post_init__(self) -> None:
-        of_this_loss = self.loss.objective if isinstance(self.mechanism, Objective) else self.loss.pure_objective
-        if not isinstance(self.mechanism, _proved(of_this_loss, self.loss)):
+        proved = tuple(kind for kind in (self.loss.objective, self.loss.pure_objective) if kind is not None)
+        if not isinstance(self.mechanism, proved):
             raise InvalidTask(f"this mechanism's price is not proved for a {self.loss.name} model.")
 
     @property
