@@ -96,7 +96,7 @@ class LogisticSearch:
         if terms.currency is Currency.PURE:
             return Watched(goal, PureDraws(goal, self.features.width, self.penalty, crowd), transcript)
         family = GaussianDraws(goal, self.features.width, self.penalty, crowd)
-        return Looks(goal, family, goal.failure * share_of(transcript.rank(goal)), lambda: transcript.free)
+        return Looks(goal, family, goal.failure * share_of(transcript.rank(goal)), transcript.dearer)
 
 
 def steepness(width: int) -> Fraction:

@@ -10,14 +10,14 @@ when the looks end early is not handed on; a look that stands alone has one of i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Protocol
 
 from steelyard.mechanisms import sigma_for
-from steelyard.models.accuracy._family import WHOLE, Ending, Judge, Step, Told
+from steelyard.models.accuracy._family import CHECK, TRAIN, WHOLE, Ending, Judge, Step, Told
 from steelyard.models.accuracy._goal import Goal, Stop
 from steelyard.models.accuracy._losses import LossLook, Seen, looked
 from steelyard.models.accuracy._quantiles import joint_quantile, normal_quantile
@@ -155,18 +155,29 @@ class Looks(Judge):
     """A target for a loss: a model is looked at more and more sharply while it may pass.
 
     It is not looked at where the released statistics rule it out, or where the last model was too far off. ``failure`` is
-    shared by all looks of the goal; ``free`` says what a look may cost without raising what is paid.
+    shared by all looks of the goal; ``dearer`` says that of two parts the dearer one is paid for.
     """
 
-    def __init__(self, goal: Goal, family: Any, failure: float, free: Callable[[], int] = int) -> None:
+    def __init__(self, goal: Goal, family: Any, failure: float, dearer: bool = False) -> None:
         super().__init__(goal, family)
-        self._failure, self._free, self._bases = failure, free, [0]
+        self._failure, self._dearer, self._bases = failure, dearer, [0]
+        self._parts = {TRAIN: 0, CHECK: 0}
         self.seen: list[Seen] = []
+
+    def learn(self, told: Told) -> None:
+        """Take a stored step into account, whoever bought it: each costs its own part."""
+        if self._dearer:
+            self._parts[str(told.facts["part"])] += told.cost
+        super().learn(told)
+
+    def _free(self) -> int:
+        """What a look may cost without raising what is paid, by the steps so far: a restart finds what the search had found."""
+        return max(self._parts[TRAIN] - self._parts[CHECK], 0)
 
     def measured(self, told: Told) -> None:
         """What looks at a model may cost is fixed when its level is there, before the first of them."""
         super().measured(told)
-        if told.kind == "level":
+        if self.family.levels == len(self._bases):
             self._bases.append(max(self.family.paid, _FREE * self._free()))
 
     def judged(self, told: Told) -> None:

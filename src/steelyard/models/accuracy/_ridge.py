@@ -118,7 +118,7 @@ class RidgeSearch:
         family = GaussianRidge(goal, self.features.width, float(self.penalty), crowd, failure)
         if goal.kind == "excess":
             return schedule.NearBest(goal, family, failure, 0 if goal.check == "certificate" else 2)
-        return Looks(goal, family, failure.looks if self.split is None else failure.total, lambda: transcript.free)
+        return Looks(goal, family, failure.looks if self.split is None else failure.total, transcript.dearer)
 
     def laplace(self, goal: Goal, terms: Terms) -> LaplaceRidge:
         """The family on a pure account; of a column's values a row has one."""
@@ -302,10 +302,12 @@ class GaussianRidge(RidgeFamily):
             for name in ("square", "most_square", "norm", "ridge", "stops"):
                 self.__dict__.pop(name, None)
             return
-        self._pool = self._pool or PooledDesign(self._designed(int(told.facts["vector"])))
-        self._pool.add(told.cost, told.values)
-        self.rise(told.cost)
-        self.__dict__.pop("noisy", None)
+        vector = int(told.facts["vector"])
+        self._pool = self._pool or PooledDesign(self._designed(vector))
+        if self._pool.design.vector == vector:  # one that was bought at the same moment in other units fits no average
+            self._pool.add(told.cost, told.values)
+            self.rise(told.cost)
+            self.__dict__.pop("noisy", None)
 
     @lazy
     def noisy(self) -> Noisy:
@@ -384,10 +386,8 @@ class LaplaceRidge(RidgeFamily):
         """Raise the entry and refine."""
         triangle = self.triangle
         tell = lambda noised: Outcome(packed(noised), None, {"vector": triangle.vector})  # noqa: E731
-        values = lambda rows: triangle.values(rows.exact)  # noqa: E731
-        return Rise(
-            cost, triangle.sensitivity, Neighbours.REPLACE, values, lambda release: unpacked(release.value), tell
-        )
+        values, back = lambda rows: triangle.values(rows.exact), lambda release: unpacked(release.value)
+        return Rise(cost, triangle.sensitivity, Neighbours.REPLACE, values, back, tell)
 
     def learn(self, told: Told) -> None:
         """The last release says all."""

@@ -59,12 +59,16 @@ class Search:
         """What answers the goal, or the best guess where nothing does.
 
         *Privacy:* every step is charged before it is drawn; stopping early leaves the rest unspent. *Accuracy:* the
-        confidence holds for all goals asked of this key together (docs/proofs/accuracy_first_paths.md). *Cost:* nothing
-        where predicting nothing is good enough whatever the rows, or where a goal that passed answers this one.
+        confidence holds for all goals asked of this key together (docs/proofs/accuracy_first_paths.md), but for an excess
+        of a classifier, each draw of which has its own (docs/proofs/one_shot.md). *Cost:* nothing where predicting nothing is
+        good enough whatever the rows, or where a goal that passed answers this one.
         """
         if not (goal.amount > 0 and 0 < goal.confidence < 1):
             raise InvalidTask("an accuracy is a number above zero, and a confidence lies between 0 and 1.")
-        transcript = Transcript(self._desk, self._question.reader(self._desk.terms))
+        reader = self._question.reader(self._desk.terms)
+        if goal.kind not in reader.kinds:
+            raise InvalidTask(f"this search answers goals of kind {' or '.join(reader.kinds)}; got {goal.kind!r}.")
+        transcript = Transcript(self._desk, reader)
         null = self._question.null(goal)
         if null is not None and goal.amount >= null[1]:
             return Found(null[0], null[1], NULL, (), transcript.spent)

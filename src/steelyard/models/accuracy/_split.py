@@ -191,6 +191,8 @@ class TableRows:
     def __init__(self, features: Features, label: Label, unit: Unit, split: Split | None = None) -> None:
         self._features, self._label, self._unit, self._split = features, label, unit, split
         self.divided, self.snapshot = split is not None, ""
+        # rows that are kept apart know nothing of the best model on those that were trained on
+        self.kinds: tuple[str, ...] = ("loss", "excess") if split is None else ("loss",)
         self._parts: Parts | None = None
 
     def rows(self, table: Table, part: str, seal: Seal) -> Any:

@@ -53,6 +53,9 @@ class Reader(Protocol):
     divided: bool
     """Whether they are divided into a part that trains and one that checks."""
 
+    kinds: tuple[str, ...]
+    """The kinds of goals that something is proved about where rows are read so."""
+
     snapshot: str
     """What binds all steps of a key to the rows of the first, under a seal; empty where nothing does."""
 
@@ -75,12 +78,15 @@ class Kept:
 
 
 class Transcript:
-    """What is stored under a desk's key, read once; ``buy`` and ``rise`` add to it."""
+    """What is stored under a desk's key, read once; ``buy`` and ``rise`` add to it.
+
+    ``dearer`` says that of two parts the dearer one is paid for, not both.
+    """
 
     def __init__(self, desk: Desk, reader: Reader) -> None:
         self.desk, self._reader = desk, reader
         self._snapshot = ""
-        self._dearer = reader.divided and desk.terms.unit.neighbours is Neighbours.ADD_REMOVE
+        self.dearer = reader.divided and desk.terms.unit.neighbours is Neighbours.ADD_REMOVE
         self._numbered: dict[int, Told] = {}
         self._charge: Charge | None = None
         self._path: list[Release] = []
@@ -100,14 +106,6 @@ class Transcript:
     def spent(self) -> int:
         """What all that is stored under the key has cost by now, whoever asked for it, in the ledger's smallest units."""
         return sum(costs_of(self.desk).values())
-
-    @property
-    def free(self) -> int:
-        """What a look may cost without raising what is paid: the dearer of two parts is paid for."""
-        if not self._dearer:
-            return 0
-        train, check = (sum(told.cost for told in self._numbered.values() if told.facts["part"] == p) for p in PARTS)
-        return max(train - check, 0)
 
     def told(self) -> list[Told]:
         """All that is stored, in the order in which a search took it."""
@@ -163,7 +161,7 @@ class Transcript:
 
         A step counts from the state after the one that is stored just before it, or from nothing.
         """
-        if not self._dearer:
+        if not self.dearer:
             return step.event
         before = self._numbered.get(number - 1)
         state = dict.fromkeys(PARTS, 0) if before is None else _after(before)

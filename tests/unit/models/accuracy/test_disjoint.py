@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from steelyard.bounding import Sum
 from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
 from steelyard.ledger import open_account
 from steelyard.models._columns import SIZE
@@ -16,14 +17,31 @@ from steelyard.models._fits import FitLinear
 from steelyard.models._regression import LinearRegression, LogisticRegression
 from steelyard.models._rows import Classes, Target
 from steelyard.models.accuracy._estimator import AccuracyFirst
+from steelyard.models.accuracy._goal import Goal
 from steelyard.models.accuracy._logistic import LogisticSearch
+from steelyard.models.accuracy._reach import reach_linear
 from steelyard.models.accuracy._ridge import RidgeSearch
 from steelyard.models.accuracy._split import Split
+from steelyard.models.accuracy._total import TotalSearch
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours, Unit, rows, users
 from steelyard.session import Session
 from steelyard.tables import read
 from unit.models.accuracy.disjoint_paths import FEATURES, SWAPPED, TABLE, N, X, Y, account, reach
+
+
+@pytest.mark.parametrize("unit", [SWAPPED, rows()])
+def test_no_excess_is_promised_of_rows_that_are_kept_apart_however_the_goal_was_made(unit: Unit) -> None:
+    at = account(unit)
+    session, goal = Session(TABLE, at, noise=TestNoise(1)), Goal("excess", 0.3, 0.9, "disjoint")
+    classes = LogisticSearch(FEATURES, "id", (0, 1), Fraction(1, 1000), Split())
+    with pytest.raises(InvalidTask, match="goals of kind loss; got 'excess'"):
+        reach_linear(session, FEATURES, Target("y", -1, 1), goal, penalty="0.001")
+    with pytest.raises(InvalidTask, match="goals of kind loss; got 'excess'"):
+        session.open(classes).reach_excess(0.3, 0.9)
+    with pytest.raises(InvalidTask, match="goals of kind relative; got 'loss'"):
+        session.open(TotalSearch(Sum("y", cap=1))).reach_loss(0.3, 0.9)
+    assert at.spent.amount == 0
 
 
 def test_arrays_are_divided_too_and_the_certificate_says_which_rows_it_is_about() -> None:

@@ -15,7 +15,7 @@ from steelyard.ledger import Ledger
 from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models._columns import SIZE
 from steelyard.models.accuracy._family import CHECK, Step
-from steelyard.models.accuracy._goal import Goal
+from steelyard.models.accuracy._goal import Goal, Stop
 from steelyard.models.accuracy._split import Split, of_rows
 from steelyard.models.accuracy._transcript import Transcript
 from steelyard.noise import TestNoise
@@ -40,6 +40,22 @@ def test_a_path_is_read_back_and_goes_on_to_a_tighter_target() -> None:
         assert reach(at, 0.03, seed=5).spent == at.spent.amount
     total = rises([event for event, _ in charged(at)])
     assert max(total.values()) <= at.spent.amount < sum(total.values())
+
+
+def test_a_search_that_dies_between_two_looks_at_a_model_goes_on_with_the_looks_it_had_planned() -> None:
+    def dies(stop: Stop) -> None:
+        if stop.step == "look 0":
+            raise Crash
+
+    at = account(rows())
+    with pytest.raises(Crash):
+        Session(TABLE, at, noise=TestNoise(1)).open(SEARCH, key="k").reach_loss(0.02, 0.9, progress=dies)
+    whole, again = (reach(each, 0.02).path for each in (account(rows()), at))
+    planned = [(stop.step, stop.mu2) for stop in whole if stop.step == "look 1"]
+    assert planned
+    assert [(stop.step, stop.mu2) for stop in again if stop.step == "look 1"] == planned
+    steps = [stop.step for stop in again]
+    assert steps.index("look 1") == steps.index("look 0") + 1
 
 
 GOAL = Goal("loss", 0.1, 0.9)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ from steelyard.ledger import Account, open_account
 from steelyard.models._rows import Target
 from steelyard.models.accuracy._goal import Goal, Stop
 from steelyard.models.accuracy._reach import Reached, reach_linear, reach_logistic
+from steelyard.models.accuracy._search import replayed
+from steelyard.models.accuracy._transcript import Transcript
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
 from steelyard.session import Session
@@ -48,6 +52,34 @@ def test_a_step_that_another_question_took_meanwhile_is_not_taken_for_ones_own()
     again = linear(at, 0.05, check="every")
     assert again.reason == "target_met"
     assert again.spent == at.spent.amount
+
+
+def test_statistics_that_two_askers_measured_at_once_in_other_units_are_not_averaged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at, answer, charged = account("rows"), Desk.answer, list[int]()
+    search = replace(RIDGE, penalty=Fraction(1, 50))
+
+    def opened(seed: int) -> Any:
+        return Session(table(), at, noise=TestNoise(seed)).open(search, key="k")
+
+    def meanwhile(self: Desk, *given: Any, **more: Any) -> Any:
+        charged.append(1)
+        if len(charged) == 2:  # the first statistics are paid for and not yet drawn
+            opened(7).reach(Goal("excess", 0.001, 1 - 1e-9, "certificate"))
+        return answer(self, *given, **more)
+
+    monkeypatch.setattr(Desk, "answer", meanwhile)
+    with pytest.raises(KeyConflict, match="at the same time"):
+        opened(1).reach(Goal("excess", 0.001, 0.5, "certificate"))
+    desk = opened(2)._desk
+    transcript = Transcript(desk, search.reader(desk.terms))
+    told = [each for each in transcript.told() if each.kind == "level"]
+    first = told[0].facts["vector"]
+    assert {each.facts["vector"] for each in told} > {first}
+    judge: Any = replayed(search.judge(Goal("excess", 1e-9, 0.9), transcript), transcript.told())
+    assert judge.family.paid == sum(each.cost for each in told if each.facts["vector"] == first)
+    assert judge.family.noisy.variance == judge.family.design.variance(judge.family.paid)
 
 
 def test_a_label_that_was_bought_again_after_a_crash_is_found_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
