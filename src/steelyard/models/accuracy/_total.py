@@ -43,7 +43,8 @@ def step_of(sensitivity: int, cost: int) -> Gaussian:
 class TotalReader:
     """The capped total of a table, in whole steps of the amount's grid; read anew for each step."""
 
-    divided, snapshot, kinds = False, "", ("relative",)
+    divided, snapshot = False, ""
+    kinds: tuple[str, ...] = ("relative",)
 
     def __init__(self, column: str | None, amount: Amount, terms: Terms) -> None:
         self._column, self._amount, self._unit = column, amount, terms.unit
