@@ -46,7 +46,7 @@ class ObjectiveFit:
     def __post_init__(self) -> None:
         proved = tuple(kind for kind in (self.loss.objective, self.loss.pure_objective) if kind is not None)
         if not isinstance(self.mechanism, proved):
-            raise InvalidTask(f"this mechanism's price is not proved for a {self.loss.name} model.")
+            raise InvalidTask(f"no price is proved for this mechanism on a {self.loss.name} model.")
 
     @property
     def event(self) -> Event:
