@@ -1,17 +1,21 @@
 """Figures 1 to 4 of the reusable holdout: feature selection against a plain holdout and against Thresholdout.
 
 n = d = 10,000; labels are coin flips, features normal; in figures 3 and 4 twenty features carry 6/sqrt(n) of the label.
-The analyst keeps features whose correlations on both sets lie beyond 1/sqrt(n) on the same side, ranks them by the
-training set and lets the first k vote. Thresholdout here is the published experiment, not the published algorithm:
-Gaussian noise of 1/sqrt(n) on a threshold of 4/sqrt(n), no threshold noise, no budget, unbounded questions. Beside it
-the same analyst asks a certified holdout (by the signs of the features, since its questions must be bounded).
+The analyst keeps features whose scores on both sets lie beyond one standard deviation on the same side, ranks them by
+the training set and lets the first k vote. Figures 2 and 4 are drawn twice. *The published experiment* asks for
+correlations and answers with normal noise of 1/sqrt(n) on a threshold of 4/sqrt(n), without noise on the threshold,
+without a budget, and its questions are unbounded: none of the theorems is about it. *Algorithm 1* is the mode
+"classic": Laplace noise on threshold, comparison and answer, a budget of n/4 paid answers, and bounded questions (is
+the feature's sign the label?), with threshold and noise as many standard deviations wide as in the experiment. Beside
+them the same analyst asks a certified holdout.
 
-    python bench/papers/holdout_figures.py --out figures [--repetitions 100] [--certified 10] [--quick]
+    python bench/papers/holdout_figures.py --out figures [--repetitions 100] [--asked 10] [--quick]
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import process_time
@@ -21,33 +25,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.charts import Line, lines
-from steelyard.holdout._holdout import Holdout
+from steelyard.holdout import Holdout
 
 Floats = NDArray[np.float32]
+Drawn = tuple[str, str, Path, str]
+"""A picture: its title, what the paper claims, the file, and what this run showed."""
+
 SIZES = (0, 10, 20, 30, 45, 70, 100, 150, 200, 250, 300, 400, 500)
 SHOWN = (10, 20, 45, 100, 200, 300, 500)
+SIGNALS = (0, 20)
 BLOCK = 500
+PLAIN, EXPERIMENT, ALGORITHM, CERTIFIED = "plain", "experiment", "algorithm", "certified"
+ABOUT = {
+    PLAIN: ("plain holdout", "every answer is the holdout's own mean"),
+    EXPERIMENT: ("Thresholdout as in the published experiment", "normal noise, no noise on the threshold, no budget"),
+    ALGORITHM: ("Thresholdout, Algorithm 1", "Laplace noise on threshold, comparison and answer; a budget"),
+    CERTIFIED: ("a certified holdout", "its tolerance is 10/sqrt(n); the band is what was certified"),
+}
+CLAIMS = {
+    PLAIN: "a holdout that is asked about every feature reports more than fresh rows give",
+    EXPERIMENT: "Thresholdout's report stays near the accuracy on fresh rows",
+    ALGORITHM: "Thresholdout's report stays near the accuracy on fresh rows",
+    CERTIFIED: "(ours) every interval holds the accuracy on fresh rows",
+}
 
 
 @dataclass
 class Vote:
-    """The best features so far by training correlation, with their columns on both sets (one row each)."""
+    """The best features so far by training score, with their columns on both sets (one row each)."""
 
     most: int
-    correlation: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    score: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     names: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     columns: list[Floats] = field(default_factory=list)
 
-    def add(self, names: NDArray[np.int64], correlation: NDArray[np.float64], *columns: Floats) -> None:
-        every = np.concatenate([self.correlation, correlation])
+    def add(self, names: NDArray[np.int64], train: Any, told: Any, edge: float, *columns: Floats) -> None:
+        """Keep those of these features whose scores on both sets lie beyond the edge, on the same side of zero."""
+        good = (np.minimum(train, told) > edge) | (np.maximum(train, told) < -edge)
+        every = np.concatenate([self.score, train[good]])
         kept = np.argsort(-np.abs(every), kind="stable")[: self.most]
-        self.correlation, self.names = every[kept], np.concatenate([self.names, names])[kept]
+        self.score, self.names = every[kept], np.concatenate([self.names, names[good]])[kept]
         old = self.columns or [column[:0] for column in columns]
-        self.columns = [np.concatenate([a, b])[kept] for a, b in zip(old, columns, strict=True)]
+        self.columns = [np.concatenate([a, b[good]])[kept] for a, b in zip(old, columns, strict=True)]
 
     def margins(self, columns: Floats) -> Floats:
-        """The vote of the first k features, for every k."""
-        return np.cumsum(columns * np.sign(self.correlation)[:, None].astype(np.float32), axis=0)
+        """The votes of the first k features, for every k of SIZES but the first."""
+        most = [min(size, len(self.names)) for size in SIZES[1:]]
+        signed = columns * np.sign(self.score)[:, None].astype(np.float32)
+        return np.asarray(np.cumsum(signed, axis=0)[np.array(most) - 1])
 
 
 class Data:
@@ -57,14 +82,29 @@ class Data:
         self.n, self.d, self.signal, self.rng = n, d, signal, np.random.default_rng(seed)
         self.labels = [self.rng.integers(0, 2, n).astype(np.float32) * 2 - 1 for _ in range(3)]
 
+    def blocks(self) -> Any:
+        """The names of some features, and their columns on the training set and the holdout."""
+        for start in range(0, self.d, BLOCK):
+            names = np.arange(start, min(start + BLOCK, self.d))
+            yield names, self.features(names, 0), self.features(names, 1)
+
     def features(self, names: NDArray[np.int64], which: int) -> Floats:
         block = self.rng.standard_normal((names.size, self.n), dtype=np.float32)
         block[names < self.signal] += np.float32(6 / np.sqrt(self.n)) * self.labels[which]
         return block
 
 
-def thresholdout(rng: np.random.Generator, train: NDArray[np.float64], hold: NDArray[np.float64], n: int,
-                 ) -> tuple[NDArray[np.float64], int]:  # fmt: skip
+@dataclass
+class Study:
+    """Accuracies [repetition, training | reported | fresh | low | high, k], and the answers that were paid or refused."""
+
+    found: NDArray[np.float64]
+    paid: float
+    refused: float
+
+
+def variant(rng: np.random.Generator, train: NDArray[np.float64], hold: NDArray[np.float64], n: int,
+            ) -> tuple[NDArray[np.float64], int]:  # fmt: skip
     """Answers as in the published experiment, and how many looked at the holdout."""
     noise = rng.normal(0, 1 / np.sqrt(n), (2, train.size))
     paid = np.abs(hold - train) > 4 / np.sqrt(n) + noise[0]
@@ -75,138 +115,170 @@ def accuracy(margins: Floats, labels: Floats) -> NDArray[np.float64]:
     return np.asarray((np.sign(margins) == labels).mean(axis=1), dtype=np.float64)
 
 
-def repetition(n: int, d: int, signal: int, seed: int) -> tuple[NDArray[np.float64], int]:
-    """Accuracies [method, set, k] of the standard holdout and of Thresholdout, and the latter's paid answers."""
-    data, noise = Data(n, d, signal, seed), np.random.default_rng([seed, 1])
-    votes, paid, edge = [Vote(max(SIZES)), Vote(max(SIZES))], 0, 1 / np.sqrt(n)
-    for start in range(0, d, BLOCK):
-        names = np.arange(start, min(start + BLOCK, d))
-        sets = [data.features(names, which) for which in (0, 1)]
-        train, hold = ((block @ data.labels[i] / n).astype(np.float64) for i, block in enumerate(sets))
-        told, count = thresholdout(noise, train, hold, n)
+def published(n: int, signal: int, seed: int) -> dict[str, tuple[NDArray[np.float64], int, int]]:
+    """One repetition of the plain holdout and of the published experiment, on the same data."""
+    data, noise = Data(n, n, signal, seed), np.random.default_rng([seed, 1])
+    votes, paid, edge = {name: Vote(max(SIZES)) for name in (PLAIN, EXPERIMENT)}, 0, 1 / np.sqrt(n)
+    for names, first, second in data.blocks():
+        train, hold = ((part @ data.labels[i] / n).astype(np.float64) for i, part in enumerate((first, second)))
+        told, count = variant(noise, train, hold, n)
         paid += count
-        for vote, answer in zip(votes, (hold, told), strict=True):
-            kept = (np.minimum(train, answer) > edge) | (np.maximum(train, answer) < -edge)
-            vote.add(names[kept], train[kept], *(block[kept] for block in sets))
-    found = np.full((2, 3, len(SIZES)), 0.5)
-    for method, vote in enumerate(votes):
-        columns = [*vote.columns, data.features(vote.names, 2)]
-        most = [min(size, len(vote.names)) for size in SIZES[1:]]
-        for which, block in enumerate(columns):
-            found[method, which, 1:] = accuracy(vote.margins(block)[np.array(most) - 1], data.labels[which])
-    found[1, 1, 1:], count = thresholdout(noise, found[1, 0, 1:], found[1, 1, 1:], n)
-    return found, paid + count
+        votes[PLAIN].add(names, train, hold, edge, first, second)
+        votes[EXPERIMENT].add(names, train, told, edge, first, second)
+    results = {}
+    for name, vote in votes.items():
+        found, columns = np.full((5, len(SIZES)), 0.5), [*vote.columns, data.features(vote.names, 2)]
+        found[:3, 1:] = [accuracy(vote.margins(part), data.labels[i]) for i, part in enumerate(columns)]
+        results[name] = found, 0, 0
+    found = results[EXPERIMENT][0]
+    found[1, 1:], count = variant(noise, found[0, 1:], found[1, 1:], n)
+    results[EXPERIMENT] = found, paid + count, 0
+    return results
 
 
-def certified(n: int, d: int, signal: int, seed: int) -> tuple[NDArray[np.float64], int]:
-    """What a certified holdout of ±0.1 tells the same analyst: [train, value, low, high, fresh] for each k; refusals.
+def algorithm(labels: NDArray[np.bool_]) -> Holdout:
+    """Thresholdout behind the public door, with the experiment's threshold and noise: 4 and 1 standard deviations."""
+    n, spread = labels.size, 0.5 / np.sqrt(labels.size)
+    given: dict[str, Any] = {"threshold": f"{4 * spread:.6f}", "sigma": f"{spread:.6f}", "classes": [False, True]}
+    return Holdout(labels, mode="classic", budget=n // 4, questions=n + len(SIZES), **given)
 
-    A feature's question is the accuracy of its sign, guessed from the training set; a vote's is guessed by its training
-    accuracy, and after a surprise by the last value told.
+
+def certified(labels: NDArray[np.bool_]) -> Holdout:
+    """±0.1 of 10,000 rows, and as many standard deviations of fewer."""
+    return Holdout(labels, tolerance=round(10 / float(np.sqrt(labels.size)), 4))
+
+
+def asked(make: Callable[[NDArray[np.bool_]], Holdout], n: int, signal: int, seed: int,
+          ) -> tuple[NDArray[np.float64], int, int]:  # fmt: skip
+    """One repetition with a holdout: each question comes with the training score as its guess.
+
+    A refused question is answered by the training set alone. After a surprise about a vote a certified holdout is asked
+    with the value it told; Algorithm 1 compares with the training score.
     """
-    data, edge = Data(n, d, signal, seed), 1 / np.sqrt(n)
-    hidden, vote, refused = Holdout(data.labels[1] > 0, tolerance=0.1), Vote(max(SIZES)), 0
-    for start in range(0, d, BLOCK):
-        names = np.arange(start, min(start + BLOCK, d))
-        sets = [data.features(names, which) for which in (0, 1)]
-        train = ((sets[0] > 0) == (data.labels[0] > 0)).mean(axis=1)
-        answers = [hidden.check(sign, guess=float(guess)) for sign, guess in zip(sets[1] > 0, train, strict=True)]
-        refused += sum(answer.kind == "refused" for answer in answers)
+    data, edge = Data(n, n, signal, seed), 1 / np.sqrt(n)
+    hidden, vote, kinds = make(data.labels[1] > 0), Vote(max(SIZES)), []
+    for names, first, second in data.blocks():
+        train = ((first > 0) == (data.labels[0] > 0)).mean(axis=1)
+        answers = [hidden.check(sign, guess=float(guess)) for sign, guess in zip(second > 0, train, strict=True)]
+        kinds += [answer.kind for answer in answers]
         told = np.array([guess if a.value is None else a.value for a, guess in zip(answers, train, strict=True)])
-        first, second = 2 * train - 1, 2 * told - 1
-        kept = (np.minimum(first, second) > edge) | (np.maximum(first, second) < -edge)
-        vote.add(names[kept], first[kept], *(block[kept] for block in sets))
-    found, surprise = np.full((5, len(SIZES)), np.nan), None
-    margins = [vote.margins(block) for block in (*vote.columns, data.features(vote.names, 2))]
-    for place, wanted in enumerate(SIZES[1:], 1):
-        size = min(wanted, len(vote.names))
-        train_k, _, fresh = (accuracy(m[size - 1 : size], y)[0] for m, y in zip(margins, data.labels, strict=True))
-        answer = hidden.check(margins[1][size - 1] > 0, guess=float(train_k) if surprise is None else surprise)
-        surprise = answer.value if answer.kind == "paid" else surprise
-        refused += answer.kind == "refused"
-        ends = [np.nan if end is None else end for end in (answer.value, answer.low, answer.high)]
-        found[:, place] = train_k, *ends, fresh
-    return found, refused
+        vote.add(names, 2 * train - 1, 2 * told - 1, edge, first, second)
+    found, guess = np.full((5, len(SIZES)), np.nan), None
+    margins = [vote.margins(part) for part in (*vote.columns, data.features(vote.names, 2))]
+    found[0, 1:], found[2, 1:] = (accuracy(margins[i], data.labels[i]) for i in (0, 2))
+    for place in range(1, len(SIZES)):
+        answer = hidden.check(margins[1][place - 1] > 0, guess=float(found[0, place]) if guess is None else guess)
+        guess = answer.value if answer.kind == "paid" and hidden.mode == "certified" else guess
+        kinds.append(answer.kind)
+        ends = answer.value, answer.low, answer.high
+        found[1, place], found[3, place], found[4, place] = (np.nan if end is None else end for end in ends)
+    return found, kinds.count("paid"), kinds.count("refused")
 
 
-def show_certified(results: dict[int, list[tuple[NDArray[np.float64], int]]]) -> None:
-    print("\ncertified holdout, ±0.1: training, told, from, to, fresh; no signal | 20 signals")
-    for size in SHOWN:
-        rows = [np.nanmean([run[:, SIZES.index(size)] for run, _ in runs], axis=0) for runs in results.values()]
-        print(f"{size:<8}  " + "  |  ".join("  ".join(f"{value:.3f}" for value in row) for row in rows))
-    for signal, runs in results.items():
-        inside = [(run[2] <= run[4]) & (run[4] <= run[3]) for run, _ in runs]
-        told = sum(int(np.isfinite(run[1]).sum()) for run, _ in runs)
-        held = sum(int(each.sum()) for each in inside)
-        print(
-            f"{signal} signals: {held} of {told} intervals hold the fresh accuracy; {sum(r for _, r in runs)} refused"
-        )
+def studies(n: int, repetitions: int, times: int) -> dict[tuple[str, int], Study]:
+    """Every method with and without signal; ``times`` repetitions where a holdout is really asked."""
+    results: dict[tuple[str, int], Study] = {}
+    for signal in SIGNALS:
+        both = [published(n, signal, seed) for seed in range(repetitions)]
+        for name in (PLAIN, EXPERIMENT):
+            results[name, signal] = _together([run[name] for run in both])
+        for name, make in ((ALGORITHM, algorithm), (CERTIFIED, certified)):
+            results[name, signal] = _together([asked(make, n, signal, seed) for seed in range(times)])
+    return results
 
 
-def draw_certified(folder: Path, results: dict[int, list[tuple[NDArray[np.float64], int]]]) -> None:
-    for signal, runs in results.items():
-        mean = np.nanmean([run[:, 1:] for run, _ in runs], axis=0)
-        series = [
-            Line("training", SIZES[1:], list(mean[0])),
-            Line("holdout, as certified", SIZES[1:], list(mean[1]), list(mean[2]), list(mean[3])),
-            Line("fresh", SIZES[1:], list(mean[4])),
-        ]
-        words: dict[str, Any] = {"x_title": "features that vote", "y_title": "accuracy"}
-        words["subtitle"] = f"{signal or 'no'} features carry the label; the band is what was certified"
-        chart = lines(series, title="The same analyst, certified", **words)
-        chart.save(folder / f"holdout_certified_{signal}.svg")
+def _together(runs: list[tuple[NDArray[np.float64], int, int]]) -> Study:
+    found, paid, refused = zip(*runs, strict=True)
+    return Study(np.stack(found), float(np.mean(paid)), float(np.mean(refused)))
 
 
-def study(n: int, d: int, signal: int, repetitions: int) -> tuple[NDArray[np.float64], float]:
-    runs = [repetition(n, d, signal, seed) for seed in range(repetitions)]
-    return np.stack([found for found, _ in runs]), float(np.mean([paid for _, paid in runs]))
+def show(n: int, results: dict[tuple[str, int], Study]) -> None:
+    for (name, signal), study in results.items():
+        print(f"\n{ABOUT[name][0]}, {_carried(signal)}; {len(study.found)} repetitions")
+        print("features that vote     " + "  ".join(f"{size:>5}" for size in SHOWN))
+        for which, label in enumerate(("training", "reported", "fresh", "from", "to")[: 5 if name == CERTIFIED else 3]):
+            cells = (f"{_middle(study.found[:, which, SIZES.index(size)]):5.3f}" for size in SHOWN)
+            print(f"{label:<22} " + "  ".join(cells))
+        if name != PLAIN:
+            print(f"answers that looked at the holdout: {study.paid:.0f} a run; refused: {study.refused:.0f}")
+    print(f"\nAlgorithm 1 as opened here:\n{algorithm(np.arange(n) % 2 > 0)}")
 
 
-def show(results: dict[int, NDArray[np.float64]], paid: dict[int, float]) -> None:
-    print("number    plain, no signal    Thresholdout        plain, 20 signals   Thresholdout")
-    print("of votes  train  hold  fresh  train  told  fresh  train  hold  fresh  train  told  fresh")
-    for size in SHOWN:
-        place = SIZES.index(size)
-        means = [results[signal][:, method, which, place].mean() for signal in results for method in (0, 1)
-                 for which in (0, 1, 2)]  # fmt: skip
-        print(f"{size:<8}  " + "  ".join(f"{mean:.3f}" for mean in means))
-    print("answers that looked at the holdout, per run: " + ", ".join(f"{count:.0f}" for count in paid.values()))
+def _carried(signal: int) -> str:
+    return f"{signal} features carry the label" if signal else "no feature carries the label"
 
 
-def draw(folder: Path, results: dict[int, NDArray[np.float64]]) -> None:
+def _middle(values: NDArray[np.float64]) -> float:
+    told = values[np.isfinite(values)]
+    return float(told.mean()) if told.size else float("nan")
+
+
+def sentence(name: str, study: Study) -> str:
+    """What a run showed, at the largest vote."""
+    reported, fresh = (_middle(study.found[:, which, -1]) for which in (1, 2))
+    if name == CERTIFIED:
+        inside = (study.found[:, 3] <= study.found[:, 2]) & (study.found[:, 2] <= study.found[:, 4])
+        told = np.isfinite(study.found[:, 1])
+        return f"{int(inside[told].sum())} of {int(told.sum())} intervals hold the fresh accuracy; {study.refused:.0f} refused."
+    looked = "" if name == PLAIN else f" {study.paid:.0f} answers a run looked at the holdout."
+    return f"With {SIZES[-1]} features voting the report is {reported:.3f}, fresh rows give {fresh:.3f}.{looked}"
+
+
+def draw(folder: Path, quick: bool = False) -> list[Drawn]:
+    """Run the studies (``quick``: 2,000 rows, seconds) and draw every figure."""
+    return pictures(folder, studies(2_000, 3, 2) if quick else studies(10_000, 100, 10))
+
+
+def pictures(folder: Path, results: dict[tuple[str, int], Study]) -> list[Drawn]:
     folder.mkdir(parents=True, exist_ok=True)
-    for row, signal in enumerate(results):
-        for method, name in enumerate(("plain holdout", "Thresholdout as published")):
-            mean, spread = results[signal][:, method].mean(axis=0), results[signal][:, method].std(axis=0)
-            series = [
-                Line(label, SIZES, list(mean[i]), list(mean[i] - spread[i]), list(mean[i] + spread[i]))
-                for i, label in enumerate(("training", "holdout, as reported", "fresh"))
-            ]
-            number = 2 * row + method + 1
-            about = f"{signal or 'no'} features carry the label; bands are one standard deviation"
-            words: dict[str, Any] = {"x_title": "features that vote", "y_title": "accuracy", "subtitle": about}
-            lines(series, title=f"Figure {number}: {name}", **words).save(folder / f"holdout_{number}.svg")
+    drawn = []
+    for (name, signal), study in results.items():
+        number = 2 * SIGNALS.index(signal) + (1 if name == PLAIN else 2)
+        title = (
+            f"Figure {number}: {ABOUT[name][0]}" if name != CERTIFIED else f"Beside figure {number}: {ABOUT[name][0]}"
+        )
+        about = f"{_carried(signal)}; {ABOUT[name][1]}"
+        path = folder / f"holdout_{number}_{name}.svg"
+        words: dict[str, Any] = {
+            "x_title": "features that vote",
+            "y_title": "accuracy",
+            "title": title,
+            "subtitle": about,
+        }
+        lines([_line(study, which, name) for which in (0, 1, 2)], **words).save(path)
+        drawn.append((title, CLAIMS[name], path, sentence(name, study)))
+    return drawn
+
+
+def _line(study: Study, which: int, name: str) -> Line:
+    """A mean with one standard deviation around it; where intervals are certified, the mean interval."""
+    columns = study.found[:, :, 1:]
+    mean = [_middle(column) for column in columns[:, which].T]
+    label = ("training", "holdout, as reported", "fresh")[which]
+    if name == CERTIFIED:
+        ends = [[_middle(column) for column in columns[:, end].T] for end in (3, 4)] if which == 1 else [None, None]
+        return Line(label, SIZES[1:], mean, *ends)
+    spread = [float(np.std(column[np.isfinite(column)])) if np.isfinite(column).any() else 0.0
+              for column in columns[:, which].T]  # fmt: skip
+    low, high = ([m + sign * s for m, s in zip(mean, spread, strict=True)] for sign in (-1, 1))
+    return Line(label, SIZES[1:], mean, low, high)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=100)
-    parser.add_argument("--certified", type=int, default=10, help="repetitions with a certified holdout")
+    parser.add_argument("--asked", type=int, default=10, help="repetitions with Algorithm 1 and a certified holdout")
     parser.add_argument("--n", type=int, default=10_000)
-    parser.add_argument("--quick", action="store_true", help="three repetitions")
+    parser.add_argument("--quick", action="store_true", help="2,000 rows and few repetitions: seconds")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    repetitions, began = 3 if given.quick else given.repetitions, process_time()
-    found = {signal: study(given.n, given.n, signal, repetitions) for signal in (0, 20)}
-    results, paid = {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()}
-    show(results, paid)
-    times = 1 if given.quick else given.certified
-    ours = {signal: [certified(given.n, given.n, signal, seed) for seed in range(times)] for signal in (0, 20)}
-    show_certified(ours)
-    print(f"{repetitions} and {times} repetitions, {process_time() - began:.0f} s of one core")
+    began, n = process_time(), 2_000 if given.quick else given.n
+    results = studies(n, *((3, 2) if given.quick else (given.repetitions, given.asked)))
+    show(n, results)
+    print(f"{process_time() - began:.0f} s of one core")
     if given.out is not None:
-        draw(given.out, results)
-        draw_certified(given.out, ours)
+        for title, claim, path, shown in pictures(given.out, results):
+            print(f"{path}: {title}. Claim: {claim}. {shown}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,6 @@
-"""What the reusable holdout's own theorems promise, in corrected form: max-information, and Thresholdout's sample sizes.
+"""How many paid answers Thresholdout certifies: by its own theorem, by the transfer theorem, and at the best noise.
 
-After Dwork, Feldman, Hardt, Pitassi, Reingold and Roth (2015) as retold in Lee's notes, with the notes' slips mended:
-Theorem 2.3 ends in 3 sqrt(beta), not 3/sqrt(beta); n1 has sqrt(2 ln 2 B) in its second term and may not fall below
-48 ln(8/beta)/tau^2; a slip in Theorem 3.3 counts questions off by more than tau/2. Letters as in the paper: tau is the
-tolerance, beta the failure probability, m the questions, B the paid answers, sigma the noise.
-Law: these are promises of proofs, at any n; whether they say anything at yours is for the numbers to tell.
+Letters as in the paper: beta is the failure probability; the tolerance is its tau, the questions its m.
 """
 
 from __future__ import annotations
@@ -15,58 +11,10 @@ from fractions import Fraction
 
 from steelyard.accounting import normal_quantile, pure_to_mu
 from steelyard.errors import InvalidTask
+from steelyard.holdout import Thresholdout
 from steelyard.holdout._transfer import gaussian_distance
-from steelyard.holdout.modes._thresholdout import Thresholdout, noise_bound
+from steelyard.holdout.modes._thresholdout import noise_bound
 from steelyard.privacy import MICRO, exact
-
-
-def max_information(epsilon: float, n: int) -> float:
-    """An upper bound, in bits, on the max-information of an epsilon-private answer about n rows: epsilon n log2 e."""
-    return epsilon * n / math.log(2)
-
-
-def overfitting_by_information(bits: float, chance: float) -> float:
-    """Theorem 2.1: the chance of a bad question chosen with so many bits, when each fixed one is bad with ``chance``."""
-    return min(1.0, math.pow(2.0, bits) * chance)
-
-
-def overfitting_pure(epsilon: float, n: int, beta: float) -> float:
-    """Theorem 2.3, mended: 3 sqrt(beta) if epsilon is at most sqrt(ln(1/beta) / 2n); 1 where it says nothing."""
-    return min(1.0, 3 * math.sqrt(beta)) if epsilon <= math.sqrt(math.log(1 / beta) / (2 * n)) else 1.0
-
-
-def overfitting_at(tolerance: float, n: int) -> float:
-    """Corollary 2.3.1: the chance that a question from an epsilon <= tolerance conversation is off by the tolerance."""
-    return min(1.0, 6 * math.exp(-(tolerance**2) * n))
-
-
-def approximate_needs(tolerance: float, beta: float) -> tuple[float, float, float]:
-    """Theorem 2.4: the epsilon, the natural logarithm of delta, and the rows it needs."""
-    return tolerance / 4, 4 / tolerance * math.log(beta / 8), 48 * math.log(8 / beta) / tolerance**2
-
-
-def rows_pure(paid: int, sigma: float, tolerance: float, beta: float) -> float:
-    """n0: the rows Thresholdout needs by pure privacy."""
-    return max(2 * paid / (sigma * tolerance), math.log(6 / beta) / tolerance**2)
-
-
-def rows_approximate(paid: int, sigma: float, tolerance: float, beta: float) -> float:
-    """n1, mended: the rows Thresholdout needs by (epsilon, delta)-privacy."""
-    first = 32 * math.sqrt(2 * paid * math.log(8 / beta)) / (math.pow(tolerance, 1.5) * sigma)
-    second = 16 * math.sqrt(2 * math.log(2) * paid) / (tolerance * sigma)
-    return max(first + second, 48 * math.log(8 / beta) / tolerance**2)
-
-
-def rows_needed(paid: int, questions: int, tolerance: float, beta: float) -> float:
-    """Theorem 3.3: the rows at which Thresholdout certifies so many questions, ``paid`` of them surprising.
-
-    >>> round(rows_needed(1, 10_000, 0.05, 0.05) / 1e6, 2)
-    8.35
-    """
-    _check(tolerance, beta, questions)
-    sigma = tolerance / (96 * math.log(4 * questions / beta))
-    share = tolerance / 8, beta / (2 * questions)
-    return min(rows_pure(paid, sigma, *share), rows_approximate(paid, sigma, *share))
 
 
 def paid_answers(n: int, questions: int, tolerance: float, beta: float) -> int:
@@ -76,7 +24,7 @@ def paid_answers(n: int, questions: int, tolerance: float, beta: float) -> int:
     (0, 11)
     """
     _check(tolerance, beta, questions)
-    return _largest(lambda paid: rows_needed(paid, questions, tolerance, beta) <= n, questions)
+    return _largest(lambda paid: Thresholdout.rows_needed(paid, questions, tolerance, beta) <= n, questions)
 
 
 def paid_answers_tightened(n: int, questions: int, tolerance: float, beta: float) -> int:

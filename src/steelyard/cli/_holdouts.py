@@ -34,7 +34,16 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     plan = _add_question(verbs, shared, "plan", _plan, "which way of answering fits, and how many questions")
     plan.add_argument("--guess-error", help="how far your guesses are from the holdout's scores, at most")
     plan.add_argument("--delta", default="1e-6", help="mode private: the delta of its account (default 1e-6)")
-    _add_question(verbs, shared, "attack", _attack, "attack coin-flip labels behind a holdout of your settings")
+    attack = _add_question(
+        verbs, shared, "attack", _attack, "attack coin-flip labels behind a holdout of your settings"
+    )
+    attack.add_argument(
+        "--mode",
+        choices=["certified", "ladder", "private", "classic"],
+        default="certified",
+        help="how the holdout answers (default certified); classic is Thresholdout",
+    )
+    _add_classic(attack)
 
 
 def _add_holdout(verbs: Any, shared: Any, name: str, run: Any, told: str) -> argparse.ArgumentParser:
@@ -69,6 +78,10 @@ def _add_settings(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--epsilon", help="private: the most that all answers may cost")
     verb.add_argument("--delta", help="private: default 1e-6")
     verb.add_argument("--noise", choices=["gaussian", "bounded"], help="private: default gaussian")
+    _add_classic(verb)
+
+
+def _add_classic(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--budget", type=whole_number, help="classic: how many answers are paid for")
     verb.add_argument("--threshold", help="classic: how far a guess may be off")
     verb.add_argument("--sigma", help="classic: the noise of a paid answer")
@@ -195,19 +208,24 @@ def _attack(args: argparse.Namespace) -> Reply:
     import numpy as np
 
     from steelyard.audit.attacks import suite
-    from steelyard.holdout import Holdout
+    from steelyard.holdout import HIDING, Holdout
 
     check_chart(args)
     if args.rows < 2 or args.questions < 1:
         raise InvalidTask(f"an attack needs two rows and one question; got {args.rows} and {args.questions}.")
     labels = np.random.default_rng().integers(0, 2, args.rows)
-    Holdout(labels, args.tolerance, args.confidence)
+    options: dict[str, Any] = {name: getattr(args, name) for name in ("budget", "threshold", "sigma")}
+    options = {name: value for name, value in options.items() if value is not None}
+    if args.mode in HIDING:  # an attacker asks one question more, about the last predictor
+        options |= {"classes": [0, 1], "questions": args.questions + 1}
+
+    def opened() -> Holdout:
+        return Holdout(labels, args.tolerance, args.confidence, args.mode, **options)
+
+    told = str(opened())
     if args.plan:
-        return Reply(f"would attack {args.rows:,} coin flips with {args.questions:,} questions; spends nothing")
+        return Reply(f"would attack {args.rows:,} coin flips with {args.questions:,} questions; spends nothing\n{told}")
     with waiting("attacking"):
-        report = suite(
-            None, labels=labels, questions=args.questions,
-            renew=lambda: Holdout(labels, args.tolerance, args.confidence),
-        )  # fmt: skip
+        report = suite(None, labels=labels, questions=args.questions, renew=opened)
     save_chart(args, report.chart)
-    return Reply(report.table(), {"attacks": report.data})
+    return Reply(f"{told}\n{report.table()}", {"mode": args.mode, "attacks": report.data})

@@ -32,18 +32,21 @@ if TYPE_CHECKING:
     from steelyard.holdout._planner import HoldoutPlan, plan
     from steelyard.holdout._question import Question
     from steelyard.holdout._scorers import RoundObjective
+    from steelyard.holdout._theorems import Overfitting
     from steelyard.holdout.modes import HIDING
     from steelyard.holdout.modes._thresholdout import Thresholdout
 
 __all__ = [
     "HIDING", "AbsoluteError", "Accuracy", "Answer", "Brier", "Cost", "Holdout", "HoldoutPlan", "Judge", "LogLoss",
-    "Metric", "Packed", "PerExample", "Question", "RoundObjective", "SquaredError", "Thresholdout", "pack", "plan",
+    "Metric", "Overfitting", "Packed", "PerExample", "Question", "RoundObjective", "SquaredError", "Thresholdout", "pack",
+    "plan",
 ]  # fmt: skip
 _HOMES: dict[str, str] = {
     "Answer": "_answer",
     "HIDING": "modes",
     "Holdout": "_holdout",
     "HoldoutPlan": "_planner",
+    "Overfitting": "_theorems",
     "Packed": "_classes",
     "Question": "_question",
     "RoundObjective": "_scorers",

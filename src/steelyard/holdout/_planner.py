@@ -10,6 +10,7 @@ recommends opens, with the options it names, and answers so many questions of 0/
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
@@ -19,6 +20,7 @@ from steelyard.errors import InvalidTask
 from steelyard.holdout import _published as published
 from steelyard.holdout._nats import certified_nats, grid_nats, ladder_nats, log_inverse, question_nats, usual_steps
 from steelyard.holdout._published import Width, capacity
+from steelyard.holdout._theorems import rows_needed
 from steelyard.holdout._transfer import down, normal_design, planned_capacity, planned_width, up
 from steelyard.lazy import lazy
 from steelyard.privacy import Number, decimal_text, exact, positive, probability
@@ -31,7 +33,7 @@ DELTA = Fraction(1, 10**6)
 _FINEST = 7000  # no tolerance below 1e-7 is looked at
 _NONE = "none"
 _ROUNDED = 1.003  # prices are whole micros, and the nats of a tolerance are searched to a thousandth
-_BOUNDED = 6  # its place among the methods
+_BOUNDED = 7  # its place among the methods
 Method = tuple[str, Width, str, str]
 ADVERSARIAL, GUESSES, LEADERBOARD, ROUNDS = "any questions", "good guesses", "a leaderboard", "rounds of candidates"
 
@@ -184,15 +186,21 @@ def _methods(delta: float, guess_error: float) -> list[Method]:
         half = _half(certified_nats(questions, 0, 0, beta, horizon=questions) * _ROUNDED, n)
         return min(1.0, max(guess_error + half, half / 0.95))  # a twentieth of the tolerance is for rounded answers
 
+    def confirmed(n: int, questions: int, beta: float) -> float:
+        # Guesses may be off by half of the tolerance; an eighth is how far the theorem lets the holdout be off.
+        return min(1.0, max(guess_error * 8 / 3, _thresholdout(n, 1, questions, beta)))
+
     return [
         ("rows of its own for each question", _steady(published.splitting), ADVERSARIAL, "published"),
         ("rounded answers", _steady(published.rounding), ADVERSARIAL, "published"),
         ("Bassily et al. 2016, normal", _steady(published.bassily), ADVERSARIAL, "published"),
         ("Rogers et al. 2020, normal", _steady(published.rogers), ADVERSARIAL, "published"),
         ("Jung et al. 2020, normal", _steady(published.jung), ADVERSARIAL, "published"),
+        ("Thresholdout, all paid", _steady(_contradicted), ADVERSARIAL, "published"),
         ("normal noise", _steady(normal), ADVERSARIAL, "ours"),
         ("certified checks, all paid", _steady(_paid), ADVERSARIAL, "ours"),
         ("certified checks", guessed, GUESSES, "ours"),
+        ("Thresholdout", confirmed, GUESSES, "published"),
         ("ladder, ten records", _leaderboard, LEADERBOARD, "published"),
         ("rounds of a hundred", _winners, ROUNDS, "published"),
     ]
@@ -222,11 +230,26 @@ def _bounded(n: int, questions: int, tolerance: float, beta: float, failure: flo
 
 
 def _paid(n: int, questions: int, beta: float) -> float:
-    """Certified checks, every guess wrong: the least tolerance, of a thousand to a factor ten, that has the nats."""
+    """Certified checks, every guess wrong: the least tolerance that has the nats."""
+    return _least(lambda tolerance: _pays(n, questions, beta, tolerance))
+
+
+def _contradicted(n: int, questions: int, beta: float) -> float:
+    """Thresholdout, every guess wrong."""
+    return _thresholdout(n, questions, questions, beta)
+
+
+def _thresholdout(n: int, budget: int, questions: int, beta: float) -> float:
+    """The least tolerance for which Theorem 3.3 asks for no more than n rows."""
+    return _least(lambda tolerance: rows_needed(budget, questions, tolerance, beta) <= n)
+
+
+def _least(fits: Callable[[float], bool]) -> float:
+    """The least tolerance that fits, of a thousand to a factor ten; 1 where none does."""
     low, high = 0, _FINEST
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _pays(n, questions, beta, 10 ** (-middle / 1000)) else (low, middle)
+        low, high = (middle, high) if fits(10 ** (-middle / 1000)) else (low, middle)
     return 10 ** (-low / 1000)
 
 

@@ -246,6 +246,26 @@ def test_plan_and_attack_say_what_is_certified(files: tuple[Path, ...]) -> None:
     assert all(attack["missed"] == 0 for attack in attacked.data["attacks"])
 
 
+@pytest.mark.parametrize("mode", ["classic", "ladder", "private"])
+def test_an_attack_takes_the_mode_that_answers(mode: str) -> None:
+    given: list[Any] = ["--rows", 2000, "--questions", 3, "--tolerance", "0.3", "--mode", mode]
+    attacked = run("attack", *given)
+    assert attacked.data["mode"] == mode
+    assert mode in attacked.text
+    assert all(attack["missed"] == 0 for attack in attacked.data["attacks"])
+    assert mode in run("attack", *given, "--plan").text
+
+
+def test_thresholdout_as_a_defence_is_refused_after_its_budget_and_certifies_nothing() -> None:
+    given: list[Any] = ["--rows", 2000, "--questions", 20, "--mode", "classic", "--budget", 2, "--sigma", "0.0001"]
+    attacks = {attack["attack"]: attack for attack in run("attack", *given).data["attacks"]}
+    assert attacks["memorising the training set"]["answered"] == 2
+    assert all(attack["certified"] == 0 for attack in attacks.values())
+    for wrong in (["--budget", "0"], ["--sigma", "-1"], ["--mode", "certified"]):
+        with pytest.raises(InvalidTask):
+            run("attack", *given, *wrong)
+
+
 @pytest.mark.parametrize(
     ("zero", "one", "classes"), [("0", "1", "0,1"), ("0.0", "1.0", "0,1"), ("false", "true", "0,1")]
 )

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
+from steelyard.holdout import Thresholdout
 from steelyard.holdout import _published as published
 from steelyard.holdout._holdout import Holdout
 from steelyard.holdout._planner import HoldoutPlan, plan
@@ -195,6 +196,27 @@ def test_a_plan_recommends_no_method_that_is_there_for_comparison() -> None:
     assert all(row.origin == "ours" or not row.best_at or row.valid_for != "any questions" for row in found.rows)
     assert found.best.best_at
     assert f"questions={found.questions}" in str(found)
+
+
+@pytest.mark.parametrize("questions", [10, 10_000])
+def test_thresholdout_is_a_row_of_a_plan_as_its_theorem_says(questions: int) -> None:
+    """Its width is the tolerance at which Theorem 3.3 asks for these rows, to the planner's digits."""
+    found = plan(10**9, questions, 0.05)
+    rows = {row.name: row for row in found.rows}
+    for name, budget in (("Thresholdout, all paid", questions), ("Thresholdout", 1)):
+        needed = Thresholdout.rows_needed(budget, questions, rows[name].half_width, 0.05)
+        assert 10**9 / 1.01 < needed <= 10**9
+        assert (rows[name].origin, rows[name].best_at) == ("published", "")
+    most = rows["Thresholdout, all paid"].questions
+    assert Thresholdout.rows_needed(most, most, 0.05, 0.05) <= 10**9
+    assert Thresholdout.rows_needed(2 * most, 2 * most, 0.05, 0.05) > 10**9
+    assert found.best.half_width < rows["Thresholdout"].half_width
+
+
+def test_thresholdout_needs_guesses_within_three_eighths_of_its_tolerance() -> None:
+    rows = [{row.name: row for row in plan(10**8, 100, 0.05, guess_error=e).rows} for e in (0.0, 0.018, 0.019)]
+    assert [row["Thresholdout"].questions > 0 for row in rows] == [True, True, False]
+    assert [row["Thresholdout"].half_width <= 0.05 for row in rows] == [True, True, False]
 
 
 def test_a_plan_draws_itself() -> None:

@@ -111,7 +111,10 @@ class Ear:
         value, kind = getattr(answer, "value", None), str(getattr(answer, "kind", "paid"))
         if value is None or kind == "refused":
             return None
-        return Heard(float(value), _end(answer, "low"), _end(answer, "high"), kind == "free")
+        low, high = _end(answer, "low"), _end(answer, "high")
+        if (low, high) == (0.0, 1.0):  # any accuracy lies there: nothing is certified
+            low = high = None
+        return Heard(float(value), low, high, kind == "free")
 
     def truth(self, predictions: Predictions) -> float:
         """The expected accuracy on fresh rows: the attacker's choices know nothing of their labels."""

@@ -13,13 +13,14 @@ import math
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from threading import Lock
 from typing import Any, NoReturn
 
 from steelyard.accounting import price
 from steelyard.errors import BudgetExceeded, InvalidTask, OurBug
+from steelyard.holdout import _theorems as theorems
 from steelyard.holdout._answer import FREE, NO_MORE, PAID, Answer
 from steelyard.holdout._intervals import read_whole
 from steelyard.holdout._record import HoldoutEntry, Record
@@ -27,7 +28,7 @@ from steelyard.holdout._transfer import account_distance, check_rows
 from steelyard.holdout.modes import Frame, NoisyMode, Query
 from steelyard.mechanisms import AboveThreshold, Laplace, Questions
 from steelyard.noise import Noise
-from steelyard.privacy import MICRO, Event, Neighbours, Number, Terms, Unit, positive
+from steelyard.privacy import MICRO, Event, Neighbours, Number, Terms, Unit, positive, probability
 
 _ROW = "row"
 _SHARES = (0.005, 0.02, 0.1, 0.3)
@@ -37,10 +38,14 @@ _SHARES = (0.005, 0.02, 0.1, 0.3)
 class Thresholdout:
     """The public parameters: n rows, each worth 0 to ``steps`` steps, and noise in parts of the whole score.
 
-    ``sigma`` is the scale of a paid answer's noise; a threshold's is twice, a comparison's four times as wide.
+    ``sigma`` is the scale of a paid answer's noise; a threshold's is twice, a comparison's four times as wide. What the
+    published theorems say of these parameters is asked of them, too; the tau and beta there are ``tolerance`` and
+    ``beta``.
 
     >>> Thresholdout(10_000, budget=5, threshold="0.04", sigma="0.01").epsilon
     Fraction(1, 10)
+    >>> round(Thresholdout.rows_needed(budget=1, questions=10_000, tolerance=0.05, beta=0.05) / 1e6, 2)
+    8.35
     """
 
     n: int
@@ -54,6 +59,29 @@ class Thresholdout:
             read_whole(getattr(self, name), name)
         for name in ("threshold", "sigma"):
             object.__setattr__(self, name, positive(getattr(self, name), name))
+
+    @classmethod
+    def published(
+        cls, n: int, budget: int, questions: int, tolerance: Number, beta: Number, steps: int = 1
+    ) -> Thresholdout:
+        """Theorem 3.3's threshold, 3/4 of the tolerance, and its noise, the tolerance over 96 ln(4 questions/beta)."""
+        wanted = positive(tolerance, "tolerance")
+        divisor = theorems.noise_divisor(read_whole(questions, "questions"), _read_goal(wanted, beta)[1])
+        return cls(n, budget, wanted * 3 / 4, wanted / Fraction(divisor).limit_denominator(1000), steps)
+
+    @staticmethod
+    def rows_needed(budget: int, questions: int, tolerance: Number, beta: Number) -> float:
+        """Theorem 3.3: the rows at which all answers are within the tolerance, fewer than ``budget`` guesses being off."""
+        counts = read_whole(budget, "budget"), read_whole(questions, "questions")
+        return theorems.rows_needed(*counts, *_read_goal(tolerance, beta))
+
+    def rows_pure(self, tolerance: Number, beta: Number) -> float:
+        """n0, by Lemma 3.2 (1) and Corollary 2.3.1: the rows for this budget and noise, whatever n is."""
+        return theorems.rows_pure(self.budget, float(self.sigma), *_read_goal(tolerance, beta))
+
+    def rows_approximate(self, tolerance: Number, beta: Number) -> float:
+        """n1, by Lemma 3.2 (2) and Theorem 2.4: the rows for this budget and noise, whatever n is."""
+        return theorems.rows_approximate(self.budget, float(self.sigma), *_read_goal(tolerance, beta))
 
     @property
     def scale(self) -> Fraction:
@@ -79,6 +107,16 @@ class Thresholdout:
     def epsilon(self) -> Fraction:
         """The exact pure epsilon of the whole row of answers: 2 steps/scale for each paid one."""
         return self.budget * (self.comparison.epsilon + self.reply.epsilon)
+
+    def epsilon_at(self, delta: Number) -> float:
+        """Lemma 3.2 (2): sqrt(32 B ln(2/delta)) / (sigma n) at this delta, or ``epsilon`` where that is less.
+
+        It holds where B (2 / (sigma n))^2 <= 8 ln(2/delta), which the lemma does not ask. Gaussian accounts pay less.
+        """
+        chance = float(positive(probability(delta, "delta"), "delta"))
+        step, depth = 2 / (float(self.sigma) * self.n), math.log(2 / chance)
+        covered = step**2 * self.budget <= 8 * depth
+        return min(float(self.epsilon), math.sqrt(8 * self.budget * depth) * step if covered else math.inf)
 
     @property
     def event(self) -> Event:
@@ -132,6 +170,10 @@ class Answers:
         raise OurBug("a running row of answers holds a secret threshold; it can be neither copied nor stored.")
 
 
+def _read_goal(tolerance: Number, beta: Number) -> tuple[float, float]:
+    return float(positive(tolerance, "tolerance")), float(positive(probability(beta, "beta"), "beta"))
+
+
 def noise_bound(plan: Thresholdout, questions: int, rows: int, beta: float) -> float:
     """How far answers may be from their posterior means, all at once but for beta, over ``rows`` rows of answers.
 
@@ -164,10 +206,10 @@ class ClassicMode(NoisyMode):
         source: Noise | None = None,
     ) -> None:
         super().__init__(frame, questions, source)
-        usual = frame.tolerance / Fraction(96 * math.log(4 * questions / float(frame.beta))).limit_denominator(1000)
-        level = frame.tolerance * 3 / 4 if threshold is None else positive(threshold, "threshold") / frame.upper
-        scale = usual if sigma is None else positive(sigma, "sigma") / frame.upper
-        self.plan = Thresholdout(frame.rows, budget, level, scale, frame.scale)
+        usual = Thresholdout.published(frame.rows, budget, questions, frame.tolerance, frame.beta, frame.scale)
+        level = usual.threshold if threshold is None else positive(threshold, "threshold") / frame.upper
+        scale = usual.sigma if sigma is None else positive(sigma, "sigma") / frame.upper
+        self.plan = replace(usual, threshold=level, sigma=scale)
         self._running: tuple[HoldoutEntry, Answers] | None = None
         self._process = os.getpid()
         self._told: dict[str, tuple[int, bool]] = {}
