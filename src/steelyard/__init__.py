@@ -44,6 +44,7 @@ _HOMES = {
     "Unit": "privacy",
     "audit": "",
     "errors": "",
+    "first_above": "models.accuracy",
     "holdout": "",
     "labels": "",
     "open_account": "ledger",
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from steelyard.models import Numeric as Numeric
     from steelyard.models import PrivateScaler as PrivateScaler
     from steelyard.models.accuracy import GradualSum as GradualSum
+    from steelyard.models.accuracy import first_above as first_above
     from steelyard.models.accuracy._estimator import AccuracyFirst as AccuracyFirst
     from steelyard.privacy import Currency as Currency
     from steelyard.privacy import Loss as Loss

@@ -53,6 +53,7 @@ class Status(StrEnum):
     PROVED = "proved"
     CALIBRATED = "calibrated"
     UNREVIEWED = "unreviewed"
+    STATED = "as stated: the sensitivity of a query is the caller's word"
     TEST_NOISE = "test noise"
 
 

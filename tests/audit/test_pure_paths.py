@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from steelyard.audit._suite import run
+from steelyard.models.accuracy import _first_above as first_above
 from steelyard.models.accuracy._designs import Triangle
 from steelyard.models.accuracy._losses import ClippedLoss
 
@@ -29,3 +33,16 @@ def test_half_the_distance_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_questions_that_move_further_than_they_say_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClippedLoss, "moves", 2**18)
     assert failing(["first-pure-loss-users"]) == {"first-pure-loss-users"}
+
+
+def test_rows_of_queries_pass_their_audit_and_half_a_sensitivity_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["first-above", "first-above-rows", "first-above-replace"]
+    assert failing(names) == set()
+    made = first_above.Row.question
+
+    def halved(self: first_above.Row, *given: Any) -> first_above.Question:
+        asked = made(self, *given)
+        return replace(asked, moves=asked.moves / 2)
+
+    monkeypatch.setattr(first_above.Row, "question", halved)
+    assert failing(names) == set(names)

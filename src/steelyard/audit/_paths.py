@@ -14,11 +14,13 @@ from fractions import Fraction
 from hashlib import sha256
 
 from steelyard.accounting._prices import PARTS, disjoint
+from steelyard.bounding import Count, Sum
 from steelyard.mechanisms import Gaussian, LaplacePath, sigma_for
 from steelyard.models.accuracy import Goal
 from steelyard.models.accuracy._certificate import RootExcess
 from steelyard.models.accuracy._designs import Design, Exact, Ridge, packed
 from steelyard.models.accuracy._family import WHOLE, Step, Told
+from steelyard.models.accuracy._first_above import Row
 from steelyard.models.accuracy._goal import public_n
 from steelyard.models.accuracy._logistic import LogisticSearch, PureDraws
 from steelyard.models.accuracy._losses import ClippedLoss, looked, margin_cap
@@ -128,6 +130,25 @@ class PureQuestions:
             return self.search.laplace(self.goal, terms), WHOLE
         draws = PureDraws(self.goal, self.search.features.width, self.search.penalty, Crowd(terms.unit))
         return draws, margin_cap(self.goal.amount)
+
+
+@dataclass(frozen=True)
+class RowQuestions:
+    """A row of one's own queries that is asked about, one after the other."""
+
+    row: Row
+    queries: tuple[Sum | Count, ...]
+
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """All questions together: ask until one is above."""
+        watch = self.row.watch(terms.unit.neighbours)
+        asked = [self.row.question(query, schema, terms) for query in self.queries]
+
+        def run(table: Table, noise: Noise) -> Outcome:
+            running = watch.mechanism.start(watch.threshold, noise)
+            return Outcome([running.above(question.steps(table)) for question in asked if running.left], None)
+
+        return Plan(watch.mechanism.event, None, run)
 
 
 @dataclass(frozen=True)

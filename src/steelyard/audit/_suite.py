@@ -20,7 +20,7 @@ from steelyard.accounting import mu_cap
 from steelyard.audit._corpus import Pool, decimals, floats, integers, texts
 from steelyard.audit._documents import saved_randomizers
 from steelyard.audit._holdouts import hidden_labels
-from steelyard.audit._paths import DisjointStep, PureLevels, PureQuestions, RidgeLevel, RidgeLook
+from steelyard.audit._paths import DisjointStep, PureLevels, PureQuestions, RidgeLevel, RidgeLook, RowQuestions
 from steelyard.audit._randomized import randomized_labels
 from steelyard.audit._replays import audit
 from steelyard.audit._verdict import Verdict
@@ -29,6 +29,7 @@ from steelyard.errors import InvalidTask
 from steelyard.holdout import Question, Thresholdout
 from steelyard.models import Categorical, Column, Features, FitLinear, FitLogistic, Numeric, Target
 from steelyard.models.accuracy import Goal
+from steelyard.models.accuracy._first_above import Row
 from steelyard.models.accuracy._logistic import LogisticSearch
 from steelyard.models.accuracy._one_shot import LogisticTask
 from steelyard.models.accuracy._ridge import RidgeSearch
@@ -133,6 +134,7 @@ def tasks() -> dict[str, Item]:
         **accuracy_first(LABELLED),
         **questions(),
         **counts(),
+        **rows_of_queries(),
     }
 
 
@@ -243,6 +245,17 @@ def counts() -> dict[str, Item]:
         "count-rows": Item(Count(epsilon="1"), pure(EACH), AMOUNTS),
         "count-keys": Item(Count(epsilon="1", cap=7, **GROUPED), pure(WHO), PLACED),
         "count-keys-few": Item(Count(epsilon="1", cap=7, rows_per_key=2, **GROUPED), gaussian(WHO), PLACED),
+    }
+
+
+def rows_of_queries() -> dict[str, Item]:
+    """The questions of a row of one's own totals, on accounts of either relation and currency."""
+    row = Row(Fraction(5), Fraction(1), None)
+    totals = RowQuestions(row, (Sum("amount", cap=10, lower=-5), Count(cap=3), Sum("amount", cap=1)))
+    return {
+        "first-above": Item(totals, pure(WHO), AMOUNTS),
+        "first-above-rows": Item(RowQuestions(row, (Count(), Sum("amount", cap=2))), gaussian(EACH), AMOUNTS),
+        "first-above-replace": Item(totals, pure(users("who", neighbours="replace", n=500)), AMOUNTS),
     }
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 from steelyard.errors import BudgetExceeded, OurBug
 from steelyard.mechanisms._integers import check_scale, check_sensitivity, saturate
 from steelyard.mechanisms._observe import show
-from steelyard.privacy import Event, Neighbours
+from steelyard.privacy import Event, Neighbours, Status
 
 if TYPE_CHECKING:
     from steelyard.noise import Noise
@@ -29,7 +29,7 @@ class AboveThreshold:
     """The public parameters of one row of questions, and its price.
 
     ``monotone``: one added unit moves no answer down (or none up); then an "above" costs sensitivity/question_scale
-    instead of twice that. Only with add-remove neighbours.
+    instead of twice that. Only with add-remove neighbours. ``status`` is lower where the sensitivity is somebody's word.
 
     >>> AboveThreshold(1, Fraction(4), Fraction(8)).epsilon
     Fraction(1, 2)
@@ -41,6 +41,7 @@ class AboveThreshold:
     stops: int = 1
     monotone: bool = False
     neighbours: Neighbours = Neighbours.ADD_REMOVE
+    status: Status = Status.PROVED
 
     def __post_init__(self) -> None:
         check_sensitivity(self.sensitivity)
@@ -68,7 +69,7 @@ class AboveThreshold:
             "stops": self.stops,
             "monotone": int(self.monotone),
         }
-        return Event("above_threshold", parameters, self.neighbours)
+        return Event("above_threshold", parameters, self.neighbours, self.status)
 
     def start(self, threshold: int, noise: Noise) -> Questions:
         """Draw the threshold's noise and wait for questions; ``threshold`` is public."""

@@ -28,6 +28,7 @@ _REASONS = {
     "null_model_ok": "reached with the constant model: {constant} is good enough",
     "cap_reached": "NOT reached: the budget ended first",
     "target_impossible": "NOT reached: no level of the path could be shown to be good enough",
+    "not_shown": "NOT reached yet: the path is at its end and could not be shown to be good enough; ask again under the same key",
 }
 _HEADER = f"{'step':<24} {'epsilon so far':<16} loss (a look's is noisy)"
 _MISSED = 3

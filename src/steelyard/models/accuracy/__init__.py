@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from steelyard.models.accuracy._chart import path_chart as path_chart
     from steelyard.models.accuracy._estimator import AccuracyFirst as AccuracyFirst
+    from steelyard.models.accuracy._first_above import First as First
+    from steelyard.models.accuracy._first_above import doubling as doubling
+    from steelyard.models.accuracy._first_above import first_above as first_above
     from steelyard.models.accuracy._goal import CHECKS as CHECKS
     from steelyard.models.accuracy._goal import Certificate as Certificate
     from steelyard.models.accuracy._goal import Goal as Goal
@@ -28,11 +31,14 @@ _HOMES: dict[str, str] = {
     "AccuracyFirst": "_estimator",
     "CHECKS": "_goal",
     "Certificate": "_goal",
+    "First": "_first_above",
     "Goal": "_goal",
     "GradualSum": "_total",
     "Reached": "_reach",
     "Stop": "_goal",
+    "doubling": "_first_above",
     "epsilons": "_reach",
+    "first_above": "_first_above",
     "loss_unit": "_goal",
     "path_chart": "_chart",
     "reach_linear": "_reach",
@@ -43,11 +49,14 @@ __all__ = [
     "CHECKS",
     "AccuracyFirst",
     "Certificate",
+    "First",
     "Goal",
     "GradualSum",
     "Reached",
     "Stop",
+    "doubling",
     "epsilons",
+    "first_above",
     "loss_unit",
     "path_chart",
     "reach_linear",

@@ -45,8 +45,8 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
     each of them counts once in every mean. With ``check="disjoint"`` the model is trained on half of the rows (or users) and
     looked at on the other half, neighbours add or remove one, and n is secret.
     *Accuracy:* ``certificate_`` says what holds, with ``confidence``; ``stopped_reason_`` is "target_met",
-    "null_model_ok", "cap_reached" or "target_impossible" (every level was tried), and nothing is promised under the last
-    two. *Cost:* ``epsilon_``, ex post, for everything stored under the key.
+    "null_model_ok", "cap_reached", "target_impossible" (every level was tried) or "not_shown" (so too, for an excess, which
+    is always within reach), and nothing is promised under the last three. *Cost:* ``epsilon_``, ex post, for everything stored under the key.
 
     >>> from steelyard.models._regression import LinearRegression
     >>> X = np.linspace(-1, 1, 20_000)[:, None]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.models.accuracy._goal import IMPOSSIBLE, MET, NULL, Goal, Stop
+from steelyard.models.accuracy._goal import MET, NULL, Goal, Stop
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Event, Neighbours
 
@@ -209,13 +209,15 @@ class Family(ABC):
 class Judge(ABC):
     """Whether the present model of a family answers a goal, and what to pay to find out."""
 
-    end = IMPOSSIBLE
-    """Why a search ends that has nothing left to try."""
-
     def __init__(self, goal: Goal, family: Any) -> None:
         self.goal, self.family = goal, family
         self.history: list[Stop] = []
         self.verdict: Ending | None = None
+
+    @property
+    def end(self) -> str:
+        """Why a search ends that has nothing left to try."""
+        return self.goal.end
 
     def next(self) -> Taken | None:
         """What to pay for next: a count, a look at the present model, or a level; None when nothing is left to try."""

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 CHECKS = ("auto", "every", "screened", "certificate", "disjoint")
 NULL, MET, CAP, IMPOSSIBLE = "null_model_ok", "target_met", "cap_reached", "target_impossible"
+UNSHOWN = "not_shown"
+"""An excess can always be reached, so a search for one that ends without has been unlucky, not asked too much."""
+
 _PARAMETERS = {"loss": "target_loss", "excess": "excess_loss", "relative": "relative_error"}
 _LEAST, _MOST = Fraction(1, 10**300), 10**300  # whatever lies between is a double above zero
 _NARROW, _WIDE = 1e-100, 1e100  # half the width of a label's bounds: their squares are doubles
@@ -77,6 +80,11 @@ class Goal:
     def failure(self) -> float:
         """The probability with which what is promised may be false."""
         return 1 - self.confidence
+
+    @property
+    def end(self) -> str:
+        """Why a search ends that has tried every level: a target may be out of reach, an excess never is."""
+        return UNSHOWN if self.kind == "excess" else IMPOSSIBLE
 
     @property
     def every(self) -> bool:

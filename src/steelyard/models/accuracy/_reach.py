@@ -18,7 +18,18 @@ from steelyard.errors import InvalidTask
 from steelyard.models._columns import Features
 from steelyard.models._model import Model
 from steelyard.models._rows import Target
-from steelyard.models.accuracy._goal import CAP, IMPOSSIBLE, NULL, Certificate, Found, Goal, Progress, Stop, loss_unit
+from steelyard.models.accuracy._goal import (
+    CAP,
+    IMPOSSIBLE,
+    NULL,
+    UNSHOWN,
+    Certificate,
+    Found,
+    Goal,
+    Progress,
+    Stop,
+    loss_unit,
+)
 from steelyard.models.accuracy._logistic import LogisticSearch
 from steelyard.models.accuracy._one_shot import epsilon_before
 from steelyard.models.accuracy._ridge import RidgeSearch
@@ -151,6 +162,8 @@ def _how(found: Found, goal: Goal, terms: Terms) -> str:
     """Why the bound holds and what it takes for granted: what nobody compares with the table, because that costs."""
     if found.reason == IMPOSSIBLE:
         return "every level of the path was tried and none could be shown to be good enough, which does not say that none is"
+    if found.reason == UNSHOWN:
+        return "the path is at its end and its last models could not be shown to be good enough, by the noise of what was asked: ask again"
     if found.reason == CAP:
         return why(found)
     counted = f"the table has the {terms.unit.n or 0:,} {terms.unit.kind} that its account declares"

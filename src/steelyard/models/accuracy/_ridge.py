@@ -52,7 +52,7 @@ from steelyard.models.accuracy._quantiles import normal_quantile
 from steelyard.models.accuracy._search import Search
 from steelyard.models.accuracy._split import Crowd, Split, TableRows
 from steelyard.models.accuracy._transcript import Transcript
-from steelyard.models.accuracy._watch import PATIENCE, QUESTIONS, SHARPER, Watched
+from steelyard.models.accuracy._watch import MOST_WATCHES, PATIENCE, QUESTIONS, SHARPER, Watched
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms
 from steelyard.release import Outcome
@@ -325,14 +325,17 @@ class LaplaceRidge(RidgeFamily):
     """Statistics along a Laplace path on a pure account: public numbers fix its weights, its levels and its watches."""
 
     scale = float(MICRO)
-    watches = 3
-    """How many watches one call may buy, each sharper than the one before."""
 
     def __init__(self, goal: Goal, ridge: Ridge, grain: int, busy: int) -> None:
         super().__init__(goal)
         self.ridge, self.norm = ridge, norm_bound(Fraction(1), ridge.penalty)
         self.triangle: Triangle = best_triangle(grain, ridge.width, LIKELY * self.norm, busy)
         self._released: Sequence[int] = ()
+
+    @property
+    def watches(self) -> int:
+        """How many watches one call may buy, each sharper than the one before; an excess is within reach, so as many as it takes."""
+        return 3 if self.goal.kind == "loss" else MOST_WATCHES
 
     @property
     def patience(self) -> float:

@@ -15,19 +15,18 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 from steelyard.bounding import Amount, Bounds, Count, Spend, Sum, bound, check_unit, noise_error
 from steelyard.desk import Desk
 from steelyard.errors import CurrencyMismatch, InvalidTask
-from steelyard.mechanisms import Gaussian, sigma_for
+from steelyard.mechanisms import Gaussian, Laplace, sigma_for
 from steelyard.models.accuracy._family import Ending, Judge, Rise, Step, Taken, Told
 from steelyard.models.accuracy._goal import CAP, Goal, Stop
 from steelyard.models.accuracy._quantiles import normal_quantile
 from steelyard.models.accuracy._search import Search
 from steelyard.models.accuracy._transcript import Transcript
 from steelyard.privacy import MICRO, Currency, Neighbours, Number, Terms
-from steelyard.release import Error, Outcome, Release
+from steelyard.release import Outcome, Release
 from steelyard.tables import Quantity, Schema, Table
 
 STOPS, RATIO = 24, 1.25
@@ -79,10 +78,10 @@ class TotalSearch:
 
     def start(self, desk: Desk) -> Search:
         """Begin, or pick up where the stored steps left off."""
-        return Search(_Total(self, desk.schema, desk.terms), desk)
+        return Search(Total(self, desk.schema, desk.terms), desk)
 
 
-class _Total:
+class Total:
     """A total on given terms, as a search asks for it."""
 
     def __init__(self, search: TotalSearch, schema: Schema, terms: Terms) -> None:
@@ -94,7 +93,7 @@ class _Total:
         """The capped total."""
         return TotalReader(self._column, self.amount, terms)
 
-    def judge(self, goal: Goal, transcript: Transcript) -> Judge:
+    def judge(self, goal: Goal, transcript: Transcript) -> TotalJudge:
         """The currency chooses the draw."""
         return (GaussianTotal if self.terms.currency is Currency.GAUSSIAN else LaplaceTotal)(goal, self)
 
@@ -110,11 +109,10 @@ class _Total:
         stops = [math.floor(top / RATIO**k) for k in range(STOPS - 1, -1, -1)]
         return [stop for stop in dict.fromkeys(stops) if stop >= 1]
 
-    def told(self, value: Fraction | int, half: float, spread: float, **facts: int) -> Outcome:
-        """A total as it is released: its value, how far the noise may have put it off, and the integer that was measured."""
-        found = self.amount.back(round(value))
-        point = {"cap": float(self.bounds.upper), **facts}
-        return Outcome(round(found) if self.count else found, Error(half / spread, half, self.bounds.bias), point)
+    def told(self, value: Fraction | int, noise: Gaussian | Laplace, **facts: int) -> Outcome:
+        """A total as it is released: its value, how far noise as sharp as this may have put it off, and what was measured."""
+        found, error = self.amount.back(round(value)), noise_error(noise, self.amount.step, self.bounds.bias)
+        return Outcome(round(found) if self.count else found, error, {"cap": float(self.bounds.upper), **facts})
 
 
 @dataclass(frozen=True)
@@ -134,12 +132,15 @@ class Sharp:
 class TotalJudge(Judge):
     """Stop at the first release whose interval is narrow enough: the interval holds at all levels at once."""
 
-    end = CAP  # the last level is the whole account
-
-    def __init__(self, goal: Goal, total: _Total) -> None:
+    def __init__(self, goal: Goal, total: Total) -> None:
         super().__init__(goal, None)
         self.total = total
         self.last_release: Sharp | None = None
+
+    @property
+    def end(self) -> str:
+        """The last level is the whole account."""
+        return CAP
 
     def next(self) -> Taken | None:
         """The level that should be sharp enough, never more than a few stops ahead of what is known."""
@@ -195,7 +196,7 @@ class TotalJudge(Judge):
 class GaussianTotal(TotalJudge):
     """Independent measurements, averaged by precision; a level m has cost exactly m squared."""
 
-    def __init__(self, goal: Goal, total: _Total) -> None:
+    def __init__(self, goal: Goal, total: Total) -> None:
         super().__init__(goal, total)
         self._steps: list[tuple[int, int]] = []
 
@@ -212,11 +213,11 @@ class GaussianTotal(TotalJudge):
         """A measurement for the difference; what is released is the average of all."""
         before, sensitivity = list(self._steps), self.total.amount.sensitivity
         cost = micro**2 - sum(paid for paid, _ in before)
-        step, half = step_of(sensitivity, cost), self.half(micro, 0.05)
+        step, whole = step_of(sensitivity, cost), step_of(sensitivity, micro**2)
 
         def tell(measured: int) -> Outcome:
             average = Fraction(sum(paid * value for paid, value in [*before, (cost, measured)]), micro**2)
-            return self.total.told(average, half, 2.4564, measured=measured, cost=cost)
+            return self.total.told(average, whole, measured=measured, cost=cost, steps=len(before) + 1)
 
         compute = lambda total, noise: step.release([total], noise)[0]  # noqa: E731
         return Step("level", step.event, compute, {"micro": micro}, tell=tell)
@@ -241,14 +242,15 @@ class LaplaceTotal(TotalJudge):
 
     def level(self, micro: int) -> Rise:
         """Raise the entry and refine."""
-        half = self.half(micro, 0.05)
+        sensitivity = self.total.amount.sensitivity
+        whole = Laplace(sensitivity, Fraction(sensitivity * MICRO, micro))
         return Rise(
             micro,
-            self.total.amount.sensitivity,
+            sensitivity,
             Neighbours.ADD_REMOVE,
             lambda total: [total],
             lambda release: [int(release.point["measured"])],
-            lambda noised: self.total.told(noised[0], half, math.log(20), measured=noised[0]),
+            lambda noised: self.total.told(noised[0], whole, measured=noised[0]),
         )
 
     def half(self, micro: int, failure: float) -> float:
@@ -265,8 +267,9 @@ class LaplaceTotal(TotalJudge):
 class GradualSum:
     """Open with ``session.open(GradualSum("amount", cap=100), key="total")``; then ``.refine(epsilon)`` at will.
 
-    *Privacy:* each step is charged before it is drawn. *Cost:* after ``refine(epsilon)`` the whole path has cost
-    exactly what one ``Sum`` at that epsilon would have. Gaussian accounts only.
+    *Privacy:* each step is charged before it is drawn: on a Gaussian account as a measurement of its own, on a pure one by raising
+    the path's one entry, and every release refines the last. *Cost:* after ``refine(epsilon)`` the whole path has cost
+    exactly what one release at that epsilon would have.
     """
 
     column: str
@@ -279,57 +282,45 @@ class GradualSum:
 
     def check(self, schema: Schema, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
-        check_unit(schema, terms)
-        if terms.currency is not Currency.GAUSSIAN:
-            raise CurrencyMismatch("a gradual sum adds Gaussian steps; open the account with a delta.")
-        Sum(self.column, mu=1, cap=self.cap, lower=self.lower).plan(schema, terms)
+        self._search.check(schema, terms)
 
     def start(self, desk: Desk) -> SumPath:
         """Begin, or pick up where the stored steps left off."""
-        return SumPath(self, desk)
+        return SumPath(Total(self._search, desk.schema, desk.terms), desk)
+
+    @property
+    def _search(self) -> TotalSearch:
+        return TotalSearch(Sum(self.column, cap=self.cap, lower=self.lower))
 
 
 class SumPath:
     """A running gradual sum: ``refine`` until it is sharp enough."""
 
-    def __init__(self, task: GradualSum, desk: Desk) -> None:
-        self._task, self._desk = task, desk
-        self._amount = Amount.of_values(Fraction(task.lower), Fraction(task.cap), _GRID)
+    def __init__(self, total: Total, desk: Desk) -> None:
+        self._total, self._desk, self._goal = total, desk, Goal("sum", 0.0, 0.0)
         self._turn = threading.Lock()
-        self._kept: list[Told] = []
-        self._transcript()
+        self._read()
 
     @property
     def spent(self) -> int:
-        """What the path has cost so far, in 1e-12 of mu squared."""
-        return sum(told.cost for told in self._kept)
+        """What the path has cost so far, in the ledger's smallest units."""
+        return self._read()[0].spent
 
     def refine(self, epsilon: Number | None = None, *, mu: Number | None = None) -> Release:
         """Sharpen the sum to what one release at this epsilon (or mu) would give; pays only the difference."""
-        level = Spend.read(epsilon, mu, self._desk.terms).micro ** 2
+        level = Spend.read(epsilon, mu, self._desk.terms).micro
         with self._turn:
-            transcript = self._transcript()  # somebody else may have taken steps under this key meanwhile
-            if level <= self.spent:
+            transcript, path = self._read()  # somebody else may have taken steps under this key meanwhile
+            if level <= path.reached:
                 raise InvalidTask("the path is already this sharp; ask for a larger epsilon, or use the last answer.")
-            told = transcript.buy(self._step(level), Goal("sum", 0.0, 0.0))
-            self._kept.append(told)
+            told = path.level(level).take(transcript, self._goal)
             assert told.release is not None
             return told.release
 
-    def _transcript(self) -> Transcript:
-        transcript = Transcript(self._desk, TotalReader(self._task.column, self._amount, self._desk.terms))
-        self._kept = transcript.told()
-        return transcript
-
-    def _step(self, level: int) -> Step:
-        before, sensitivity, cost = list(self._kept), self._amount.sensitivity, level - self.spent
-        step, whole = step_of(sensitivity, cost), step_of(sensitivity, level)
-
-        def tell(measured: int) -> Outcome:
-            steps = [*((told.cost, int(told.facts["measured"])) for told in before), (cost, measured)]
-            average = Fraction(sum(paid * value for paid, value in steps), level)
-            point = {"cap": float(Fraction(self._task.cap)), "steps": len(steps), "measured": measured, "cost": cost}
-            return Outcome(float(average * self._amount.step), noise_error(whole, self._amount.step), point)
-
-        compute: Callable[[Any, Any], Any] = lambda total, noise: step.release([total], noise)[0]  # noqa: E731
-        return Step("level", step.event, compute, {"level": level}, tell=tell)
+    def _read(self) -> tuple[Transcript, TotalJudge]:
+        """What is stored by now, and the path that it makes: as a goal that no sum meets."""
+        transcript = Transcript(self._desk, self._total.reader(self._desk.terms))
+        path = self._total.judge(self._goal, transcript)
+        for told in transcript.told():
+            path.learn(told)
+        return transcript, path

@@ -245,6 +245,12 @@ def costs_of(desk: Desk) -> dict[str, int]:
     return {name: cost for name, (_, cost) in _kept(desk).items()}
 
 
+def entries(desk: Desk, kind: str) -> list[list[Release]]:
+    """The stored answers of every entry of a kind, in the order of their numbers."""
+    found = (_entry(desk, f"{kind} {number}") for number in _numbers(_names(desk), kind))
+    return [entry[1] for entry in found if entry is not None]
+
+
 def _kept(desk: Desk) -> dict[str, tuple[bool, int]]:
     return {name: found for name, found in desk.answered().items() if found[0] or _NAME.fullmatch(name)}
 

@@ -11,8 +11,9 @@ draw it buys a watch of his own; each bit is stored before it is told.
 from __future__ import annotations
 
 import math
+import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.account import Charge
+from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict
 from steelyard.mechanisms import AboveThreshold, Questions
 from steelyard.models.accuracy._family import CHECK, Ending, Judge, Look, Taken, Told
@@ -30,6 +32,7 @@ from steelyard.models.accuracy._transcript import WATCH, Transcript
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Neighbours
 from steelyard.release import Outcome
+from steelyard.tables import Table
 
 STEPS = 2**16
 """How far a replaced row or user moves the answer to any question."""
@@ -38,6 +41,9 @@ PATIENCE = 4
 """A path that costs so many times what its watch did is better looked at by a sharper one."""
 
 QUESTIONS, SHARPER = 32, 4
+MOST_WATCHES = 12
+"""So many watches under a key have a failure probability that doubles can tell from none."""
+
 _RATIOS = [Fraction(k, 8) for k in range(6, 25)]  # of the questions' noise to the threshold's
 _CELLS, _FAR = 40, 50  # cells in one scale of the threshold's noise, and how many scales are looked at
 _MOST = 10**15  # millionths of epsilon; no account has as much
@@ -52,10 +58,11 @@ def room(look: Any, value: int) -> int:
 
 @dataclass(frozen=True)
 class Watch:
-    """The public parameters of a watch: its noise, and the threshold that its failure probability needs."""
+    """The public parameters of a watch: its noise, the threshold, and how many questions its confidence is for, if any."""
 
     mechanism: AboveThreshold
     threshold: int
+    questions: int | None = QUESTIONS
 
     @property
     def micro(self) -> int:
@@ -92,9 +99,7 @@ def threshold_for(mechanism: AboveThreshold, failure: float) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if passes(mechanism, middle) <= failure else (middle + 1, high)
     if passes(mechanism, low) > failure:
-        raise InvalidTask(
-            "so many watches were bought under this key that no failure probability is left; use a new key."
-        )
+        raise InvalidTask("no failure probability is left that doubles can tell from none; use a new key.")
     return low
 
 
@@ -123,40 +128,42 @@ def tail(levels: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
 
 
 class Watching:
-    """A watch that was drawn here: it can be asked, and it ends with the call that bought it.
+    """A watch that was drawn here: it can be asked, and it ends with the call, and the process, that bought it.
 
-    ``needs`` is how much room models are expected to leave; the later a watch is bought under a key, the less failure
-    probability is left for it.
+    ``made`` says which watch the one of a number is: the later it is bought under a key, the less failure probability may
+    be left for it. ``facts`` are told with it.
     """
 
-    def __init__(self, transcript: Transcript, goal: Goal, needs: float, index: int, levels: int) -> None:
-        self._transcript, self._desk, self._goal = transcript, transcript.desk, goal
-        self._needs, self.index, self._levels = needs, index, levels
-        self.watch = self._made()
+    def __init__(self, desk: Desk, made: Callable[[int], Watch], index: int, facts: Mapping[str, Any]) -> None:
+        self._desk, self._made, self.index, self._facts = desk, made, index, facts
+        self.watch = made(index)
         self._running: Questions | None = None
-        self._holder, self._asked = secrets.token_hex(16), 0
+        self._holder, self._asked, self._process = secrets.token_hex(16), 0, os.getpid()
         self._charge = self._bought()
 
     @property
     def left(self) -> bool:
         """Whether another question may be asked: the confidence is for so many."""
-        return self._asked < QUESTIONS
+        return self.watch.questions is None or self._asked < self.watch.questions
 
-    def ask(self, look: Look, facts: Mapping[str, Any]) -> bool:
-        """Whether a model's room reaches the threshold, both noised; the bit is stored before it is told."""
+    def ask(self, value: Callable[[Table], int], facts: Mapping[str, Any]) -> bool:
+        """Whether a value reaches the threshold, both noised; the bit is stored before it is told.
+
+        A forked child is refused before anything is stored: a failure there would be the parent's answer.
+        """
         running, event = self._running, self.watch.mechanism.event
+        if os.getpid() != self._process:
+            raise KeyConflict(
+                "this watch belongs to the process that paid for it; ask again here, and another is bought."
+            )
         if running is None or not self.left:
             raise BudgetExceeded("this watch has answered all it was paid for; buy a new one.")
         self._asked += 1
 
-        def answer(table: Any, noise: Noise) -> Outcome:
-            rows = self._transcript.rows(table, CHECK)
-            return Outcome(running.above(room(look, look.value(rows))), None, facts)
+        def answer(table: Table, noise: Noise) -> Outcome:
+            return Outcome(running.above(value(table)), None, facts)
 
         return bool(self._desk.answer(self._charge, event, answer, step=self._asked).value)
-
-    def _made(self) -> Watch:
-        return Watch.of(self._needs, self._goal.failure * share_of(self.index))
 
     def _bought(self) -> Charge:
         """Charge the first free number and draw its threshold; a watch that somebody else holds is passed over.
@@ -169,16 +176,16 @@ class Watching:
                 charge = self._desk.charge(event, f"{WATCH} {self.index}")
                 start = self._desk.answer(charge, event, lambda _, noise: self._start(noise))
                 if start.value == self._holder:
+                    self.guarantee = start.guarantee
                     return charge
             except KeyConflict:  # bought for another question, and not drawn yet
                 pass
             self.index += 1
-            self.watch = self._made()
+            self.watch = self._made(self.index)
 
     def _start(self, noise: Noise) -> Outcome:
         self._running = self.watch.mechanism.start(self.watch.threshold, noise)
-        facts = {"goal": self._goal.name, "micro": self.watch.micro, "levels": self._levels}
-        return Outcome(self._holder, None, facts)
+        return Outcome(self._holder, None, {**self._facts, "micro": self.watch.micro})
 
 
 class Watched(Judge):
@@ -200,10 +207,14 @@ class Watched(Judge):
         look = self.look()
         if look is not None:
             return look
-        ahead, more = self.family.ahead(), len(self._bought) < self.family.watches
+        ahead, more = self.family.ahead(), self._more()
         if ahead and not (more and self._dear(ahead[0])):
             return self.family.level(ahead[0])  # type: ignore[no-any-return]
         return _Buy(self) if more else None
+
+    def _more(self) -> bool:
+        """Whether a further watch may be bought in this call."""
+        return len(self._bought) < self.family.watches and self._bought[-1].index + 1 < MOST_WATCHES
 
     def _dear(self, level: int) -> bool:
         """Whether a level costs so much that a sharper watch over the present model is bought first."""
@@ -226,18 +237,27 @@ class Watched(Judge):
         """Charge and draw another watch."""
         stored = self._transcript.watches
         index = self._bought[-1].index + 1 if self._bought else stored[-1].index + 1 if stored else 0
+        if index >= MOST_WATCHES:
+            raise InvalidTask(
+                "so many watches were bought under this key that no failure probability is left; use a new key."
+            )
         needs = self.family.needs() / self.family.sharper ** len(self._bought)
-        levels = self.family.levels
-        watching = Watching(self._transcript, self.goal, needs, index, levels)
+        levels, goal = self.family.levels, self.goal
+
+        def made(number: int) -> Watch:
+            return Watch.of(needs, goal.failure * share_of(number))
+
+        watching = Watching(self._transcript.desk, made, index, {"goal": goal.name, "levels": levels})
         self._bought.append(watching)
         self._asked, self._bought_at = False, levels
-        facts = {"goal": self.goal.name, "level": levels, "index": watching.index}
+        facts = {"goal": goal.name, "level": levels, "index": watching.index}
         return Told("watch", watching.watch.micro, [], facts)
 
     def ask(self, look: Look) -> Told:
         """Ask the last watch about a model."""
         facts = {"model": [str(k) for k in look.model], "reach": look.reach, "level": self.family.levels}
-        passed = self._bought[-1].ask(look, facts)
+        value = lambda table: room(look, look.value(self._transcript.rows(table, CHECK)))  # noqa: E731
+        passed = self._bought[-1].ask(value, facts)
         return Told("question", 0, [int(passed)], {"goal": self.goal.name, **facts})
 
     def measured(self, told: Told) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +20,7 @@ from steelyard.errors import BudgetExceeded, KeyConflict, TableError
 from steelyard.ledger import Account, Ledger
 from steelyard.mechanisms import AboveThreshold
 from steelyard.models.accuracy import _watch as watches
-from steelyard.models.accuracy._goal import Goal
+from steelyard.models.accuracy._goal import Goal, share_of
 from steelyard.models.accuracy._transcript import Kept, Transcript
 from steelyard.models.accuracy._watch import QUESTIONS, Watch
 from steelyard.noise import ExactNoise, TestNoise
@@ -82,25 +84,24 @@ def kept(at: Account) -> list[Kept]:
     return transcript(at).watches
 
 
-class Hopeless:
-    """A question about a model that leaves no room at all."""
+def watching(at: Account) -> watches.Watching:
+    """A watch that is bought here."""
+    facts = {"goal": GOAL.name, "levels": 0}
+    return watches.Watching(desk(at), lambda index: Watch.of(50.0, GOAL.failure * share_of(index)), 0, facts)
 
-    moves, model, reach = 1, (), 0
 
-    def limit(self) -> float:
-        return 0.0
-
-    def value(self, rows: Any) -> int:
-        return 10**9
+def hopeless(rows: Any) -> int:
+    """A model that leaves no room at all."""
+    return -(10**15)
 
 
 def test_a_watch_that_somebody_else_holds_is_passed_over_and_paid_for_anew() -> None:
     at = account()
-    one = watches.Watching(transcript(at), GOAL, 50.0, 0, 0)
-    two = watches.Watching(transcript(at), GOAL, 50.0, 0, 0)
+    one = watching(at)
+    two = watching(at)
     assert (one.index, two.index) == (0, 1)
     assert at.spent.amount == one.watch.micro + two.watch.micro
-    assert not one.ask(Hopeless(), {"model": [], "level": 0})
+    assert not one.ask(hopeless, {"model": [], "level": 0})
     assert [len(each.told) for each in kept(at)] == [2, 1]
 
 
@@ -150,12 +151,47 @@ def test_integers_that_are_not_those_of_the_first_level_are_never_refined(tmp_pa
         Session(read(file), at, noise=TestNoise(2)).open(SEARCH, key="k").reach_excess(0.003, 0.9)
 
 
+def in_a_child(action: Callable[[], object]) -> str:
+    """What a forked child's attempt ends with: the name of an error, or nothing."""
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            action()
+        except BaseException as error:
+            os.write(writing, type(error).__name__.encode())
+        os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    return os.read(reading, 100).decode()
+
+
+def test_a_forked_child_neither_asks_a_watch_nor_spoils_a_question_of_its_parent(tmp_path: Path) -> None:
+    one = watching(account(tmp_path / "budget.db"))
+    assert not one.ask(hopeless, {})
+    assert in_a_child(lambda: one.ask(hopeless, {})) == "KeyConflict"
+    assert not one.ask(hopeless, {})
+
+
+def test_a_child_that_is_let_through_to_the_desk_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: the mechanism refuses the child, the desk keeps that as a failure, and the parent's question has failed."""
+    one = watching(account(tmp_path / "budget.db"))
+    pid = os.getpid
+
+    def through() -> None:
+        one._process = pid()
+        one.ask(hopeless, {})
+
+    assert in_a_child(through) == "TableError"
+    with pytest.raises(TableError):
+        one.ask(hopeless, {})
+
+
 def test_a_watch_answers_no_more_than_its_confidence_is_for() -> None:
-    one = watches.Watching(transcript(account()), GOAL, 50.0, 0, 0)
+    one = watching(account())
     for _ in range(QUESTIONS):
-        one.ask(Hopeless(), {})
+        one.ask(hopeless, {})
     with pytest.raises(BudgetExceeded):
-        one.ask(Hopeless(), {})
+        one.ask(hopeless, {})
 
 
 def test_a_path_that_was_paid_for_and_never_drawn_is_bought_again() -> None:

@@ -12,9 +12,11 @@ import pytest
 
 from steelyard.errors import InvalidTask, NeighbourMismatch
 from steelyard.ledger import open_account
+from steelyard.mechanisms import AboveThreshold
 from steelyard.models import AccuracyFirst, LinearRegression
 from steelyard.models._columns import Features, Plain
 from steelyard.models.accuracy import _watch as watches
+from steelyard.models.accuracy._goal import share_of
 from steelyard.models.accuracy._ridge import RidgeSearch
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, rows, users
@@ -180,3 +182,42 @@ def test_what_is_handed_out_holds_no_statistics() -> None:
     walk = Session(table(), account(), noise=TestNoise(1)).open(SEARCH)
     walk.reach_loss(0.04, 0.9)
     assert set(vars(walk)) == {"_question", "_desk"}
+
+
+def refusing(patch: pytest.MonkeyPatch, watched: int) -> None:
+    """Let the first so many watches of a search pass nothing."""
+    begun, start = list[AboveThreshold](), AboveThreshold.start
+
+    def starting(self: AboveThreshold, *given: Any) -> Any:
+        begun.append(self)
+        running = start(self, *given)
+        if len(begun) <= watched:
+            running._secret = 10**30
+        return running
+
+    patch.setattr(AboveThreshold, "start", starting)
+
+
+@pytest.mark.parametrize("watched", [1, 4])
+def test_an_excess_that_watches_refused_is_asked_about_by_further_ones_and_is_met(
+    watched: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing(monkeypatch, watched)
+    at = account(epsilon=10_000)
+    found = Session(table(), at, noise=TestNoise(1)).open(SEARCH).reach_excess(0.05, 0.9)
+    bought = [stop for stop in found.path if stop.step.startswith("watch")]
+    assert (found.reason, len(bought)) == ("target_met", watched + 1)
+    assert at.spent.amount == found.spent
+
+
+def test_an_excess_is_never_called_impossible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends with its budget, or with the failure probability of its key: then it was not shown, and that is what it says."""
+    refusing(monkeypatch, 99)
+    assert Session(table(), account(epsilon=50)).open(SEARCH).reach_excess(0.05, 0.9).reason == "cap_reached"
+    at = account(epsilon=10**6)
+    found = Session(table(), at, noise=TestNoise(1)).open(SEARCH, key="k").reach_excess(0.05, 0.9)
+    bought = [stop.step for stop in found.path if stop.step.startswith("watch")]
+    assert (found.reason, bought) == ("not_shown", [f"watch {k}" for k in range(watches.MOST_WATCHES)])
+    assert sum(share_of(k) for k in range(len(bought))) <= 1
+    with pytest.raises(InvalidTask, match="new key"):
+        Session(table(), at, noise=TestNoise(2)).open(SEARCH, key="k").reach_excess(0.05, 0.9)

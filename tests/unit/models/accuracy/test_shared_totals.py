@@ -16,7 +16,7 @@ from steelyard.errors import SteelyardError
 from steelyard.ledger import Account
 from steelyard.models.accuracy._family import Step
 from steelyard.models.accuracy._goal import Goal
-from steelyard.models.accuracy._total import GaussianTotal, TotalSearch, _Total
+from steelyard.models.accuracy._total import GaussianTotal, Total, TotalSearch
 from steelyard.models.accuracy._transcript import Transcript
 from steelyard.noise import TestNoise
 from unit.models.accuracy.combinations import COMBINATIONS, TABLE, TASKS
@@ -44,7 +44,7 @@ def shared(first: float, second: float, moment: int) -> Account:
 def torn(first: float, second: float, moment: int) -> bool:
     """Whether any stored release is said to be sharper than the steps it is an average of."""
     at, search = shared(first, second, moment), TotalSearch(TASKS["sum"])
-    total = _Total(search, TABLE.schema, at.terms)
+    total = Total(search, TABLE.schema, at.terms)
     desk = Desk(TABLE, TestNoise(3), at, "k", request_of(search))
     kept = Transcript(desk, total.reader(at.terms)).told()
     for index, told in enumerate(kept):
