@@ -23,9 +23,11 @@ from steelyard.bounding._amounts import Spend, bound
 from steelyard.bounding._cap_grid import CapGrid
 from steelyard.bounding._laws import check_law
 from steelyard.bounding._posterior import CapSetting, Curves, posterior
+from steelyard.bounding._tails import SMOOTH, Behind, Estimate, behind
 from steelyard.bounding._theory import Tradeoff, curve
 from steelyard.documents import decode, load, request_of
 from steelyard.errors import InvalidTask
+from steelyard.lazy import lazy
 from steelyard.noise import Noise
 from steelyard.privacy import Currency, Loss, Number, Terms, positive, rows
 from steelyard.tables import LIMIT, Quantity, Table
@@ -99,6 +101,11 @@ class NoisyHistogram:
             raise InvalidTask(
                 f"counts carry laplace or gaussian noise at a positive level; got {self.law!r} at {self.level!r}."
             )
+
+    @lazy
+    def smooth(self) -> Behind:
+        """Equally likely users behind the counts of totals that are not negative, if their trend does not break."""
+        return behind(self.grid, np.array(self.counts, dtype=float), self.law, self.level, SMOOTH)
 
 
 @dataclass(frozen=True)
@@ -193,18 +200,17 @@ class ContributionProfile:
         """The best cap for what a release may spend on noise of this law, in grid steps."""
         return choose_cap(self.histogram, spend.level, law)
 
-    def kept(self, cap: Number) -> float:
-        """The estimated share of everything contributed that a cap keeps (the papers' n_tau / n, for rows).
+    def kept(self, cap: Number, confidence: float = 0.95) -> Estimate:
+        """The share of everything contributed that a cap keeps (the papers' n_tau / n, for rows), and its interval.
+
+        *Privacy:* post-processing. *Accuracy:* calibrated, not proved: numerator and denominator are those of the same
+        plausible users, so a giant whom nobody can see widens the interval instead of vanishing.
 
         >>> counts = NoisyHistogram(CapGrid(1, 16), (0.0,) * 6 + (100.0,), "laplace", 9.0)
-        >>> round(ContributionProfile(None, "users", Fraction(1), counts).kept(7), 1)
+        >>> round(ContributionProfile(None, "users", Fraction(1), counts).kept(7).value, 1)
         0.5
         """
-        limit, curve = float(positive(cap, "cap") / self.step), plan_caps(self.histogram, self.histogram.level)
-        # what the lowest cap loses, and what it keeps of everybody, is all there is
-        whole = curve.bias[0] + curve.caps[0] * max(sum(self.counts), 1.0)
-        lost = float(np.interp(math.log(limit), np.log(curve.caps), curve.bias))
-        return min(1.0, max(0.0, 1 - lost / whole))
+        return Estimate.of(self.histogram.smooth.kept(float(positive(cap, "cap") / self.step)), confidence)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``ContributionProfile.from_json`` reads it back."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -97,3 +98,33 @@ def _staircase(ratio: Floats, level: float) -> Floats:
     before = np.maximum(gamma - ratio, 0.0)
     inside = height * before**2 / 2 + moment + before * mass
     return np.where(ratio < gamma, inside, outside)
+
+
+@lru_cache(maxsize=8)
+def spread_noise(level: float, noise: str, size: int) -> Floats:
+    """``size`` evenly spaced quantiles of the noise at sensitivity one, ascending.
+
+    >>> [round(float(v), 3) for v in spread_noise(1.0, "laplace", 4)]
+    [-1.386, -0.288, 0.288, 1.386]
+    """
+    check_law(level, noise)
+    far = (np.arange(size // 2) + 0.5) / (size // 2)  # how much of the noise is larger in size
+    if noise == "laplace":
+        sizes = -np.log(far) / level
+    elif noise == "gaussian":
+        sizes = np.array([NormalDist().inv_cdf(1 - share / 2) for share in far]) / level
+    else:
+        sizes = _staircase_sizes(far, level)
+    return np.asarray(np.concatenate([-sizes, sizes[::-1]]))
+
+
+def _staircase_sizes(far: Floats, level: float) -> Floats:
+    """The sizes of staircase noise that so much of it exceeds."""
+    fall, gamma = math.exp(-level), 1 / (1 + math.exp(level / 2))
+    height = (1 - fall) / (gamma + fall * (1 - gamma))
+    first = height * fall / (1 - fall)  # how much lies beyond the first step
+    steps = np.floor(np.maximum(np.log(far / first), -700.0 * level) / -level)
+    steps = np.maximum(steps, 0.0)
+    beyond = first * fall**steps
+    outside = gamma + steps + (beyond - far) / (height * fall ** (steps + 1))
+    return np.asarray(np.where(far >= first, (1 - far) / height, outside))

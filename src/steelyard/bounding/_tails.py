@@ -1,0 +1,220 @@
+"""What may lie behind a noisy histogram of totals: some thousand equally likely sets of users.
+
+Up to the window's start counts are many and the noise alone blurs them. From there on the number of users in a bin
+is followed upwards, bin by bin, by particles: each carries a level and a slope of its logarithm, the slope wanders and
+bends downwards, and now and then the trend breaks, falls, and goes on with another slope: the end of the crowd, or
+the few giants beyond it. Each particle draws its users, and is kept as often as the noisy count speaks for it.
+What must not change: everything here reads noisy counts and public numbers, and its draws are a fixed public sequence,
+so the same histogram always says the same.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from steelyard.accounting import normal_tail
+from steelyard.bounding._cap_grid import CapGrid
+from steelyard.bounding._laws import Floats, spread_noise
+from steelyard.errors import InvalidTask
+
+_PARTICLES = 2000
+_STRIDE = 1237
+_SLOPE, _SLOPES = -0.3, 0.4  # a priori, in logarithms per half octave: Pareto with an index near one, give or take
+_BEND, _LEAN = 0.35, 0.2  # the most that a slope steepens from bin to bin: an exponential tail, about
+_WOBBLE = 0.1  # how far a single bin strays from its trend
+_STEEPEST, _FLATTEST = -8.0, 0.7
+
+
+@dataclass(frozen=True)
+class Trend:
+    """How trends go on a priori: a window of so many users times the level, how many are straight, and how much they wander."""
+
+    window: float
+    straight: float
+    wander: float
+    breaks: float = 0.0
+    ends: float = 0.0
+    fall: float = 1.0
+    after: float = 0.35
+    afters: float = 0.5
+
+
+SMOOTH = Trend(600.0, 0.8, 0.015)
+"""Trends that do not break: for the middle of what is plausible."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number that was modelled: the median of what is plausible, and where it lies at ``confidence``."""
+
+    value: float
+    low: float
+    high: float
+    confidence: float = 0.95
+
+    @classmethod
+    def of(cls, draws: Floats, confidence: float) -> Estimate:
+        """From equally likely values."""
+        if not 0 < confidence < 1:
+            raise InvalidTask(f"confidence must lie between 0 and 1; got {confidence!r}.")
+        rest = (1 - confidence) / 2
+        low, value, high = (float(v) for v in np.quantile(draws, (rest, 0.5, 1 - rest)))
+        return cls(value, low, high, confidence)
+
+
+@dataclass(frozen=True)
+class Behind:
+    """Draws by bins: how many users each bin holds, and the mean of their totals in grid steps."""
+
+    users: Floats
+    totals: Floats
+
+    def cut(self, caps: Floats) -> Floats:
+        """What each cap cuts off, for every draw."""
+        return np.stack([(self.users * np.maximum(self.totals - cap, 0.0)).sum(axis=1) for cap in caps], axis=1)
+
+    def kept(self, cap: float) -> Floats:
+        """The share of everything that a cap keeps, for every draw."""
+        whole = (self.users * self.totals).sum(axis=1)
+        kept = (self.users * np.minimum(self.totals, cap)).sum(axis=1)
+        return np.asarray(np.where(whole > 0, kept / np.maximum(whole, 1e-300), 1.0))
+
+
+def offsets(cut: Floats, cap: float, level: float, noise: str, confidence: float) -> tuple[float, float]:
+    """How far below and above the released value the truth lies at ``confidence``: what was cut, less the noise."""
+    unit = spread_noise(level, noise, cut.size)
+    order = np.argsort((np.arange(cut.size) * _STRIDE) % cut.size)
+    rest = (1 - confidence) / 2
+    low, high = np.quantile(cut - cap * unit[order], (rest, 1 - rest))
+    return float(low), float(high)
+
+
+def behind(grid: CapGrid, counts: Floats, law: str, level: float, trend: Trend) -> Behind:
+    """Equally likely users behind the counts of one side, smallest totals first."""
+    wide, real = grid.spread(counts)
+    draw = np.random.default_rng(1)  # a public sequence: post-processing that anybody can repeat
+    inside = np.flatnonzero(level * np.cumsum(wide[::-1])[::-1] <= trend.window)
+    start = int(inside[0]) if inside.size else wide.size - 1
+    users = np.zeros((_PARTICLES, wide.size))
+    blur = _noise(law, level, draw, (_PARTICLES, start))
+    users[:, :start] = np.maximum(wide[:start] - blur, 0.0) * real[:start]
+    before = max(float(wide[max(start - 1, 0) : start + 4].max()), 2 / level)
+    cloud = _Cloud(law, level, draw, before, trend)
+    room = _exposures(grid)
+    for slot in range(start, wide.size):
+        cloud.move()
+        if real[slot]:
+            cloud.see(users, slot, float(wide[slot]), float(room[slot]), slot == wide.size - 1)
+    return Behind(users, _positions(grid, users, draw))
+
+
+class _Cloud:
+    """Particles that follow a trend of counts from bin to bin."""
+
+    def __init__(self, law: str, level: float, draw: np.random.Generator, before: float, trend: Trend) -> None:
+        self.law, self.level, self.draw, self.trend = law, level, draw, trend
+        self.log_rate = math.log(before) + draw.normal(size=_PARTICLES)
+        self.slope = _SLOPE + _SLOPES * draw.normal(size=_PARTICLES)
+        bent = np.maximum(draw.random(_PARTICLES) - trend.straight, 0.0) / (1 - trend.straight)
+        self.bend = _BEND * bent**2  # none at all for Pareto
+        self.variance = 2 / level**2 if law == "laplace" else 1 / level**2
+
+    def move(self) -> None:
+        """One half octave on."""
+        draw, size, trend = self.draw, _PARTICLES, self.trend
+        steeper = self.slope - self.bend * (np.abs(self.slope) + _LEAN)
+        slope = steeper + trend.wander * draw.normal(size=size) * (1 + np.abs(self.slope))
+        chance = draw.random(size)
+        breaks, ends = chance < trend.breaks, chance > 1 - trend.ends
+        slope = np.where(breaks, -trend.after * np.exp(trend.afters * draw.normal(size=size)), slope)
+        self.slope = np.clip(slope, _STEEPEST, _FLATTEST)
+        falls = np.where(breaks, trend.fall * draw.exponential(size=size), np.where(ends, 50.0, 0.0))
+        self.log_rate = np.clip(self.log_rate + self.slope - falls, -50.0, 40.0)
+
+    def see(self, users: Floats, slot: int, count: float, room: float, last: bool) -> None:
+        """Draw the users of a bin, weigh them by its noisy count, and take as many of each particle as it is worth."""
+        rate = np.exp(self.log_rate + _WOBBLE * self.draw.normal(size=_PARTICLES)) * room
+        if last:  # all that lies beyond is here
+            rate = rate / -np.expm1(np.minimum(self.slope, -0.1))
+        if self.variance < float(np.median(rate)):
+            found, weight = self._from_count(count, rate)
+        else:
+            found = self.draw.poisson(np.minimum(rate, 1e15)).astype(float)
+            weight = _log_chance(self.law, self.level, np.abs(count - found))
+        users[:, slot] = found
+        self._choose(users, slot + 1, weight)
+
+    def _from_count(self, count: float, rate: Floats) -> tuple[Floats, Floats]:
+        """Users as the sharp count says, weighed by the trend."""
+        found = np.maximum(np.rint(count - _noise(self.law, self.level, self.draw, (_PARTICLES,))), 0.0)
+        none = math.log(max(_chance_from(self.law, self.level, count), 1e-300))
+        at_none = float(_log_chance(self.law, self.level, np.array([abs(count)]))[0]) - none
+        weight = found * np.log(np.maximum(rate, 1e-300)) - rate - _log_factorial(found)
+        return found, np.where(found == 0, weight + at_none, weight)
+
+    def _choose(self, users: Floats, end: int, weight: Floats) -> None:
+        share = np.exp(weight - weight.max())
+        pile = np.cumsum(share)
+        places = (np.arange(_PARTICLES) + self.draw.random()) / _PARTICLES * pile[-1]
+        taken = np.minimum(np.searchsorted(pile, places), _PARTICLES - 1)
+        users[:, :end] = users[taken, :end]
+        self.log_rate, self.slope, self.bend = self.log_rate[taken], self.slope[taken], self.bend[taken]
+
+
+def _exposures(grid: CapGrid) -> Floats:
+    """How many whole totals each half octave holds, over how wide it is: few small ones hold just their share."""
+    ideal = grid.upper * 2.0 ** ((np.arange(-1, grid.slots + 1) - grid.slots) / 2)
+    tops = np.array(grid.slot_tops, dtype=float)
+    whole = np.diff(tops, prepend=math.floor(ideal[0]))
+    return np.asarray(np.where(np.diff(ideal) > 8, 1.0, np.maximum(whole, 0.0) / np.diff(ideal)))
+
+
+def _positions(grid: CapGrid, users: Floats, draw: np.random.Generator) -> Floats:
+    """The mean total of a bin's users: log-uniform in the bin, the more of them the nearer to its middle."""
+    tops = np.array(grid.slot_tops, dtype=float)
+    lows = np.maximum(np.concatenate([[tops[0] / math.sqrt(2)], tops[:-1]]) + 1, 1.0)
+    tops, lows = np.maximum(tops, 1.0), np.minimum(lows, np.maximum(tops, 1.0))
+    place = 0.5 + (draw.random(users.shape) - 0.5) * np.maximum(1 / np.sqrt(np.maximum(users, 1.0)), 0.5)
+    return np.asarray(lows * (tops / lows) ** place)
+
+
+def _noise(law: str, level: float, draw: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    if law == "gaussian":
+        return np.asarray(np.rint(draw.normal(scale=1 / level, size=shape)))
+    chance = -math.expm1(-level)
+    return np.asarray(draw.geometric(chance, shape) - draw.geometric(chance, shape), dtype=float)
+
+
+def _log_chance(law: str, level: float, distance: Floats) -> Floats:
+    """The logarithm of the chance of noise of this size, up to a constant that is right for ``_chance_from``."""
+    if law == "laplace":
+        return np.asarray(math.log(math.tanh(level / 2)) - level * distance)
+    far = 40.0 / level
+    if level < 0.5:
+        return np.asarray(math.log(level / math.sqrt(2 * math.pi)) - (level * np.minimum(distance, far)) ** 2 / 2)
+    return np.asarray(_normal_chances(level)[np.minimum(np.rint(distance), 79).astype(np.int64)])
+
+
+@lru_cache(maxsize=8)
+def _normal_chances(level: float) -> Floats:
+    """The log chances of rounded normal noise of 0, 1, 2, ..."""
+    inside = [normal_tail((k - 0.5) * level) - normal_tail((k + 0.5) * level) for k in range(80)]
+    return np.asarray(np.log(np.maximum(inside, 1e-300)))
+
+
+def _chance_from(law: str, level: float, least: float) -> float:
+    """The chance of noise of at least ``least``, a whole number."""
+    if law == "gaussian":
+        return normal_tail((least - 0.5) * level)
+    fall = math.exp(-level)
+    return fall**least / (1 + fall) if least > 0 else 1 - fall ** (1 - least) / (1 + fall)
+
+
+def _log_factorial(n: Floats) -> Floats:
+    m = np.maximum(n, 1.0)
+    stirling = m * np.log(m) - m + 0.5 * np.log(2 * math.pi * m) + 1 / (12 * m)
+    return np.asarray(np.where(n < 1, 0.0, stirling))
