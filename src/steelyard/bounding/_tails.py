@@ -211,7 +211,7 @@ def _chance_from(law: str, level: float, least: float) -> float:
     if law == "gaussian":
         return normal_tail((least - 0.5) * level)
     fall = math.exp(-level)
-    return fall**least / (1 + fall) if least > 0 else 1 - fall ** (1 - least) / (1 + fall)
+    return float(fall**least if least > 0 else 1 + fall - fall ** (1 - least)) / (1 + fall)
 
 
 def _log_factorial(n: Floats) -> Floats:
