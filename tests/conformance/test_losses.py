@@ -10,12 +10,21 @@ import pytest
 
 from steelyard.errors import InvalidTask
 from steelyard.models._columns import SIZE
-from steelyard.models._losses import CEILING, COST_BITS, LOSSES, RESIDUAL_BITS, LossFunction, SquaredLoss, exact_scores
+from steelyard.models._losses import (
+    CEILING,
+    COST_BITS,
+    LOG_COSH,
+    LOSSES,
+    RESIDUAL_BITS,
+    LossFunction,
+    SquaredLoss,
+    exact_scores,
+)
 from steelyard.models._objective import ObjectiveFit, gaussian_objective, pure_objective
 
 SCORES = np.concatenate([np.linspace(-3, 3, 301), np.random.default_rng(5).normal(size=200)])
 TARGETS = np.random.default_rng(6).uniform(-1, 1, SCORES.size)
-EVERY = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+EVERY = pytest.mark.parametrize("loss", [*LOSSES.values(), LOG_COSH], ids=[*LOSSES, "log cosh"])
 
 
 def labels_of(loss: LossFunction) -> Any:

@@ -161,8 +161,14 @@ def features(draw: Draw) -> Any:
 def models(draw: Draw) -> Any:
     shape = {"x_bound": draw.of(1, 1, draw.size()), "norm": draw.of("clip", "scale"), "intercept": draw.of(True, False)}
     if draw.of(True, False):
-        rows_known = draw.of(None, None, 1, 10**6)
-        return FitLinear(features(draw), "odd", *draw.range(), public_rows=rows_known, **{**shape, **draw.price()})
+        rows_known, given = draw.of(None, None, 1, 10**6), features(draw)
+        way: dict[str, Any] = {"method": draw.of(*["auto"] * 3, "objective", "output", "choice")}
+        if way["method"] == "choice":
+            way |= draw.of({"radius": draw.of(1, "0.01", 9)}, {"candidates": [[0.5] * (len(given) + 1)]})
+        elif way["method"] != "auto":
+            way |= {"ridge": draw.of(*[None] * 4, "1e-9", 1, "1e9")}
+        way |= {"cap": draw.of(*[None] * 3, 1, 3, 2**30), "public_rows": rows_known}
+        return FitLinear(given, "odd", *draw.range(), **way, **{**shape, **draw.price()})
     more = {
         "method": draw.of("auto", "auto", "objective", "output", "descent", "choice"),
         "cap": draw.of(*[None] * 3, 1, 3),

@@ -97,7 +97,13 @@ def steps(event: Event, times: int) -> Event:
 
 
 def grouped(event: Event, size: int) -> Event:
-    """A step derived for one row, charged for a unit that brings at most ``size`` of them (group privacy)."""
+    """A step derived for one row, charged for a unit that brings at most ``size`` of them (group privacy).
+
+    A group of groups is one group of their product.
+    """
+    if event.name == "grouped":
+        (inner,) = _parts(event, {"events", "size"})
+        return grouped(inner, size * _Whole(event.parameters)["size"])
     text = json.dumps([event.to_json()], sort_keys=True)
     return Event("grouped", {"size": size, "events": text}, event.neighbours, event.status)
 

@@ -19,7 +19,7 @@ from itertools import count
 from tempfile import mkdtemp
 from typing import Any
 
-from steelyard.accounting import price
+from steelyard.accounting import grouped, price
 from steelyard.audit._corpus import Corpus, Neighbour, Pool, floats, texts
 from steelyard.audit._probes import Effort, probe
 from steelyard.audit._steering import (
@@ -138,8 +138,9 @@ class Replay:
         yield from self._price_findings(trace)
 
     def _price_findings(self, trace: Trace) -> Iterator[Finding]:
-        promised = price(_event(trace.declared), self._terms)
-        done = _charged([seen.event for seen in trace.seen])
+        declared = _event(trace.declared)
+        promised, group = price(declared, self._terms), _group(declared)
+        done = _charged([seen.event if group == 1 else grouped(seen.event, group) for seen in trace.seen])
         try:
             total = sum((price(event, self._terms) for event in done), Loss.zero(self._terms.currency))
         except SteelyardError as refusal:
@@ -162,14 +163,14 @@ class Replay:
             if a.event != b.event or len(a.values) != len(b.values):
                 yield "transcript", f"release {step} has another event or another length on the neighbour"
                 return
-            yield from self._distance(step, a, b)
+            yield from self._distance(step, a, b, _group(_event(left.declared)))
             if a.event.name not in STEERABLE:
                 return  # from here on the two transcripts differ lawfully
         if left.written == right.written and left.outcome != right.outcome:
             yield "transcript", "the same released numbers led to another outcome"
 
-    def _distance(self, step: int, a: Observed, b: Observed) -> Iterator[Finding]:
-        found = distance(a.event, a.values, b.values, self._terms.unit.neighbours)
+    def _distance(self, step: int, a: Observed, b: Observed, group: int) -> Iterator[Finding]:
+        found = distance(a.event, a.values, b.values, self._terms.unit.neighbours, group)
         worst = self._worst is None or found.share > self._worst.share
         if worst:
             self._worst = found
@@ -219,6 +220,13 @@ def _failures(failed: dict[str | None, str]) -> Iterator[Finding]:
 
 def _event(declared: bytes) -> Event:
     return Event.from_json(json.loads(declared))
+
+
+def _group(declared: Event) -> int:
+    """How many rows of a unit the declared event pays for: the least over its steps, one where it says nothing."""
+    if declared.name == "composed":
+        return min(_group(Event.from_json(part)) for part in json.loads(str(declared.parameters["events"])))
+    return int(str(declared.parameters["size"])) if declared.name == "grouped" else 1
 
 
 def _charged(events: list[Event]) -> list[Event]:

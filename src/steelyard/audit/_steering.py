@@ -57,15 +57,17 @@ class Distance:
         return f"{self.norm} distance {self.measured} where {self.allowed} is declared"
 
 
-def distance(event: Event, left: Sequence[int], right: Sequence[int], account: Neighbours) -> Distance:
+def distance(event: Event, left: Sequence[int], right: Sequence[int], account: Neighbours, group: int = 1) -> Distance:
     """The distance of two equally long vectors, one account-neighbour step apart, as their event measures it.
+
+    ``group`` is how many of the event's own units the account was told to count as one of its own.
 
     >>> lap = Event("laplace", {"sensitivity": 3, "scale_numerator": 1, "scale_denominator": 1})
     >>> str(distance(lap, [0, 0], [2, -2], Neighbours.ADD_REMOVE))
     'L1 distance 4 where 3 is declared'
     """
     gaps = [abs(a - b) for a, b in zip(left, right, strict=True)]
-    moves = 1 if event.neighbours is account else 2
+    moves = group if event.neighbours is account else 2 * group
     given = event.parameters
     if event.name in ("laplace", "laplace_path", "staircase"):
         return Distance("L1", sum(gaps), int(str(given["sensitivity"])) * moves)

@@ -49,6 +49,8 @@ PLACED = {**AMOUNTS, "land": texts(*KEYS)}
 CENTS = {"who": texts("a", "b"), "amount": decimals()}
 LABELLED = {"amount": floats(10.0, -9.0, 0.5), "land": texts(*KEYS), "label": floats(-2.0, 3.0, 0.5)}
 OWNED = {**LABELLED, "who": texts()}
+CLASSED = {**OWNED, "label": integers(0, 1)}
+NEAR = [[0.5, 0, 0, 0.5], [-0.5, 0, 0, 0], [0, 0.3, 0, -0.2]]
 FEATURES: list[Column] = [Numeric("amount", -9, 10), Categorical("land", ["FR", "DE"])]
 
 
@@ -194,6 +196,19 @@ def linear_fits() -> dict[str, Item]:
             FitLinear(["amount"], "label", 0, "1e-9", epsilon="2", x_bound="0.1", norm="scale"), pure(SWAPPED), LABELLED
         ),
         "fit-linear-users": Item(FitLinear(FEATURES, "label", -2, 3, epsilon="1"), gaussian(WHO), OWNED),
+        "fit-linear-objective": Item(
+            FitLinear(FEATURES, "label", -2, 3, epsilon="1", method="objective"), gaussian(EACH), LABELLED
+        ),
+        "fit-linear-cap": Item(FitLinear(FEATURES, "label", -2, 3, epsilon="1", cap=2), pure(WHO), OWNED),
+        "fit-linear-cap-objective": Item(
+            FitLinear(FEATURES, "label", -2, 3, epsilon="1", method="objective", cap=2), gaussian(WHO), OWNED
+        ),
+        "fit-linear-cap-output": Item(
+            FitLinear(FEATURES, "label", -2, 3, epsilon="1", method="output", cap=2), pure(WHO), OWNED
+        ),
+        "fit-linear-cap-choice": Item(
+            FitLinear(FEATURES, "label", -2, 3, epsilon="1", method="choice", cap=2, candidates=NEAR), pure(WHO), OWNED
+        ),
     }
 
 
@@ -226,6 +241,17 @@ def logistic_fits() -> dict[str, Item]:
         ),
         "fit-logistic-users": Item(FitLogistic(FEATURES, "label", [0, 1], epsilon="1"), gaussian(WHO), OWNED),
         "fit-logistic-cap": Item(FitLogistic(FEATURES, "label", [0, 1], epsilon="1", cap=2), pure(WHO), OWNED),
+        "fit-logistic-cap-output": Item(
+            FitLogistic(FEATURES, "label", [0, 1], epsilon="1", method="output", cap=2), gaussian(WHO), CLASSED
+        ),
+        "fit-logistic-cap-descent": Item(
+            FitLogistic(FEATURES, "label", [0, 1], epsilon="1", method="descent", cap=2), gaussian(WHO), CLASSED
+        ),
+        "fit-logistic-cap-choice": Item(
+            FitLogistic(["amount"], "label", [0, 1], epsilon="1", x_bound=5, method="choice", cap=2, radius=1),
+            gaussian(WHO),
+            CLASSED,
+        ),
     }
 
 

@@ -12,7 +12,17 @@ from steelyard.lazy import loading
 
 if TYPE_CHECKING:
     from steelyard.bounding._amounts import Amount, Spend, bound, check_unit, finite, noise_error
-    from steelyard.bounding._bias import bias_bounds, corollary_terms, heavy_users, kept_rows, kept_share_below
+    from steelyard.bounding._bias import (
+        bias_bounds,
+        choice_bound,
+        corollary_terms,
+        heavy_users,
+        kept_rows,
+        kept_share_below,
+        loss_moments,
+        loss_variance,
+        share_terms,
+    )
     from steelyard.bounding._cap_choice import ContributionProfile
     from steelyard.bounding._cap_rule import Bounds
     from steelyard.bounding._grouping import check_list, keep_exact
@@ -51,6 +61,7 @@ __all__ = [
     "check_list",
     "check_range",
     "check_unit",
+    "choice_bound",
     "corollary_terms",
     "error_bound",
     "expected_error",
@@ -60,13 +71,19 @@ __all__ = [
     "kept_rows",
     "kept_share_below",
     "level_epsilon",
+    "loss_moments",
+    "loss_variance",
     "noise_error",
     "optimal_cap",
+    "share_terms",
     "tradeoff",
 ]
 _HOMES = {
     "_amounts": ("Amount", "Spend", "bound", "check_unit", "finite", "noise_error"),
-    "_bias": ("bias_bounds", "corollary_terms", "heavy_users", "kept_rows", "kept_share_below"),
+    "_bias": (
+        *("bias_bounds", "choice_bound", "corollary_terms", "heavy_users", "kept_rows", "kept_share_below"),
+        *("loss_moments", "loss_variance", "share_terms"),
+    ),
     "_cap_choice": ("ContributionProfile",),
     "_cap_rule": ("Bounds",),
     "_grouping": ("check_list", "keep_exact"),

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from steelyard.bounding._laws import Floats
 from steelyard.errors import InvalidTask
+from steelyard.tables import texts_of
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,14 @@ def kept_rows(counts: ArrayLike, row_cap: float) -> float:
     return float(np.minimum(_read(counts, row_cap), row_cap).sum())
 
 
-def heavy_users(shares: ArrayLike, share_cap: float) -> int:
-    """K(tau0): how many users take part with a probability above ``share_cap`` (the papers' tau0)."""
-    return int((_shares(shares) > share_cap).sum())
+def heavy_users(shares: ArrayLike, share_cap: float, *, rows: float | None = None, delta: float = 0.05) -> int:
+    """K(tau0): how many users take part with a probability above ``share_cap`` (the papers' tau0, or gamma).
+
+    With ``rows`` only those count who bring more than their capped share of so many rows, all of them at once, unless an event
+    of probability ``delta`` happens: K(gamma) of the workshop paper, p > gamma + sqrt(4 ln(n/delta)/n). Then n_tau >= K tau.
+    """
+    margin = 0.0 if rows is None else math.sqrt(4 * math.log(rows / delta) / rows)
+    return int((_shares(shares) > share_cap + margin).sum())
 
 
 def bias_bounds(counts: ArrayLike, row_cap: float, variance: float | None = None) -> BiasBounds:
@@ -116,6 +123,87 @@ def corollary_terms(
     sample = math.sqrt(dimension * math.log(rows / delta) / bounds.kept)
     noise = constant * (row_cap * math.log(1 / delta) / (bounds.kept * epsilon)) ** 2
     return CorollaryTerms(bias, sample, noise)
+
+
+def share_terms(
+    shares: ArrayLike, share_cap: float, rows: float, epsilon: float, *, delta: float, dimension: float
+) -> CorollaryTerms:
+    """The terms of the workshop paper's Theorem 1 and Corollary 1, in gamma = ``share_cap`` and users' ``shares`` p_j.
+
+    Twice the bias of q_j = min(gamma, p_j)/sum, by total variation; sqrt(d ln(n/d)/n)/gamma^2; d/(K(gamma) epsilon), infinite
+    where nobody is heavy. *Accuracy:* constants are taken as 1. The form in n_tau (``corollary_terms``) is never worse in
+    order: n_tau >= K tau, and the factor 1/gamma^2 comes from bounding n_tau/n by gamma alone.
+
+    >>> terms = share_terms([1 / 8] * 8, 1 / 9, 8**6, epsilon=1, delta=0.05, dimension=2)
+    >>> terms.bias, terms.noise
+    (0.0, 0.25)
+    """
+    if not (0 < share_cap <= 1 and 0 < delta < 1 and epsilon > 0 and 0 < dimension < rows):
+        raise InvalidTask(
+            "the terms need a share up to 1, epsilon above zero, delta below 1 and fewer dimensions than rows."
+        )
+    heavy = heavy_users(shares, share_cap, rows=rows, delta=delta)
+    sample = math.sqrt(dimension * math.log(rows / dimension) / rows) / share_cap**2
+    bias = 2 * bias_bounds(shares, share_cap).total_variation
+    return CorollaryTerms(bias, sample, dimension / (heavy * epsilon) if heavy else math.inf)
+
+
+def choice_bound(row_cap: float, kept: float, epsilon: float, *, dimension: int, delta: float) -> float:
+    """Lemma 1 of the workshop paper: 8 tau/(n_tau epsilon) ((d + 1) ln 3 + ln(1/delta)), the excess of a choice over the ball.
+
+    *Accuracy:* above it the mean loss, less the ball's best, of a model drawn with density exp(-epsilon S/(2 tau)) lies with
+    probability ``delta`` at most, S being the SUM of convex losses between 0 and 1 (the paper writes their mean, whose
+    weight is n_tau times too small, and calls the bound one of an expectation; docs/proofs/bounding_theory.md).
+    *Privacy:* none; n_tau is private.
+
+    >>> round(choice_bound(2, 1000, 1, dimension=2, delta=0.05), 4)
+    0.1007
+    """
+    if not (row_cap > 0 and kept > 0 and epsilon > 0 and dimension > 0 and 0 < delta < 1):
+        raise InvalidTask("Lemma 1 needs a cap, rows, epsilon and a dimension above zero, and delta between 0 and 1.")
+    return 8 * row_cap / (kept * epsilon) * ((dimension + 1) * math.log(3) + math.log(1 / delta))
+
+
+def loss_variance(losses: ArrayLike, users: ArrayLike) -> Floats:
+    """Var(h) of the papers for each hypothesis: how the users' mean losses differ, users weighted by their rows.
+
+    ``losses`` has one entry, or one row with an entry for each hypothesis, for each row of data; ``users`` says whose each
+    is. The largest is Var(H), what ``bias_bounds`` takes. *Privacy:* none; ``loss_moments`` is the way to buy it.
+
+    >>> loss_variance([0.0, 0.0, 1.0, 1.0], ["a", "a", "b", "b"]).tolist()
+    [0.25]
+    """
+    moments = loss_moments(losses, users, math.inf)
+    weights = moments["weight"]
+    pairs = [(moments[f"first_{k}"], moments[f"second_{k}"]) for k in range(len(moments) // 2 - 1)]
+    if not weights.sum():
+        return np.zeros(len(pairs))
+    return np.array([second.sum() / weights.sum() - (first.sum() / weights.sum()) ** 2 for first, second in pairs])
+
+
+def loss_moments(losses: ArrayLike, users: ArrayLike, row_cap: float) -> dict[str, NDArray[Any]]:
+    """The columns from which the variance of losses is bought, one entry for each user: ``user``, ``weight`` and two of each hypothesis.
+
+    The weight w is the user's number of rows, at most ``row_cap``; ``first_k`` and ``second_k`` are w times the user's mean loss
+    and w times its square. Losses that are no numbers count as 0, others are held in [0, 1]; rows of nobody are left out.
+    *Privacy:* none by itself. Each entry is a function of one user's rows and lies between 0 and ``row_cap``, so a ``Sum`` with that
+    cap cuts nothing off and hides a user (docs/proofs/bounding_theory.md).
+    """
+    values, whose = np.asarray(losses, dtype=float), texts_of(users)
+    values = values[:, None] if values.ndim == 1 else values
+    if values.ndim != 2 or len(values) != len(whose) or not row_cap > 0:
+        raise InvalidTask("moments need one row of losses and one user for each row of data, and a cap above zero.")
+    place: dict[str, int] = {}
+    codes = np.array([-1 if user is None else place.setdefault(user, len(place)) for user in whose], dtype=np.int64)
+    held = np.clip(np.where(np.isnan(values), 0.0, values), 0.0, 1.0)[codes >= 0]
+    codes = codes[codes >= 0]
+    counts = np.bincount(codes, minlength=len(place)).astype(float)
+    weights = np.minimum(counts, row_cap)
+    found: dict[str, NDArray[Any]] = {"user": np.array(list(place), dtype=object), "weight": weights}
+    for k, column in enumerate(held.T):
+        mean = np.bincount(codes, column, len(place)) / counts
+        found |= {f"first_{k}": weights * mean, f"second_{k}": weights * mean * mean}
+    return found
 
 
 def kept_share_below(shares: ArrayLike, share_cap: float, rows: int, delta: float) -> float:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from steelyard.cli._files import Outputs, add_overwrite, add_types, check_chart, key_of, open_table, told, waiting
+from steelyard.documents import load
 from steelyard.errors import InvalidTask
 from steelyard.privacy import whole_number
 from steelyard.requests import (
@@ -28,6 +30,11 @@ if TYPE_CHECKING:
 
 _ALONE = "charged to an account of this command alone: nothing adds up several fits; --ledger would"
 _CHECKS = ("auto", "every", "screened", "certificate", "disjoint")  # models.accuracy.CHECKS, without loading it
+_METHODS = ("auto", "objective", "output", "descent", "choice")
+_WAYS = (
+    "auto (default), objective (noise in the objective), output (noise on the minimizer), descent (noisy steps; logistic) or "
+    "choice (the exponential mechanism, with --candidates or --radius); where users are hidden all but auto need --cap"
+)
 _CHECKED = (
     "with either: how it is checked. auto (default): a model is looked at more and more sharply while it may pass, and not "
     "where the released statistics rule it out (an excess: two looks at most); screened: another name for auto; every: one "
@@ -56,7 +63,19 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     fit.add_argument(
         "--public-rows", type=whole_number, help="users hidden: a row count known without looking; it helps the fit"
     )
-    fit.add_argument("--cap", type=whole_number, help="logistic, users hidden: keep this many rows of each user")
+    fit.add_argument(
+        "--cap", type=whole_number, help="users hidden: keep this many rows of each user, for any --method"
+    )
+    fit.add_argument("--method", choices=_METHODS, help=_WAYS)
+    fit.add_argument(
+        "--ridge", help="--method objective or output: the weight of the penalty (default: from the price)"
+    )
+    fit.add_argument(
+        "--candidates", metavar="FILE", help="--method choice: public models, a JSON list of coefficient lists"
+    )
+    fit.add_argument(
+        "--radius", help="--method choice: choose among a grid over the ball of coefficients of this length"
+    )
     fit.add_argument("--epsilon", required=True, help="how much this model may spend")
     fit.add_argument("--delta", help="without a ledger: the delta of the guarantee (0: pure; default 1e-6)")
     fit.add_argument("--user", help="without a ledger: hide all rows of one value of this column (default: one row)")
@@ -109,7 +128,7 @@ def _fit(args: argparse.Namespace) -> Reply:
     task = _task(args, table, features)
     if args.chart and len(getattr(task, "classes", ())) > 2:
         raise InvalidTask("a chart shows one model, and one of several classes has as many; leave --chart out.")
-    with Outputs(args, args.out, args.chart, inputs=(args.data, args.ledger)) as files:
+    with Outputs(args, args.out, args.chart, inputs=(args.data, args.ledger, args.candidates)) as files:
         return (_reached if names_accuracy(vars(args)) else _released)(args, table, account, task, note, files)
 
 
@@ -166,11 +185,14 @@ def _numbers(args: argparse.Namespace, features: list[Any]) -> list[str]:
 def _task(args: argparse.Namespace, table: Table, features: list[Any]) -> Any:
     from steelyard.models import FitLinear, FitLogistic
 
-    common = {"epsilon": args.epsilon, "x_bound": args.x_bound, "public_rows": args.public_rows}
+    way = ("epsilon", "x_bound", "public_rows", "cap", "ridge", "radius")
+    common = {name: getattr(args, name) for name in way} | {"method": args.method or "auto"}
+    if args.candidates is not None:
+        common["candidates"] = load(Sequence[Sequence[float]], args.candidates, "a list of candidates", "candidates")
     if args.model == "linear":
         return FitLinear(features, args.label, args.lower, args.upper, **common)
     classes = classes_typed(args.classes, table.columns.get(args.label))
-    return FitLogistic(features, args.label, classes, cap=args.cap, **common)
+    return FitLogistic(features, args.label, classes, **common)
 
 
 def _account(args: argparse.Namespace) -> tuple[Account, str]:

@@ -2,8 +2,9 @@
 
 A task names features and a label with public bounds or classes (law 6), a loss, and the way of fitting that its account
 can pay for: least squares from one noisy release of the sufficient statistics, objective perturbation with one certified
-solve per class, or, where the account hides users, descents over clipped user gradients. Two classes make one model; more
-make one model for each class against the rest, each a release of its own.
+solve per class, or, where the account hides users, descents over clipped user gradients, or any row-level way on at most
+``cap`` rows of each user. Two classes make one model; more make one model for each class against the rest, each a release
+of its own.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from steelyard.bounding import Spend, check_unit, level_epsilon
 from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.lazy import lazy
 from steelyard.models._columns import Categorical, Features, Numeric, Plain
-from steelyard.models._exponential_mechanism import Hypotheses
+from steelyard.models._exponential_mechanism import BallChoice, Hypotheses, check_ball, read_candidates
 from steelyard.models._gradient_descent import DescentFit
-from steelyard.models._losses import LOGISTIC, SQUARED, LossFunction
+from steelyard.models._losses import LOG_COSH, LOGISTIC, SQUARED, LossFunction
 from steelyard.models._model import Model, OneVsRest, present
 from steelyard.models._objective import gaussian_objective, pure_objective
 from steelyard.models._output_perturbation import OutputFit
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from steelyard.noise import Noise
     from steelyard.tables import Schema, Table
 
-METHODS = ("auto", "objective", "output", "descent", "choice")
-
 
 @dataclass(frozen=True)
 class Fit(ABC):
@@ -51,15 +50,49 @@ class Fit(ABC):
     else:
         features: Features  # what it is once the task is made, and in its JSON
 
-    loss: ClassVar[LossFunction]
+    _: KW_ONLY
+    mu: Number | None = None
+    method: str = "auto"
+    ridge: Number | None = None
+    cap: int | None = None
+    public_rows: int | None = None
+    candidates: Sequence[Sequence[float]] | None = None
+    radius: Number | None = None
 
-    def _read(self, x_bound: Number | None, norm: str, intercept: bool, **amounts: Number | None) -> None:
+    loss: ClassVar[LossFunction]
+    slope_one: ClassVar[LossFunction]
+    """The loss that every method but sums of products fits: no row pulls by more than one."""
+    methods: ClassVar[tuple[str, ...]]
+
+    def _read(self, x_bound: Number | None, norm: str, intercept: bool, epsilon: Number | None) -> None:
         """Replace what was given by what it means: features by Features, amounts by exact numbers above zero."""
         object.__setattr__(self, "features", read_features(self.features, x_bound, norm, intercept))
+        amounts = {"epsilon": epsilon, "mu": self.mu, "ridge": self.ridge, "radius": self.radius}
         for name, amount in amounts.items():
             object.__setattr__(self, name, None if amount is None else positive(amount, name))
         if self.target.column in self.features.source:
             raise InvalidTask(f"the label {self.target.column!r} cannot also be a feature.")
+        if self.method not in self.methods:
+            raise InvalidTask(f"method must be one of {', '.join(self.methods)}; got {self.method!r}.")
+        self._read_choice()
+
+    def _read_choice(self) -> None:
+        """Refuse what a choice does not take, and what only a choice takes."""
+        given = (self.candidates is not None) + (self.radius is not None)
+        if self.method != "choice":
+            if given:
+                raise InvalidTask("candidates and radius are for method='choice'; leave them out.")
+            return
+        if given != 1:
+            raise InvalidTask("a choice needs candidates, or the radius of a ball of them, and not both.")
+        if len(self.target.targets) > 1 or self.ridge is not None:
+            raise InvalidTask("a choice is between models of two classes, or of a number, and has no ridge.")
+        if self.radius is not None:
+            check_ball(self.features.width, Fraction(self.radius))
+            return
+        object.__setattr__(self, "candidates", read_candidates(self.candidates or ()))
+        if {len(each) for each in self.candidates or ()} != {self.features.width}:
+            raise InvalidTask(f"each candidate has {self.features.width} coefficients, one for each feature.")
 
     @property
     @abstractmethod
@@ -91,6 +124,59 @@ class Fit(ABC):
         told = models[0].to_json() if len(models) == 1 else OneVsRest(tuple(models)).to_json()
         return Outcome(told, None, fitted.details)
 
+    def _share(self, spend: Spend) -> Spend:
+        """What one model may spend for one row: a part for each class, and of that a part for each row of a user."""
+        models, rows = len(self.target.targets), self.cap or 1
+        micro = (isqrt(spend.micro**2 // models) if spend.gaussian else spend.micro // models) // rows
+        if micro < 1:
+            raise InvalidTask("what this model may spend is too little to share among classes, and rows of a user.")
+        return Spend(spend.gaussian, micro)
+
+    def _by_row(self, spend: Spend) -> Method:
+        """A method whose price for one row is its share of the spend."""
+        share, width, loss = self._share(spend), self.features.width, self.slope_one
+        ridge = None if self.ridge is None else Fraction(self.ridge)
+        if self.method == "choice":
+            return self._choice(level_epsilon(spend, 1) // (self.cap or 1))
+        if self.method == "output":
+            return OutputFit.public(width, share.micro, share.gaussian, ridge, loss)
+        if self.method == "descent":
+            if not spend.gaussian:
+                raise InvalidTask("a descent needs Gaussian noise; open the account with a delta.")
+            if ridge is not None:
+                raise InvalidTask("a descent has no ridge; leave it out.")
+            return DescentFit(width, share.micro)
+        return (gaussian_objective if spend.gaussian else pure_objective)(width, share.micro, ridge, loss)
+
+    def _choice(self, micro: int) -> Hypotheses:
+        if self.radius is not None:
+            return BallChoice.over(self.features.width, float(Fraction(self.radius)), micro, self.slope_one)
+        return Hypotheses(self.candidates or (), micro, self.slope_one)
+
+    def _by_user(self, spend: Spend) -> Method:
+        """Any row-level method on so many rows of each user, or descents over all of them."""
+        if self.cap is not None:
+            if self.public_rows is not None:
+                raise UnitMismatch("public_rows helps descents over all rows of a user; with a cap leave it out.")
+            cap = check_cap(self.cap)
+            return CappedFit(self._by_row(spend), cap)
+        if not spend.gaussian:
+            raise InvalidTask(
+                "a model that hides users needs Gaussian noise (open the account with a delta) or a cap on rows per user."
+            )
+        if self.method not in ("auto", "descent") or self.ridge is not None:
+            raise UnitMismatch(
+                "where users are hidden the model is fitted by descent; leave method and ridge out, or give cap, how many rows "
+                "of each user are kept."
+            )
+        models = len(self.target.targets)
+        return UserDescent(isqrt(spend.micro**2 // models), self.public_rows, self.loss)
+
+    def _only_users(self, terms: Terms) -> None:
+        """Refuse, where rows are hidden, what bounds users."""
+        if self.cap is not None or self.public_rows is not None:
+            raise UnitMismatch(f"cap and public_rows bound users; this account hides {terms.unit}.")
+
     @abstractmethod
     def _facts(self, target: int) -> dict[str, Any]:
         """What a model of this target says of its label."""
@@ -101,10 +187,13 @@ class FitLinear(Fit):
     """A linear model of a label between public bounds, by least squares.
 
     ``features`` are ``Numeric``, ``Categorical`` or plain column names (then ``x_bound`` is needed), or ``Features``.
+    ``method`` is "auto" (least squares from sums of products), or "objective", "output" or "choice" as for ``FitLogistic``,
+    which fit a loss that is a square near zero and a slope of one far out (log cosh). Where users are hidden, "auto" descends
+    along clipped user gradients; ``cap`` keeps that many rows of each user instead, for any method.
     *Privacy:* one row moves the weighted statistics by at most a proved whole number; NaN, null and infinite values
     count as the middle. *Accuracy:* ``point["expected_excess"]`` estimates what the noise adds to the mean squared
     error, from the release itself. Where users are hidden, ``public_rows`` (a row count you know without looking) helps.
-    *Cost:* exactly ``epsilon`` (on a Gaussian account: the mu it means there, or ``mu``).
+    *Cost:* exactly ``epsilon`` (on a Gaussian account: the mu it means there, or ``mu``); with a cap at most that.
 
     >>> task = FitLinear([Numeric("age", 0, 100)], "spend", 0, 400, epsilon="1")
     >>> task.features.width
@@ -119,35 +208,42 @@ class FitLinear(Fit):
     x_bound: InitVar[Number | None] = None
     norm: InitVar[str] = "clip"
     intercept: InitVar[bool] = True
-    mu: Number | None = None
-    public_rows: int | None = None
 
-    loss = SQUARED
+    loss, slope_one, methods = SQUARED, LOG_COSH, ("auto", "objective", "output", "choice")
 
     def __post_init__(self, x_bound: Number | None, norm: str, intercept: bool) -> None:
         object.__setattr__(self, "lower", self.target.lower)
         object.__setattr__(self, "upper", self.target.upper)
-        self._read(x_bound, norm, intercept, epsilon=self.epsilon, mu=self.mu)
+        self._read(x_bound, norm, intercept, self.epsilon)
+        if self.method == "auto" and self.ridge is not None:
+            raise InvalidTask("least squares chooses what to divide by from the release; leave ridge out.")
 
     @property
     def target(self) -> Target:
         """The label and its bounds."""
         return Target(self.label, self.lower, self.upper)
 
-    def fit(self, terms: Terms) -> LeastSquares | UserDescent:
+    def fit(self, terms: Terms) -> Method:
         """Least squares; descents where users are hidden."""
-        if terms.unit.kind != "users":
-            return LeastSquares(self.statistics(terms), self.target, self.features.norm, self.features.intercept)
-        spend = Spend.read(self.epsilon, self.mu, terms)
-        if not spend.gaussian:
-            raise InvalidTask("a model that hides users needs Gaussian noise; open the account with a delta.")
-        return UserDescent(spend.micro, self.public_rows, self.loss)
+        if terms.unit.kind == "users":
+            return self._by_user(Spend.read(self.epsilon, self.mu, terms))
+        if self.method == "auto":
+            return self._squares(self.statistics(terms))
+        self._only_users(terms)
+        return self._by_row(Spend.read(self.epsilon, self.mu, terms))
 
     def statistics(self, terms: Terms) -> StatisticsRelease:
         """The release of the statistics at this price."""
-        if self.public_rows is not None:
-            raise UnitMismatch(f"public_rows helps to bound users; this account hides {terms.unit}.")
+        self._only_users(terms)
         return StatisticsRelease(self.features.width, *price_of(self.epsilon, self.mu, terms))
+
+    def _by_row(self, spend: Spend) -> Method:
+        if self.method == "auto":
+            return self._squares(StatisticsRelease(self.features.width, self._share(spend)))
+        return super()._by_row(spend)
+
+    def _squares(self, statistics: StatisticsRelease) -> LeastSquares:
+        return LeastSquares(statistics, self.target, self.features.norm, self.features.intercept)
 
     def _facts(self, target: int) -> dict[str, Any]:
         return {"lower": self.lower, "upper": self.upper}
@@ -160,9 +256,10 @@ class FitLogistic(Fit):
     ``features`` are ``Numeric``, ``Categorical`` or plain column names (then ``x_bound`` is needed), or ``Features``.
     A row whose label is none of the classes, or missing, counts for nothing.
     ``method`` is "auto" (objective perturbation), "output", "descent" or "choice"; ``ridge`` is chosen from public facts
-    unless given. A "choice" picks one of the public ``candidates``: coefficients on the features, as ``Model.theta`` has them.
+    unless given. A "choice" picks one of the public ``candidates`` (coefficients on the features, as ``Model.theta`` has them),
+    or a point of a grid over the ball of coefficients of this ``radius``.
     Where users are hidden, "auto" descends along clipped user gradients, better so with ``public_rows``, a row count you
-    know without looking; ``cap`` keeps that many rows of each user instead and fits those by objective perturbation.
+    know without looking; ``cap`` keeps that many rows of each user instead and fits those by any of the methods.
     *Privacy:* one row's presence, at the stated price, pure or Gaussian; several classes share it. *Accuracy:*
     ``point["expected_excess_sum"]`` bounds the expected sum of losses above the best penalized model's. *Cost:* at most
     ``epsilon`` (on a Gaussian account: the mu it means there, or ``mu``). On Spark, and where the rows would take more
@@ -179,26 +276,12 @@ class FitLogistic(Fit):
     x_bound: InitVar[Number | None] = None
     norm: InitVar[str] = "scale"
     intercept: InitVar[bool] = True
-    mu: Number | None = None
-    method: str = "auto"
-    ridge: Number | None = None
-    cap: int | None = None
-    public_rows: int | None = None
-    candidates: Sequence[Sequence[float]] | None = None
 
-    loss = LOGISTIC
+    loss, slope_one, methods = LOGISTIC, LOGISTIC, ("auto", "objective", "output", "descent", "choice")
 
     def __post_init__(self, x_bound: Number | None, norm: str, intercept: bool) -> None:
-        if self.method not in METHODS:
-            raise InvalidTask(f"method must be one of {', '.join(METHODS)}; got {self.method!r}.")
         object.__setattr__(self, "classes", self.target.values)
-        self._read(x_bound, norm, intercept, epsilon=self.epsilon, mu=self.mu, ridge=self.ridge)
-        if (self.candidates is None) == (self.method == "choice"):
-            raise InvalidTask("a choice needs candidates, and no other method does.")
-        if self.candidates is not None:
-            if len(self.classes) > 2 or self.ridge is not None:
-                raise InvalidTask("a choice is between models of two classes, and has no ridge.")
-            object.__setattr__(self, "candidates", tuple(tuple(map(float, each)) for each in self.candidates))
+        self._read(x_bound, norm, intercept, self.epsilon)
 
     @lazy
     def target(self) -> Classes:
@@ -208,44 +291,10 @@ class FitLogistic(Fit):
     def fit(self, terms: Terms) -> Method:
         """The way one model is fitted, at its share of the price."""
         spend = Spend.read(self.epsilon, self.mu, terms)
-        models, width = len(self.target.targets), self.features.width
-        micro = isqrt(spend.micro**2 // models) if spend.gaussian else spend.micro // models
-        ridge = None if self.ridge is None else Fraction(self.ridge)
         if terms.unit.kind == "users":
-            return self._by_user(spend, micro, ridge)
-        if self.cap is not None or self.public_rows is not None:
-            raise UnitMismatch(f"cap and public_rows bound users; this account hides {terms.unit}.")
-        if self.candidates is not None:
-            return self._choice(self.candidates, spend)
-        if self.method == "output":
-            return OutputFit.public(width, micro, spend.gaussian, ridge)
-        if self.method == "descent":
-            if not spend.gaussian:
-                raise InvalidTask("a descent needs Gaussian noise; open the account with a delta.")
-            return DescentFit(width, micro)
-        return (gaussian_objective if spend.gaussian else pure_objective)(width, micro, ridge, self.loss)
-
-    def _choice(self, candidates: Sequence[Sequence[float]], spend: Spend) -> Hypotheses:
-        if {len(each) for each in candidates} != {self.features.width}:
-            raise InvalidTask(f"each candidate has {self.features.width} coefficients, one for each feature.")
-        return Hypotheses(candidates, level_epsilon(spend, 1))
-
-    def _by_user(self, spend: Spend, micro: int, ridge: Fraction | None) -> Method:
-        if self.cap is not None:
-            each = micro // check_cap(self.cap)
-            if self.method not in ("auto", "objective") or self.public_rows is not None:
-                raise UnitMismatch("a cap goes with objective perturbation; leave method and public_rows out.")
-            row = (gaussian_objective if spend.gaussian else pure_objective)(
-                self.features.width, each, ridge, self.loss
-            )
-            return CappedFit(row, self.cap)
-        if not spend.gaussian:
-            raise InvalidTask(
-                "a model that hides users needs Gaussian noise (open the account with a delta) or a cap on rows per user."
-            )
-        if self.method not in ("auto", "descent") or ridge is not None:
-            raise UnitMismatch("where users are hidden the model is fitted by descent; leave method and ridge out.")
-        return UserDescent(micro, self.public_rows, self.loss)
+            return self._by_user(spend)
+        self._only_users(terms)
+        return self._by_row(spend)
 
     def _facts(self, target: int) -> dict[str, Any]:
         return {"positive": self.classes[target - 1]}

@@ -43,7 +43,7 @@ CEILING = 4
 COST_BITS = 16
 """The loss that a choice counts is a whole number of steps of 2^-16."""
 
-_THETA_BITS, _MARGIN_BITS = 16, 10
+THETA_BITS, _MARGIN_BITS = 16, 10
 _FURTHEST = 16 << _MARGIN_BITS
 
 
@@ -64,6 +64,8 @@ class LossFunction(ABC):
     """The normal perturbation of the objective whose price is proved for this loss; None where none is."""
     pure_objective: ClassVar[type[PureObjective] | None] = None
     """The same for pure epsilon."""
+    members: ClassVar[int] = 1
+    """As how many logistic losses one row counts where normal noise perturbs the objective."""
 
     @abstractmethod
     def oriented(self, x: Floats, y: Floats) -> tuple[Floats, Floats | None]:
@@ -92,6 +94,21 @@ class LossFunction(ABC):
     @abstractmethod
     def mean(self, scores: Floats) -> Floats:
         """The label to expect at a score, or the probability of the positive class."""
+
+    def lowest(self, labels: Floats | None, reach: float) -> Ints:
+        """The least cost that any score within ``reach`` has for these labels."""
+        near = np.array([reach]) if labels is None else np.clip(labels, -reach, reach)
+        return self.costs(near, labels)
+
+    def spread(self, reach: float) -> int:
+        """How far apart two costs of one row can lie whose scores are within ``reach``, whatever the row and its label.
+
+        A label at the end of its range is the worst: costs are convex. Where the least cost is not that of a score equal to
+        the label, tables read at rounded scores may add a step of the score (docs/proofs/hypotheses.md).
+        """
+        far, end = np.array([-reach]), None if self.classifies else np.array([1.0])
+        step = 0 if self.classifies or reach >= 1 else 1 << COST_BITS - _MARGIN_BITS
+        return int(self.costs(far, end)[0] - self.lowest(end, reach)[0]) + step
 
 
 class LogisticLoss(LossFunction):
@@ -154,7 +171,36 @@ class SquaredLoss(LossFunction):
         return scores
 
 
-LOGISTIC, SQUARED = LogisticLoss(), SquaredLoss()
+class LogCoshLoss(SquaredLoss):
+    """2 log cosh(r/2), r being score less label: r^2/4 for small r and |r| for large, so that no label pulls more than one.
+
+    It is log(1 + e^r) + log(1 + e^-r), less a constant: two logistic losses, of a row and of its opposite, and as two of them
+    it counts under normal noise. Models fitted to it are linear ones.
+    """
+
+    smoothness, steepness, members = 0.5, 1.0, 2
+    objective, pure_objective = Objective, PureObjective
+
+    def value(self, scores: Floats, labels: Floats | None) -> Floats:
+        beyond = np.abs(_beyond(scores, labels))
+        return np.asarray(beyond + 2 * np.log1p(np.exp(-beyond)) - 2 * math.log(2))
+
+    def derivatives(self, scores: Floats, labels: Floats | None) -> tuple[Floats, Floats]:
+        slope = np.tanh(_beyond(scores, labels) / 2)
+        return slope, (1 - slope) * (1 + slope) / 2
+
+    def exact_slope(self, score: Decimal, label: Decimal | None) -> Decimal:
+        beyond = score - (label or 0)
+        return 1 - 2 / (1 + beyond.exp()) if abs(beyond) < 10**5 else Decimal(1).copy_sign(beyond)
+
+    def residuals(self, scores: Floats, labels: Floats | None) -> Ints:
+        return _soft_slopes()[_places(_beyond(scores, labels))]
+
+    def costs(self, scores: Floats, labels: Floats | None) -> Ints:
+        return _soft_values()[_places(_beyond(scores, labels))]
+
+
+LOGISTIC, SQUARED, LOG_COSH = LogisticLoss(), SquaredLoss(), LogCoshLoss()
 LOSSES: dict[str, LossFunction] = {loss.name: loss for loss in (LOGISTIC, SQUARED)}
 """Every loss by the name its models are saved under."""
 
@@ -164,7 +210,7 @@ def exact_scores(rows: Floats, theta: Floats) -> Floats:
 
     Products and sums are whole numbers below 2^53, so no score depends on how a library adds, nor on other rows.
     """
-    return np.asarray((rows @ np.rint(theta * 2.0**_THETA_BITS)) * (2.0**-_THETA_BITS / SIZE))
+    return np.asarray((rows @ np.rint(theta * 2.0**THETA_BITS)) * (2.0**-THETA_BITS / SIZE))
 
 
 def _beyond(scores: Floats, labels: Floats | None) -> Floats:
@@ -192,6 +238,17 @@ def _values() -> Ints:
     return np.asarray(
         np.minimum(np.rint(LOGISTIC.value(_margins()) * 2.0**COST_BITS), CEILING << COST_BITS), dtype=np.int64
     )
+
+
+@cache
+def _soft_slopes() -> Ints:
+    return np.asarray(np.rint(2.0**RESIDUAL_BITS * LOG_COSH.derivatives(_margins(), None)[0]), dtype=np.int64)
+
+
+@cache
+def _soft_values() -> Ints:
+    costs = np.rint(LOG_COSH.value(_margins(), None) * 2.0**COST_BITS)
+    return np.asarray(np.minimum(costs, CEILING << COST_BITS), dtype=np.int64)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from steelyard.accounting import LEAST, MOST
+from steelyard.accounting import LEAST, MOST, grouped
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import GRID, Objective, PureObjective
 from steelyard.models._losses import LOGISTIC, Floats, LossFunction, Passes
@@ -51,7 +51,8 @@ class ObjectiveFit:
     @property
     def event(self) -> Event:
         """What one model is charged for."""
-        return self.mechanism.event
+        alone = isinstance(self.mechanism, PureObjective) or self.loss.members == 1
+        return self.mechanism.event if alone else grouped(self.mechanism.event, self.loss.members)
 
     @property
     def ridge(self) -> Fraction:
@@ -87,14 +88,14 @@ def gaussian_objective(
     width: int, micro: int, ridge: Fraction | None = None, loss: LossFunction = LOGISTIC
 ) -> ObjectiveFit:
     """The fit that costs at most, and almost exactly, ``micro`` millionths of mu."""
-    perturbed = _proved(loss.objective, loss)
+    perturbed, micro = _proved(loss.objective, loss), micro // loss.members
     root = Fraction(math.isqrt(width * 10**6) + 1, 1000)
     level = max(_FLOOR, root / REACH, min(Fraction(1), Fraction(micro, 2 * MICRO)))
     for margin in _MARGINS[0 if level >= Fraction(9, 20) else 1 :]:
         shift = min(math.floor(micro / margin), MOST)
         if shift < LEAST:
             raise InvalidTask(
-                f"a {loss.name} model needs mu of at least {2 * LEAST / MICRO:g}; raise epsilon or delta."
+                f"a {loss.name} model needs mu of at least {2 * LEAST * loss.members / MICRO:g}; raise epsilon or delta."
             )
         chosen = level * Fraction(MICRO, shift) if ridge is None else ridge
         price = perturbed(width, shift, chosen, 1).price

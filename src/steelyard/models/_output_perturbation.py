@@ -47,10 +47,15 @@ class OutputFit:
             )
 
     @classmethod
-    def public(cls, width: int, micro: int, gaussian: bool, ridge: Fraction | None = None) -> OutputFit:
-        """With a ridge from public facts unless one is given: five times what perturbing the objective would take."""
-        root = Fraction(math.isqrt(width * 10**6) + 1, 4000)
-        return cls(width, micro, gaussian, ridge or Fraction(MICRO, micro) * max(Fraction(2), root))
+    def public(
+        cls, width: int, micro: int, gaussian: bool, ridge: Fraction | None = None, loss: LossFunction = LOGISTIC
+    ) -> OutputFit:
+        """With a ridge from public facts unless one is given: the noise on a coefficient is then about a half, whatever the price.
+
+        Of a linear model, whose coefficients are about one where a classifier's are several, about a sixteenth.
+        """
+        size, root = 2 if loss.classifies else 16, Fraction(math.isqrt(width * 10**6) + 1, 8000)
+        return cls(width, micro, gaussian, ridge or Fraction(MICRO, micro) * size * max(Fraction(1), root), loss)
 
     @property
     def step(self) -> Fraction:

@@ -46,8 +46,8 @@ class LinearRegression(PrivateEstimator, RegressorMixin, BaseEstimator):  # type
     bounds of y (labels outside are moved to the nearest). *Privacy:* (epsilon, delta) for one row, or for all rows of
     one user with ``users=``; each fit is charged anew, to ``account`` or to one in memory of exactly epsilon and delta
     (``note_`` says which; a grid search of K fits spends K times, and without an account nothing adds that up). NaN and
-    the infinities count as 0, or as the middle of ``y_bounds``. *Accuracy:* ``expected_excess_`` estimates what the
-    noise adds to the mean squared error.
+    the infinities count as 0, or as the middle of ``y_bounds``. ``method``, ``cap``, ``candidates`` and ``radius`` are those of
+    ``FitLinear``. *Accuracy:* ``expected_excess_`` estimates what the noise of least squares adds to the mean squared error.
 
     >>> X = [[0.0], [0.5], [1.0]] * 1000
     >>> y = [1, 2, 3] * 1000
@@ -66,6 +66,11 @@ class LinearRegression(PrivateEstimator, RegressorMixin, BaseEstimator):  # type
     fit_intercept: bool = True
     public_rows: int | None = None
     noise: Noise | None = None
+    method: str = "auto"
+    ridge: Number | None = None
+    cap: int | None = None
+    candidates: Sequence[Sequence[float]] | None = None
+    radius: Number | None = None
 
     def fit(self, X: Any, y: Any, users: Any = None) -> LinearRegression:
         """Release a model of y; ``users`` says whose row each one is."""
@@ -74,7 +79,7 @@ class LinearRegression(PrivateEstimator, RegressorMixin, BaseEstimator):  # type
         labels = numbers_of(self, y)
         payment = Payment.read(self.account, self.epsilon, self.delta, users)
         features = payment.features(values.shape[1], self.x_bound, self.norm, self.fit_intercept)
-        task = FitLinear(features, payment.label, lower, upper, epsilon=self.epsilon, public_rows=self.public_rows)
+        task = FitLinear(features, payment.label, lower, upper, **_way(self))
         release = payment.session(payment.table(values, labels, users), self.noise).release(task)
         self.model_: Model = release.value
         self.expected_excess_ = release.point.get("expected_excess")
@@ -99,8 +104,9 @@ class LogisticRegression(PrivateEstimator, ClassifierMixin, BaseEstimator):  # t
     one user with ``users=``; ``delta=None`` is pure. Each fit is charged anew, to ``account`` or to one in memory of
     exactly epsilon and delta (``note_`` says which; a grid search of K fits spends K times). Labels outside ``classes``
     count for nothing (classes that y's type cannot hold are refused); ``classes_`` is in order; NaN and the infinities in
-    X count as 0. *Accuracy:* ``expected_excess_`` bounds what the noise adds to the expected sum of losses (divide by your
-    number of rows), whatever the data.
+    X count as 0. ``method``, ``ridge``, ``cap``, ``candidates`` and ``radius`` are those of ``FitLogistic``. *Accuracy:*
+    ``expected_excess_`` bounds what the noise adds to the expected sum of losses (divide by your number of rows), whatever the
+    data.
 
     >>> X, y = [[-1.0], [1.0]] * 2000, [0, 1] * 2000
     >>> model = LogisticRegression(epsilon=1, delta=1e-6, classes=[0, 1]).fit(X, y)
@@ -121,6 +127,8 @@ class LogisticRegression(PrivateEstimator, ClassifierMixin, BaseEstimator):  # t
     cap: int | None = None
     public_rows: int | None = None
     noise: Noise | None = None
+    candidates: Sequence[Sequence[float]] | None = None
+    radius: Number | None = None
 
     def fit(self, X: Any, y: Any, users: Any = None) -> LogisticRegression:
         """Release a model of y; ``users`` says whose row each one is."""
@@ -128,16 +136,7 @@ class LogisticRegression(PrivateEstimator, ClassifierMixin, BaseEstimator):  # t
         classes, places = self._coded(y)
         payment = Payment.read(self.account, self.epsilon, self.delta, users)
         features = payment.features(values.shape[1], self.x_bound, self.norm, self.fit_intercept)
-        task = FitLogistic(
-            features,
-            payment.label,
-            range(len(classes)),
-            epsilon=self.epsilon,
-            method=self.method,
-            ridge=self.ridge,
-            cap=self.cap,
-            public_rows=self.public_rows,
-        )
+        task = FitLogistic(features, payment.label, range(len(classes)), **_way(self))
         release = payment.session(payment.table(values, places, users), self.noise).release(task)
         self.classes_, self.expected_excess_ = classes, release.point.get("expected_excess_sum")
         self._keep(payment, release)
@@ -186,6 +185,12 @@ class LogisticRegression(PrivateEstimator, ClassifierMixin, BaseEstimator):  # t
             raise ValueError(f"a classifier needs at least two classes, each once; got {len(classes)} class.")
         check_kinds(y, classes.tolist())
         return classes, codes(labels, classes.tolist())
+
+
+def _way(estimator: LinearRegression | LogisticRegression) -> dict[str, Any]:
+    """How to fit, and at what price, as a task takes it."""
+    names = ("epsilon", "method", "ridge", "cap", "public_rows", "candidates", "radius")
+    return {name: getattr(estimator, name) for name in names}
 
 
 def _pair(bounds: Sequence[Number]) -> tuple[Number, Number]:

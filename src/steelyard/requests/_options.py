@@ -80,7 +80,14 @@ FIT_RULES = (
         f"{_ACCOUNT_SAYS}: how many there are, where that is public; leave it out.",
     ),
     Rule(("delta",), ("ledger",), f"{_ACCOUNT_SAYS}; leave it out."),
-    Rule(("cap",), ("model=linear",), "{option} keeps rows of a user for logistic models; leave it out."),
+    Rule(
+        ("method", "ridge", "candidates", "radius"), ("accuracy",),
+        "{option} says how a model is fitted at a fixed price; an accuracy has a way of its own; leave it out.",
+    ),
+    Rule(
+        ("candidates", "radius"), ("!method=choice",),
+        "{option} is what --method choice chooses among; add that, or leave it out.",
+    ),
     Rule(("classes",), ("model=linear",), "{option} names the values of a label for --model logistic; leave it out."),
     Rule(
         ("lower", "upper"), ("model=logistic",),

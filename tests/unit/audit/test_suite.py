@@ -72,6 +72,7 @@ PARTS = {
     "UserDescent": "fit-logistic-users",
     "CappedFit": "fit-logistic-cap",
     "Hypotheses": "fit-logistic-choice",
+    "BallChoice": "fit-logistic-cap-choice",
     "FineObjective": "first-logistic",
     "FineUserObjective": "first-logistic-users",
     "FinePureObjective": "first-logistic-pure",

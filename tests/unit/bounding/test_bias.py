@@ -9,8 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.bounding._bias import bias_bounds, corollary_terms, heavy_users, kept_rows, kept_share_below
+from steelyard.bounding import Sum, Together
+from steelyard.bounding._bias import (
+    bias_bounds,
+    choice_bound,
+    corollary_terms,
+    heavy_users,
+    kept_rows,
+    kept_share_below,
+    loss_moments,
+    loss_variance,
+    share_terms,
+)
 from steelyard.errors import InvalidTask
+from steelyard.ledger import open_account
+from steelyard.noise import TestNoise
+from steelyard.privacy import users as hidden
+from steelyard.session import Session
+from steelyard.tables import read
 
 USERS = st.lists(st.tuples(st.integers(1, 500), st.floats(0.0, 1.0)), min_size=1, max_size=25)
 
@@ -122,3 +138,102 @@ def test_what_makes_no_sense_is_refused() -> None:
     ):
         with pytest.raises(InvalidTask):
             call()
+
+
+def test_heavy_users_fill_their_cap_all_at_once() -> None:
+    """K(gamma): n_tau >= K tau in all of 300 samples; without the margin the twin is caught."""
+    shares, rows, delta, cap = np.array([0.2] * 4 + [0.001] * 200), 20_000, 0.05, 0.199
+    least = heavy_users(shares, 0.12, rows=rows, delta=delta)
+    assert least == 4
+    assert heavy_users(shares, cap, rows=rows, delta=delta) == 0
+    source = np.random.default_rng(5)
+    samples = source.multinomial(rows, shares, size=300)
+    assert (np.minimum(samples, 0.12 * rows).sum(axis=1) >= least * 0.12 * rows).all()
+    heavy = (samples[:, :4] > cap * rows).all(axis=1)
+    assert 0 < heavy.mean() < 0.9  # users above gamma alone do not all bring gamma n rows
+
+
+def test_the_terms_in_shares_are_the_workshop_papers() -> None:
+    shares = 1 / np.arange(1.0, 200) ** 1.5
+    shares /= shares.sum()
+    terms = share_terms(shares, 0.05, 10**6, 2.0, delta=0.1, dimension=3)
+    after = np.minimum(shares, 0.05) / np.minimum(shares, 0.05).sum()
+    assert terms.bias == pytest.approx(np.abs(after - shares).sum())
+    assert terms.sample == pytest.approx(400 * math.sqrt(3 * math.log(10**6 / 3) / 10**6))
+    margin = math.sqrt(4 * math.log(10**7) / 10**6)
+    assert terms.noise == pytest.approx(3 / (2 * (shares > 0.05 + margin).sum()))
+    assert share_terms(shares, 0.9, 10**6, 2.0, delta=0.1, dimension=3).noise == math.inf
+    for bad in ({"share_cap": 0}, {"rows": 2}, {"epsilon": 0}, {"delta": 1}):
+        given = {"share_cap": 0.1, "rows": 100, "epsilon": 1, "delta": 0.1} | bad
+        with pytest.raises(InvalidTask):
+            share_terms(shares, dimension=3, **given)
+
+
+@pytest.mark.parametrize("dimension", [1, 2])
+def test_lemma_one_bounds_a_choice_over_the_ball_with_sums_and_not_with_means(dimension: int) -> None:
+    """Draws with density exp(-epsilon S/(2 tau)) on a fine grid of the ball: S convex losses between 0 and 1."""
+    cap, rows, epsilon, delta = 3, 2_000, 1.0, 0.1
+    source = np.random.default_rng(7)
+    axes = np.linspace(-1, 1, 201)
+    ball = axes[:, None] if dimension == 1 else np.stack(np.meshgrid(axes, axes), -1).reshape(-1, 2)
+    ball = ball[np.linalg.norm(ball, axis=1) <= 1]
+    x = source.normal(size=(rows, dimension))
+    x /= np.linalg.norm(x, axis=1)[:, None]
+    y = x @ np.full(dimension, 0.4)
+    sums = (np.abs(ball @ x.T - y) / 2).sum(axis=1)
+    bound = choice_bound(cap, rows, epsilon, dimension=dimension, delta=delta)
+
+    def beyond(weight: float) -> float:
+        chances = np.exp(-weight * (sums - sums.min()))
+        return float(chances[sums > sums.min() + bound * rows].sum() / chances.sum())
+
+    assert beyond(epsilon / (2 * cap)) <= delta
+    assert beyond(epsilon / (2 * cap * rows)) > delta  # the paper's exponent: a mean of losses in place of their sum
+    with pytest.raises(InvalidTask):
+        choice_bound(cap, 0, epsilon, dimension=dimension, delta=delta)
+
+
+@given(USERS)
+def test_the_variance_of_losses_is_the_papers(users: list[tuple[int, float]]) -> None:
+    counts, means = np.array([u[0] for u in users]), np.array([u[1] for u in users])
+    whose = np.repeat(np.arange(len(users)), counts)
+    _, variance = measured(counts.astype(float), means, 1)
+    found = loss_variance(np.column_stack([np.repeat(means, counts), np.zeros(counts.sum())]), whose)
+    assert found[0] == pytest.approx(variance, abs=1e-9)
+    assert found[1] == 0
+
+
+def test_moments_are_each_users_own_and_never_beyond_the_cap() -> None:
+    source = np.random.default_rng(8)
+    whose = np.array(["a"] * 50 + ["b"] * 3 + [None, math.nan] + ["c"], dtype=object)
+    losses = source.normal(size=(len(whose), 2)) * 3
+    losses[:4] = [[math.nan, math.inf], [-math.inf, 1e308], [0.5, 0.5], [-1e308, math.nan]]
+    found = loss_moments(losses, whose, 7)
+    assert found["user"].tolist() == ["a", "b", "c"]
+    assert found["weight"].tolist() == [7, 3, 1]
+    for name in ("first_0", "second_0", "first_1", "second_1"):
+        assert found[name].min() >= 0
+        assert (found[name] <= found["weight"]).all()
+    alone = loss_moments(losses[:50], whose[:50], 7)
+    assert [alone[name][0] for name in alone] == [found[name][0] for name in found]
+    free = loss_moments(losses, whose, math.inf)["weight"]
+    assert free.max() == 50  # the twin: whole users move a sum by all their rows
+    for bad in ((losses, whose[:3], 7), (losses, whose, 0), (losses[:, :, None], whose, 7)):
+        with pytest.raises(InvalidTask):
+            loss_moments(*bad)
+
+
+def test_the_variance_of_a_class_can_be_bought_at_the_desk() -> None:
+    source = np.random.default_rng(9)
+    whose = np.repeat(np.arange(3000), source.integers(1, 6, 3000))
+    own = source.uniform(0.1, 0.9, 3000)[whose]
+    losses = np.clip(np.column_stack([own, own / 2]) + source.normal(size=(len(whose), 2)) * 0.05, 0, 1)
+    moments = loss_moments(losses, whose, 5)
+    account = open_account(":memory:", "variance", unit=hidden("user"), epsilon=1)
+    names = ["weight", "first_0", "second_0", "first_1", "second_1"]
+    asked = Together([Sum(name, epsilon="0.2", cap=5) for name in names])
+    told = Session(read(moments), account, noise=TestNoise(2)).release(asked)
+    assert told.guarantee.spent.value <= 1
+    weight, *others = told.value
+    bought = [second / weight - (first / weight) ** 2 for first, second in zip(others[::2], others[1::2], strict=True)]
+    assert bought == pytest.approx(loss_variance(losses, whose).tolist(), rel=0.15)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from steelyard.cli import _fitting as fitting
-from steelyard.errors import BudgetExceeded, ColumnMissing, InvalidTask, TableError
+from steelyard.errors import BudgetExceeded, ColumnMissing, InvalidTask, TableError, UnitMismatch
 from steelyard.ledger import open_account
 from steelyard.models.accuracy import CHECKS
 from steelyard.privacy import rows
@@ -188,3 +188,39 @@ def test_an_accuracy_can_be_promised_on_rows_apart(
         assert "has not seen" in reached.data["certificate"]
         told = capsys.readouterr().err.splitlines()[-1]
         assert f" {reached.data['epsilon']:.4g} " in told  # the dearer part, as the account counts it
+
+
+def test_every_method_keeps_rows_of_users_where_a_cap_is_named(spend: Path, tmp_path: Path) -> None:
+    near = tmp_path / "near.json"
+    near.write_text(json.dumps([[0.8, 0.0], [0.0, 0.8]]))
+    linear = ("--features", "age:0:100", *FEATURES[3:])
+    frame = pd.read_parquet(spend).assign(rich=lambda f: f["spend"] > 160)
+    frame.to_parquet(tmp_path / "rich.parquet")
+    ways = ((), ("--method", "objective"), ("--method", "output", "--ridge", 9), ("--method", "choice", "--radius", 1))
+    for place, way in enumerate((*ways, ("--method", "choice", "--candidates", near))):
+        out, delta = tmp_path / "m.json", (0, "1e-6")[place % 2]
+        words = ("--epsilon", 8, "--delta", delta, "--user", "who", "--cap", 3, *way, "--out", out, "--overwrite")
+        told = command("fit", spend, *linear, *words)
+        assert "all rows of one value of 'who'" in told.text
+        assert json.loads(out.read_text())["kind"] == "linear"
+    logistic = ("fit", tmp_path / "rich.parquet", "--features", "age:0:100", "--label", "rich", "--model", "logistic",
+                "--classes", "false,true", "--epsilon", 8, "--user", "who", "--cap", 3, "--out", out, "--overwrite")  # fmt: skip
+    for method in ("objective", "output", "descent"):
+        assert "who" in command(*logistic, "--method", method).text
+
+
+def test_a_way_that_cannot_be_meant_is_refused(spend: Path, tmp_path: Path) -> None:
+    out, words = tmp_path / "m.json", ("fit", spend, *FEATURES, "--epsilon", 1, "--out", tmp_path / "m.json")
+    with pytest.raises(InvalidTask, match="--method choice"):
+        command(*words, "--radius", 1)
+    with pytest.raises(InvalidTask, match="accuracy"):
+        command(*words, "--method", "output", "--target-loss", 9, "--rows", 100)
+    with pytest.raises(UnitMismatch, match="cap"):
+        command(*words, "--cap", 3)
+    with pytest.raises(UnitMismatch, match="cap"):
+        command(*words, "--method", "output", "--user", "who")
+    with pytest.raises(InvalidTask, match="method"):
+        command(*words, "--method", "descent")
+    with pytest.raises(InvalidTask, match="list of candidates"):
+        command(*words, "--method", "choice", "--candidates", spend)
+    assert not out.exists()

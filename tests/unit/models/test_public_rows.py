@@ -87,7 +87,7 @@ def test_a_declared_row_count_is_handed_on() -> None:
         (logistic(public_rows=N), rows(), GAUSSIAN, UnitMismatch),
         (logistic(cap=4), rows(), PURE, UnitMismatch),
         (logistic(cap=4, public_rows=N), users("who"), GAUSSIAN, UnitMismatch),
-        (logistic(cap=4, method="output"), users("who"), GAUSSIAN, UnitMismatch),
+        (logistic(method="output"), users("who"), GAUSSIAN, UnitMismatch),
         (logistic(cap=0), users("who"), GAUSSIAN, InvalidTask),
         (logistic(cap=True), users("who"), PURE, InvalidTask),
         (logistic(cap=2**30), users("who"), PURE, InvalidTask),

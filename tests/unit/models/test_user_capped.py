@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,17 +12,13 @@ from hypothesis import strategies as st
 
 from steelyard.accounting._prices import composed, grouped, price, steps
 from steelyard.audit._suite import gaussian, pure
-from steelyard.errors import InvalidTask, OurBug, UnitMismatch
-from steelyard.ledger import open_account
+from steelyard.errors import InvalidTask, OurBug
 from steelyard.mechanisms import Gaussian, Laplace
-from steelyard.models._fits import FitLinear, FitLogistic
 from steelyard.models._passes import Training
 from steelyard.models._rows import Fitted, Rows
 from steelyard.models._user_descent import CappedFit, kept
 from steelyard.noise import Noise
 from steelyard.privacy import Event, users
-from steelyard.session import Session
-from steelyard.tables import read
 from unit.models.user_replay import furthest, joined, made_up, newcomers, reordered
 
 SECRET = bytes(range(32))
@@ -112,6 +107,7 @@ def test_a_group_costs_its_size_in_epsilon_and_in_mu() -> None:
     assert price(both, gaussian(WHO)).amount == 5 * price(normal, gaussian(WHO)).amount
     assert price(grouped(both, 3), gaussian(WHO)).amount == 45 * price(normal, gaussian(WHO)).amount
     assert Event.from_json(grouped(both, 3).to_json()) == grouped(both, 3)
+    assert grouped(grouped(normal, 2), 3) == grouped(normal, 6)
 
 
 def test_groups_and_steps_that_mean_nothing_are_refused() -> None:
@@ -125,17 +121,3 @@ def test_groups_and_steps_that_mean_nothing_are_refused() -> None:
             CappedFit(RowSum(Fraction(1)), cap)  # type: ignore[arg-type]
     with pytest.raises(InvalidTask):
         kept(Rows(np.zeros((1, 1)), np.zeros(1), None), 1, SECRET)
-
-
-@pytest.mark.parametrize(
-    "more", [{"method": "output"}, {"method": "descent"}, {"candidates": [[0.0, 0.0]], "method": "choice"}]
-)
-def test_a_release_takes_a_cap_with_objective_perturbation_alone(more: dict[str, Any]) -> None:
-    table = read({"x": np.zeros(4), "c": np.array([0, 1, 0, 1]), "who": np.arange(4)})
-    for terms in ({}, {"delta": "1e-6"}):
-        session = Session(table, open_account(":memory:", "cap", unit=users("who"), epsilon=1, **terms))
-        asked: dict[str, Any] = {"epsilon": "0.5", "x_bound": 1, "cap": 2}
-        assert session.quote(FitLogistic(["x"], "c", [0, 1], **asked)).amount > 0
-        with pytest.raises((UnitMismatch, InvalidTask)):
-            session.quote(FitLogistic(["x"], "c", [0, 1], **asked, **more))
-    assert "cap" not in {field.name for field in fields(FitLinear)}

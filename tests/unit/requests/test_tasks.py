@@ -79,6 +79,9 @@ EXAMPLES: list[Any] = [
     FitLogistic(["a", "b"], "y", [0, 1], mu=1, x_bound=2, ridge="0.1", method="objective"),
     FitLogistic(["a"], "y", [0, 1], 1, x_bound=2, method="choice", candidates=[[0.1, 1e-300], [1.0, -2.5]]),
     FitLogistic(["a"], "y", ["no", "yes", "maybe"], 1, x_bound=2, cap=4),
+    FitLogistic(["a"], "y", ["no", "yes"], 1, x_bound=2, cap=4, method="choice", radius="0.5"),
+    FitLinear(["a"], "y", 0, 1, epsilon=1, x_bound=2, cap=9, method="output", ridge="1/3"),
+    FitLinear(["a"], "y", 0, 1, mu=1, x_bound=2, cap=1, method="choice", candidates=[[0.1, 0.5]]),
 ]
 
 
