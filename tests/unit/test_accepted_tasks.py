@@ -168,7 +168,8 @@ def models(draw: Draw) -> Any:
         elif way["method"] != "auto":
             way |= {"ridge": draw.of(*[None] * 4, "1e-9", 1, "1e9")}
         way |= {"cap": draw.of(*[None] * 3, 1, 3, 2**30), "public_rows": rows_known}
-        return FitLinear(given, "odd", *draw.range(), **way, **{**shape, **draw.price()})
+        between = dict(zip(("lower", "upper"), draw.range(), strict=True))
+        return FitLinear(given, "odd", **{**between, **way, **shape, **draw.price()})
     more = {
         "method": draw.of("auto", "auto", "objective", "output", "descent", "choice"),
         "cap": draw.of(*[None] * 3, 1, 3),

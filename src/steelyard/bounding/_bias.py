@@ -134,7 +134,7 @@ def share_terms(
     where nobody is heavy. *Accuracy:* constants are taken as 1. The form in n_tau (``corollary_terms``) is never worse in
     order: n_tau >= K tau, and the factor 1/gamma^2 comes from bounding n_tau/n by gamma alone.
 
-    >>> terms = share_terms([1 / 8] * 8, 1 / 9, 8**6, epsilon=1, delta=0.05, dimension=2)
+    >>> terms = share_terms([1 / 8] * 8, 0.1, 8**6, epsilon=1, delta=0.05, dimension=2)
     >>> terms.bias, terms.noise
     (0.0, 0.25)
     """

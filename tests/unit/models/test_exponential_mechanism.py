@@ -112,7 +112,7 @@ def test_a_ball_finds_a_good_model_and_tells_what_the_grid_and_the_choice_may_co
     x /= np.maximum(1, np.linalg.norm(x, axis=1))[:, None]
     rows = Rows(np.trunc(x * SIZE), np.where(x @ [0.8, -0.6] > 0, 1.0, -1.0), None)
     choice = BallChoice.over(2, 1.0, 10**6, LOGISTIC)
-    (costs,) = choice.costs(*LOGISTIC.oriented(rows.x, rows.y))
+    costs = choice.costs(*LOGISTIC.oriented(rows.x, rows.y))[0].tolist()
     noise = TestNoise(4)
     found = [costs[choice.choose(costs, noise).details["chosen"]] - min(costs) for _ in range(15)]
     assert np.mean(found) / 2**COST_BITS <= choice.excess
