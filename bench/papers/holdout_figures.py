@@ -15,39 +15,49 @@ them the same analyst asks a certified holdout.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import process_time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.charts import Line, lines
+from steelyard.charts import Chart, Line, lines
 from steelyard.holdout import Holdout
 
 Floats = NDArray[np.float32]
-Drawn = tuple[str, str, Path, str]
-"""A picture: its title, what the paper claims, the file, and what this run showed."""
-
 SIZES = (0, 10, 20, 30, 45, 70, 100, 150, 200, 250, 300, 400, 500)
 SHOWN = (10, 20, 45, 100, 200, 300, 500)
 SIGNALS = (0, 20)
 BLOCK = 500
 PLAIN, EXPERIMENT, ALGORITHM, CERTIFIED = "plain", "experiment", "algorithm", "certified"
+QUICK, LONG = (2_000, 3, 4), (10_000, 100, 10)
+"""Rows, repetitions, and repetitions in which a holdout is really asked."""
 ABOUT = {
     PLAIN: ("plain holdout", "every answer is the holdout's own mean"),
-    EXPERIMENT: ("Thresholdout as in the published experiment", "normal noise, no noise on the threshold, no budget"),
-    ALGORITHM: ("Thresholdout, Algorithm 1", "Laplace noise on threshold, comparison and answer; a budget"),
-    CERTIFIED: ("a certified holdout", "its tolerance is 10/sqrt(n); the band is what was certified"),
+    EXPERIMENT: ("Thresholdout, the published experiment", "normal noise, none on the threshold, no budget"),
+    ALGORITHM: ("Thresholdout, Algorithm 1", "Laplace noise, also on the threshold; {budget:,} paid answers"),
+    CERTIFIED: ("a certified holdout", "±{tolerance:.2g}; the band is what was certified"),
 }
 CLAIMS = {
     PLAIN: "a holdout that is asked about every feature reports more than fresh rows give",
     EXPERIMENT: "Thresholdout's report stays near the accuracy on fresh rows",
     ALGORITHM: "Thresholdout's report stays near the accuracy on fresh rows",
-    CERTIFIED: "(ours) every interval holds the accuracy on fresh rows",
+    CERTIFIED: "not in the paper: every interval holds the accuracy on fresh rows",
 }
+
+
+class Drawn(NamedTuple):
+    """A picture: its title, what the paper claims, the chart, what this run showed, and whether that bears it out."""
+
+    title: str
+    claim: str
+    chart: Chart
+    found: str
+    holds: bool
 
 
 @dataclass
@@ -98,6 +108,7 @@ class Data:
 class Study:
     """Accuracies [repetition, training | reported | fresh | low | high, k], and the answers that were paid or refused."""
 
+    n: int
     found: NDArray[np.float64]
     paid: float
     refused: float
@@ -136,16 +147,24 @@ def published(n: int, signal: int, seed: int) -> dict[str, tuple[NDArray[np.floa
     return results
 
 
+def budget(n: int) -> int:
+    return n // 4
+
+
+def tolerance(n: int) -> float:
+    """±0.1 of 10,000 rows, and as many standard deviations of fewer."""
+    return round(10 / float(np.sqrt(n)), 4)
+
+
 def algorithm(labels: NDArray[np.bool_]) -> Holdout:
     """Thresholdout behind the public door, with the experiment's threshold and noise: 4 and 1 standard deviations."""
     n, spread = labels.size, 0.5 / np.sqrt(labels.size)
     given: dict[str, Any] = {"threshold": f"{4 * spread:.6f}", "sigma": f"{spread:.6f}", "classes": [False, True]}
-    return Holdout(labels, mode="classic", budget=n // 4, questions=n + len(SIZES), **given)
+    return Holdout(labels, mode="classic", budget=budget(n), questions=n + len(SIZES), **given)
 
 
 def certified(labels: NDArray[np.bool_]) -> Holdout:
-    """±0.1 of 10,000 rows, and as many standard deviations of fewer."""
-    return Holdout(labels, tolerance=round(10 / float(np.sqrt(labels.size)), 4))
+    return Holdout(labels, tolerance=tolerance(labels.size))
 
 
 def asked(make: Callable[[NDArray[np.bool_]], Holdout], n: int, signal: int, seed: int,
@@ -181,15 +200,15 @@ def studies(n: int, repetitions: int, times: int) -> dict[tuple[str, int], Study
     for signal in SIGNALS:
         both = [published(n, signal, seed) for seed in range(repetitions)]
         for name in (PLAIN, EXPERIMENT):
-            results[name, signal] = _together([run[name] for run in both])
+            results[name, signal] = _together(n, [run[name] for run in both])
         for name, make in ((ALGORITHM, algorithm), (CERTIFIED, certified)):
-            results[name, signal] = _together([asked(make, n, signal, seed) for seed in range(times)])
+            results[name, signal] = _together(n, [asked(make, n, signal, seed) for seed in range(times)])
     return results
 
 
-def _together(runs: list[tuple[NDArray[np.float64], int, int]]) -> Study:
+def _together(n: int, runs: list[tuple[NDArray[np.float64], int, int]]) -> Study:
     found, paid, refused = zip(*runs, strict=True)
-    return Study(np.stack(found), float(np.mean(paid)), float(np.mean(refused)))
+    return Study(n, np.stack(found), float(np.mean(paid)), float(np.mean(refused)))
 
 
 def show(n: int, results: dict[tuple[str, int], Study]) -> None:
@@ -213,40 +232,53 @@ def _middle(values: NDArray[np.float64]) -> float:
     return float(told.mean()) if told.size else float("nan")
 
 
-def sentence(name: str, study: Study) -> str:
-    """What a run showed, at the largest vote."""
-    reported, fresh = (_middle(study.found[:, which, -1]) for which in (1, 2))
+def found(name: str, study: Study) -> tuple[str, bool]:
+    """What a run showed, and whether it bears the claim out: at the largest vote, by three hundredths."""
     if name == CERTIFIED:
-        inside = (study.found[:, 3] <= study.found[:, 2]) & (study.found[:, 2] <= study.found[:, 4])
         told = np.isfinite(study.found[:, 1])
-        return f"{int(inside[told].sum())} of {int(told.sum())} intervals hold the fresh accuracy; {study.refused:.0f} refused."
-    looked = "" if name == PLAIN else f" {study.paid:.0f} answers a run looked at the holdout."
-    return f"With {SIZES[-1]} features voting the report is {reported:.3f}, fresh rows give {fresh:.3f}.{looked}"
+        inside = (study.found[:, 3] <= study.found[:, 2]) & (study.found[:, 2] <= study.found[:, 4])
+        held, every = int(inside[told].sum()), int(told.sum())
+        return (
+            f"{held} of {every} intervals hold the fresh accuracy; {study.refused:.0f} refused a run",
+            held == every > 0,
+        )
+    reported, fresh = (_middle(study.found[:, which, -1]) for which in (1, 2))
+    looked = "" if name == PLAIN else f"; {study.paid:.0f} answers a run looked at the holdout"
+    words = f"with {SIZES[-1]} features voting the report is {reported:.3f}, fresh rows give {fresh:.3f}{looked}"
+    return words, reported - fresh > 0.03 if name == PLAIN else abs(reported - fresh) < 0.03
 
 
-def draw(folder: Path, quick: bool = False) -> list[Drawn]:
-    """Run the studies (``quick``: 2,000 rows, seconds) and draw every figure."""
-    return pictures(folder, studies(2_000, 3, 2) if quick else studies(10_000, 100, 10))
+def figures(quick: bool = False) -> list[Drawn]:
+    """Every figure; ``quick``: 2,000 rows and few repetitions, about ten seconds."""
+    return pictures(studies(*(QUICK if quick else LONG)))
 
 
-def pictures(folder: Path, results: dict[tuple[str, int], Study]) -> list[Drawn]:
+def draw(folder: Path, quick: bool = False) -> list[tuple[str, str, Path, str]]:
+    """The same, saved: titles, claims, files, and what the runs showed."""
+    return save(figures(quick), folder)
+
+
+def save(drawn: list[Drawn], folder: Path) -> list[tuple[str, str, Path, str]]:
     folder.mkdir(parents=True, exist_ok=True)
+    names = [re.sub(r"[^a-z0-9]+", "_", each.title.lower()) for each in drawn]
+    paths = [each.chart.save(folder / f"{name}.svg") for name, each in zip(names, drawn, strict=True)]
+    return [(each.title, each.claim, path, each.found) for path, each in zip(paths, drawn, strict=True)]
+
+
+def pictures(results: dict[tuple[str, int], Study]) -> list[Drawn]:
     drawn = []
     for (name, signal), study in results.items():
         number = 2 * SIGNALS.index(signal) + (1 if name == PLAIN else 2)
-        title = (
-            f"Figure {number}: {ABOUT[name][0]}" if name != CERTIFIED else f"Beside figure {number}: {ABOUT[name][0]}"
-        )
-        about = f"{_carried(signal)}; {ABOUT[name][1]}"
-        path = folder / f"holdout_{number}_{name}.svg"
+        about = ABOUT[name][1].format(budget=budget(study.n), tolerance=tolerance(study.n))
         words: dict[str, Any] = {
-            "x_title": "features that vote",
-            "y_title": "accuracy",
-            "title": title,
-            "subtitle": about,
+            "title": f"{'Beside figure' if name == CERTIFIED else 'Figure'} {number}: {ABOUT[name][0]}",
+            "subtitle": f"{_carried(signal)}; {about}",
+            "caption": f"n = {study.n:,}, {len(study.found)} runs"
+            + ("" if name == CERTIFIED else "; bands are one standard deviation"),
         }
-        lines([_line(study, which, name) for which in (0, 1, 2)], **words).save(path)
-        drawn.append((title, CLAIMS[name], path, sentence(name, study)))
+        chart = lines([_line(study, which, name) for which in (0, 1, 2)], x_title="features that vote",
+                      y_title="accuracy", **words)  # fmt: skip
+        drawn.append(Drawn(words["title"], CLAIMS[name], chart, *found(name, study)))
     return drawn
 
 
@@ -266,19 +298,23 @@ def _line(study: Study, which: int, name: str) -> Line:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repetitions", type=int, default=100)
-    parser.add_argument("--asked", type=int, default=10, help="repetitions with Algorithm 1 and a certified holdout")
-    parser.add_argument("--n", type=int, default=10_000)
+    parser.add_argument("--repetitions", type=int, default=LONG[1])
+    parser.add_argument(
+        "--asked", type=int, default=LONG[2], help="repetitions with Algorithm 1 and a certified holdout"
+    )
+    parser.add_argument("--n", type=int, default=LONG[0])
     parser.add_argument("--quick", action="store_true", help="2,000 rows and few repetitions: seconds")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    began, n = process_time(), 2_000 if given.quick else given.n
-    results = studies(n, *((3, 2) if given.quick else (given.repetitions, given.asked)))
-    show(n, results)
+    size = QUICK if given.quick else (given.n, given.repetitions, given.asked)
+    began, results = process_time(), studies(*size)
+    show(size[0], results)
+    drawn = pictures(results)
+    for each in drawn:
+        print(f"{each.title}: {'yes' if each.holds else 'NO'}: {each.found}")
     print(f"{process_time() - began:.0f} s of one core")
     if given.out is not None:
-        for title, claim, path, shown in pictures(given.out, results):
-            print(f"{path}: {title}. Claim: {claim}. {shown}")
+        save(drawn, given.out)
 
 
 if __name__ == "__main__":
