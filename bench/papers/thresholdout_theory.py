@@ -6,12 +6,12 @@ Letters as in the paper: beta is the failure probability; the tolerance is its t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 
 from steelyard.accounting import normal_quantile, pure_to_mu
 from steelyard.errors import InvalidTask
 from steelyard.holdout import Thresholdout
+from steelyard.holdout._published import largest
 from steelyard.holdout._transfer import gaussian_distance
 from steelyard.holdout.modes._thresholdout import noise_bound
 from steelyard.privacy import MICRO, exact
@@ -24,7 +24,7 @@ def paid_answers(n: int, questions: int, tolerance: float, beta: float) -> int:
     (0, 11)
     """
     _check(tolerance, beta, questions)
-    return _largest(lambda paid: Thresholdout.rows_needed(paid, questions, tolerance, beta) <= n, questions)
+    return largest(lambda paid: Thresholdout.rows_needed(paid, questions, tolerance, beta) <= n, questions)
 
 
 def paid_answers_tightened(n: int, questions: int, tolerance: float, beta: float) -> int:
@@ -33,7 +33,7 @@ def paid_answers_tightened(n: int, questions: int, tolerance: float, beta: float
     It promises answers within the tolerance, and nothing about which questions are free.
     """
     _check(tolerance, beta, questions)
-    return _largest(lambda paid: _width(paid, n, questions, beta) <= tolerance / 4, questions)
+    return largest(lambda paid: _width(paid, n, questions, beta) <= tolerance / 4, questions)
 
 
 def certified_answers(n: int, questions: int, tolerance: float, beta: float) -> int:
@@ -56,7 +56,7 @@ def certified_answers(n: int, questions: int, tolerance: float, beta: float) -> 
     def enough(budget: int) -> bool:
         return any(width(budget, sigma) <= tolerance for sigma in sigmas)
 
-    return _largest(enough, 10**12)
+    return largest(enough, 10**12)
 
 
 def _width(paid: int, n: int, questions: int, beta: float) -> float:
@@ -77,16 +77,6 @@ def _width(paid: int, n: int, questions: int, beta: float) -> float:
 def _pure_mu(epsilon: float) -> float:
     """The tight mu of one pure step, from an epsilon rounded up to a micro."""
     return pure_to_mu(exact(max(1, math.ceil(epsilon * MICRO)), "epsilon") / MICRO) / MICRO
-
-
-def _largest(fits: Callable[[int], bool], most: int) -> int:
-    low, high = 0, 1
-    while high <= most and fits(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if middle <= most and fits(middle) else (low, middle)
-    return low
 
 
 def _check(tolerance: float, beta: float, questions: int) -> None:

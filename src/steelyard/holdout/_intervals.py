@@ -20,12 +20,14 @@ from functools import lru_cache
 import numpy as np
 
 from steelyard.errors import InvalidTask
+from steelyard.privacy import Number, decimal_text, positive
 
 _ULP = 2.0**-52
 _TERMS = 4096
 _STEPS = 60
 _SLACK = 2.0**-46
 _ALL = 512
+_MOST, _SMALLEST = 10**15, Fraction(1, 10**100)
 
 
 class Window:
@@ -262,7 +264,16 @@ def _above(value: float) -> float:
 
 
 def read_whole(value: int, name: str, least: int = 1) -> int:
-    """A whole number of at least ``least``, or an error that names it."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidTask(f"{name} must be a whole number of at least {least}; got {value!r}.")
+    """A whole number between ``least`` and 10^15, or an error that names it."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST:
+        told = "more" if isinstance(value, int) and value > _MOST else repr(value)
+        raise InvalidTask(f"{name} must be a whole number of at least {least} and at most 10^15; got {told}.")
     return value
+
+
+def read_size(value: Number, name: str) -> Fraction:
+    """A positive number that floats can be computed with, or an error that names it."""
+    size = positive(value, name)
+    if not _SMALLEST <= size <= 1 / _SMALLEST:
+        raise InvalidTask(f"{name} must lie between 1e-100 and 1e100; got {decimal_text(size, 6)}.")
+    return size

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import InvalidTask
 from steelyard.holdout import _published as published
+from steelyard.holdout._intervals import half_width
 from steelyard.holdout._nats import certified_nats, grid_nats, ladder_nats, log_inverse, question_nats, usual_steps
 from steelyard.holdout._published import Width, capacity
 from steelyard.holdout._theorems import rows_needed
@@ -183,7 +184,7 @@ def _methods(delta: float, guess_error: float) -> list[Method]:
         return normal_design(n, questions, beta, delta)[1] * _ROUNDED
 
     def guessed(n: int, questions: int, beta: float) -> float:
-        half = _half(certified_nats(questions, 0, 0, beta, horizon=questions) * _ROUNDED, n)
+        half = half_width(n, -certified_nats(questions, 0, 0, beta, horizon=questions) * _ROUNDED)
         return min(1.0, max(guess_error + half, half / 0.95))  # a twentieth of the tolerance is for rounded answers
 
     def confirmed(n: int, questions: int, beta: float) -> float:
@@ -246,34 +247,25 @@ def _thresholdout(n: int, budget: int, questions: int, beta: float) -> float:
 
 def _least(fits: Callable[[float], bool]) -> float:
     """The least tolerance that fits, of a thousand to a factor ten; 1 where none does."""
-    low, high = 0, _FINEST
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(10 ** (-middle / 1000)) else (low, middle)
-    return 10 ** (-low / 1000)
+    return 10 ** (-published.largest(lambda place: fits(10 ** (-place / 1000)), _FINEST) / 1000)
 
 
 def _pays(n: int, questions: int, beta: float, tolerance: float) -> bool:
     """Whether the last of so many paid answers, rounded, is still within the tolerance by Hoeffding's bound."""
     steps = usual_steps(n, tolerance)
     nats = question_nats(questions, questions - 1, steps, grid_nats(steps), beta, questions)
-    return 0.5 / steps + _half(nats * _ROUNDED, n) <= tolerance
+    return 0.5 / steps + half_width(n, -nats * _ROUNDED) <= tolerance
 
 
 def _leaderboard(n: int, questions: int, beta: float) -> float:
     """Ten records on a grid of 0.01 from an even start upwards; half a grid step is added."""
-    return min(1.0, 0.005 + _half(ladder_nats(questions, min(10, questions), 50, beta), n))
+    return min(1.0, 0.005 + half_width(n, -ladder_nats(questions, min(10, questions), 50, beta)))
 
 
 def _winners(n: int, questions: int, beta: float) -> float:
     """Rounds of a hundred candidates, of which only the winner is named; the last winner is certified."""
     rounds = -(-questions // 100)
-    return min(1.0, _half(log_inverse(beta) + rounds * math.log(min(questions, 100)), n))
-
-
-def _half(nats: float, n: int) -> float:
-    """Hoeffding's half-width at the level exp(-nats)."""
-    return math.sqrt((nats + math.log(2)) / (2 * n))
+    return min(1.0, half_width(n, -log_inverse(beta) - rounds * math.log(min(questions, 100))))
 
 
 def _beta(confidence: float) -> float:

@@ -52,13 +52,17 @@ def misses(n: int, questions: int, tolerance: float, beta: float) -> int:
     """
     if not _affordable(0, n, questions, tolerance, beta):
         return -1
+    return largest(lambda failures: _affordable(failures, n, questions, tolerance, beta), questions)
+
+
+def largest(fits: Callable[[int], bool], most: int) -> int:
+    """The largest whole number up to ``most`` that fits, or 0; what is larger than one that does not fit never does."""
     low, high = 0, 1
-    while high <= questions and _affordable(high, n, questions, tolerance, beta):
+    while high <= most and fits(high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        fits = middle <= questions and _affordable(middle, n, questions, tolerance, beta)
-        low, high = (middle, high) if fits else (low, middle)
+        low, high = (middle, high) if middle <= most and fits(middle) else (low, middle)
     return low
 
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from steelyard.errors import InvalidTask
-from steelyard.holdout._intervals import read_whole
-from steelyard.privacy import Number, exact, positive, probability
-
-_TINY = 5e-324
+from steelyard.holdout._intervals import read_size, read_whole
+from steelyard.privacy import Number, exact, probability
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Overfitting:
 
     def __post_init__(self) -> None:
         read_whole(self.n, "n")
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", read_size(self.epsilon, "epsilon"))
         object.__setattr__(self, "delta", probability(self.delta, "delta"))
 
     @property
@@ -44,25 +43,27 @@ class Overfitting:
         """Lemma 2.2: the answers have at most so many bits of max-information about the rows; no bound with a delta."""
         return math.inf if self.delta else float(self.epsilon) * self.n / math.log(2)
 
-    def by_information(self, chance: float) -> float:
+    def by_information(self, chance: Number) -> float:
         """Theorem 2.1: 2 to the power of the bits, times the chance of a question chosen without the rows."""
-        return math.exp(min(0.0, self.max_information * math.log(2) + _log_chance(chance)))
+        log_chance = _log_chance(chance)
+        return 1.0 if self.delta else math.exp(min(0.0, float(self.epsilon) * self.n + log_chance))
 
-    def by_privacy(self, chance: float) -> float:
+    def by_privacy(self, chance: Number) -> float:
         """Theorem 2.3: 3 sqrt(chance) where epsilon is at most sqrt(ln(1/chance) / 2n); 1 where it says nothing."""
-        enough = not self.delta and float(self.epsilon) <= math.sqrt(-_log_chance(chance) / (2 * self.n))
-        return min(1.0, 3 * math.sqrt(chance)) if enough else 1.0
+        log_chance = _log_chance(chance)
+        enough = not self.delta and float(self.epsilon) <= math.sqrt(-log_chance / (2 * self.n))
+        return min(1.0, 3 * math.exp(log_chance / 2)) if enough else 1.0
 
     def beyond(self, tolerance: Number) -> float:
         """The chance to be off by the tolerance or more: the least by Corollaries 2.1.1, 2.3.1 and Theorem 2.4."""
-        wanted, epsilon = positive(tolerance, "tolerance"), exact(self.epsilon, "epsilon")
+        wanted, epsilon, delta = read_size(tolerance, "tolerance"), Fraction(self.epsilon), Fraction(self.delta)
         tau, found = float(wanted), [1.0]
-        if not self.delta:
+        if delta == 0:
             found.append(2 * math.exp(min(0.0, self.n * (float(epsilon) - 2 * tau**2))))
-        if not self.delta and epsilon <= wanted:
+        if delta == 0 and epsilon <= wanted:
             found.append(6 * math.exp(-(tau**2) * self.n))
         if 4 * epsilon <= wanted:
-            found.append(8 * max(math.pow(float(self.delta), tau / 4), math.exp(-self.n * tau**2 / 48)))
+            found.append(8 * math.exp(max(tau / 4 * logarithm(delta), -self.n * tau**2 / 48)))
         return min(found)
 
 
@@ -94,7 +95,13 @@ def noise_divisor(questions: int, beta: float) -> float:
     return 96 * math.log(4 * questions / beta)
 
 
-def _log_chance(chance: float) -> float:
-    if not 0 <= chance <= 1:
+def logarithm(chance: Fraction) -> float:
+    """ln of a chance, however small; theorems ask for deltas that no float can hold."""
+    return math.log(chance.numerator) - math.log(chance.denominator) if chance else -math.inf
+
+
+def _log_chance(chance: Number) -> float:
+    read = exact(chance, "chance")
+    if not 0 <= read <= 1:
         raise InvalidTask(f"a chance lies between 0 and 1; got {chance!r}.")
-    return math.log(max(chance, _TINY))
+    return logarithm(read)

@@ -175,11 +175,8 @@ def normal_design(n: int, questions: int, beta: float, delta: float) -> tuple[fl
 
 
 def normal_width(sigma: float, questions: int, beta: float, distance: Callable[[float], float]) -> float:
-    """The half-width of so many answers with normal noise of scale sigma; beta is shared for the least width."""
-    return min(
-        1.0,
-        min(sigma * largest_noise(questions, share * beta) + distance((1 - share) * beta) for share in _SHARES),
-    )
+    """The half-width of so many answers with normal noise of scale sigma."""
+    return shared_width(lambda part: sigma * largest_noise(questions, part), distance, beta)
 
 
 def laplace_width(
@@ -192,11 +189,13 @@ def laplace_width(
     """
     b = float(scale)
     tail = 2 * questions / (1 + math.exp(-1 / b))
-    return min(
-        1.0,
-        min(b * (math.log(tail / (share * beta)) + 1) / whole + distance((1 - share) * beta) for share in _SHARES)
-        * (1 + 1e-12),
-    )
+    return shared_width(lambda part: b * (math.log(tail / part) + 1) / whole, distance, beta)
+
+
+def shared_width(noise: Callable[[float], float], distance: Callable[[float], float], beta: float) -> float:
+    """What noise and distance come to at the best of some ways to share beta between them; at most 1."""
+    widths = (noise(share * beta) + distance((1 - share) * beta) for share in _SHARES)
+    return min(1.0, min(widths) * (1 + 1e-12))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pytest
 from papers.thresholdout_theory import paid_answers, paid_answers_tightened
 from steelyard.accounting import epsilon_of, price
 from steelyard.errors import InvalidTask
-from steelyard.holdout import Overfitting, Thresholdout
+from steelyard.holdout import Holdout, Overfitting, Thresholdout
 from steelyard.privacy import MICRO, Loss, Terms, rows
 
 BUDGETS, SIGMAS, TOLERANCES, BETAS = (1, 7, 1000), (1e-5, 0.001, 0.3), (0.001, 0.05, 0.5, 1.0), (1e-9, 0.05, 0.9)
@@ -75,6 +75,15 @@ def test_a_delta_leaves_only_the_theorem_that_allows_one() -> None:
     few = math.ceil(48 * math.log(8 / beta) / tolerance**2)
     assert Overfitting(few, tolerance / 4, delta).beyond(tolerance) == pytest.approx(beta)
     assert Overfitting(few // 2, tolerance / 4, delta).beyond(tolerance) > beta
+
+
+def test_deltas_that_no_float_can_hold_are_read() -> None:
+    tolerance, beta = Fraction(1, 100), 0.05
+    delta = Fraction(1, 10**882)  # (beta / 8)^(4 / tolerance) is 2e-882
+    asked = Overfitting(10**9, tolerance / 4, delta)
+    assert beta / 2 < asked.beyond(tolerance) < beta
+    assert classic(1000, 0.1, 10**6).epsilon_at(delta) == float(classic(1000, 0.1, 10**6).epsilon)
+    assert 0.08 < classic(10**9, 0.1, 10**9).epsilon_at(delta) < 0.081  # 20 without a delta
 
 
 @pytest.mark.parametrize("given", GRID)
@@ -158,3 +167,12 @@ def test_a_conversation_that_makes_no_sense_is_refused(wrong: dict[str, Any]) ->
         Overfitting(100, 1).beyond(0)
     with pytest.raises(InvalidTask, match="budget"):
         Thresholdout.rows_needed(11, 10, 0.05, 0.05)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"budget": 10**400}, {"questions": 10**400}, {"sigma": "1e400"}, {"sigma": 1e-300}, {"threshold": "1e400"}],
+)
+def test_numbers_beyond_all_floats_are_refused_by_their_name(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidTask, match=next(iter(wrong))):
+        Holdout([0, 1] * 50, mode="classic", classes=[0, 1], **wrong)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from steelyard.errors import CurrencyMismatch, InvalidTask
 from steelyard.holdout._answer import Answer
-from steelyard.holdout._intervals import Rounding, nats_allowed, read_whole
+from steelyard.holdout._intervals import Rounding, half_width, nats_allowed, read_whole
 from steelyard.noise import ExactNoise, Noise
 from steelyard.privacy import MICRO, Currency, Number, Terms, decimal_text, exact, holdout
 
@@ -234,7 +234,7 @@ def require_nats(rounding: Rounding, frame: Frame, span: Span, first: float) -> 
     if allowed >= first * MICRO:
         return allowed
     # Hoeffding's half-width and half a step of a tenth of it do for one question at any score.
-    can = math.sqrt((first + math.log(2)) / (2 * frame.rows)) / 0.95 * float(frame.upper)
+    can = half_width(frame.rows, -first) / 0.95 * float(frame.upper)
     raise InvalidTask(
         f"{frame.rows:,} rows cannot certify a tolerance of {float(frame.tolerance * frame.upper):.4g} with confidence "
         f"{float(frame.confidence):.4g}: even one question needs {can:.3g} or more. Ask for a wider tolerance, less "

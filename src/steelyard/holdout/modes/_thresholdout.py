@@ -22,16 +22,15 @@ from steelyard.accounting import price
 from steelyard.errors import BudgetExceeded, InvalidTask, OurBug
 from steelyard.holdout import _theorems as theorems
 from steelyard.holdout._answer import FREE, NO_MORE, PAID, Answer
-from steelyard.holdout._intervals import read_whole
+from steelyard.holdout._intervals import read_size, read_whole
 from steelyard.holdout._record import HoldoutEntry, Record
-from steelyard.holdout._transfer import account_distance, check_rows
+from steelyard.holdout._transfer import account_distance, check_rows, shared_width
 from steelyard.holdout.modes import Frame, NoisyMode, Query
 from steelyard.mechanisms import AboveThreshold, Laplace, Questions
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Event, Neighbours, Number, Terms, Unit, positive, probability
 
 _ROW = "row"
-_SHARES = (0.005, 0.02, 0.1, 0.3)
 
 
 @dataclass(frozen=True)
@@ -58,14 +57,14 @@ class Thresholdout:
         for name in ("n", "budget", "steps"):
             read_whole(getattr(self, name), name)
         for name in ("threshold", "sigma"):
-            object.__setattr__(self, name, positive(getattr(self, name), name))
+            object.__setattr__(self, name, read_size(getattr(self, name), name))
 
     @classmethod
     def published(
         cls, n: int, budget: int, questions: int, tolerance: Number, beta: Number, steps: int = 1
     ) -> Thresholdout:
         """Theorem 3.3's threshold, 3/4 of the tolerance, and its noise, the tolerance over 96 ln(4 questions/beta)."""
-        wanted = positive(tolerance, "tolerance")
+        wanted = read_size(tolerance, "tolerance")
         divisor = theorems.noise_divisor(read_whole(questions, "questions"), _read_goal(wanted, beta)[1])
         return cls(n, budget, wanted * 3 / 4, wanted / Fraction(divisor).limit_denominator(1000), steps)
 
@@ -113,8 +112,8 @@ class Thresholdout:
 
         It holds where B (2 / (sigma n))^2 <= 8 ln(2/delta), which the lemma does not ask. Gaussian accounts pay less.
         """
-        chance = float(positive(probability(delta, "delta"), "delta"))
-        step, depth = 2 / (float(self.sigma) * self.n), math.log(2 / chance)
+        depth = math.log(2) - theorems.logarithm(positive(probability(delta, "delta"), "delta"))
+        step = 2 / (float(self.sigma) * self.n)
         covered = step**2 * self.budget <= 8 * depth
         return min(float(self.epsilon), math.sqrt(8 * self.budget * depth) * step if covered else math.inf)
 
@@ -171,7 +170,7 @@ class Answers:
 
 
 def _read_goal(tolerance: Number, beta: Number) -> tuple[float, float]:
-    return float(positive(tolerance, "tolerance")), float(positive(probability(beta, "beta"), "beta"))
+    return float(read_size(tolerance, "tolerance")), float(read_size(probability(beta, "beta"), "beta"))
 
 
 def noise_bound(plan: Thresholdout, questions: int, rows: int, beta: float) -> float:
@@ -229,13 +228,11 @@ class ClassicMode(NoisyMode):
         check_rows(terms, self.frame.rows)
         cost = price(self.plan.event, terms)
         possible = max(1, terms.cap.amount // cost.amount)
-        beta = float(self.frame.beta)
-        widths = (
-            noise_bound(self.plan, self.questions * possible, possible, share * beta)
-            + account_distance(terms, (1 - share) * beta)
-            for share in _SHARES
+        return shared_width(
+            lambda part: noise_bound(self.plan, self.questions * possible, possible, part),
+            lambda part: account_distance(terms, part),
+            float(self.frame.beta),
         )
-        return min(1.0, min(widths))
 
     def check(self, query: Query, record: Record) -> Answer:
         """The guess, free, or the score with noise, paid; refused once the budget or the process has ended."""
