@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.audit import Epsilon, Feature, certify
+from steelyard.audit import Epsilon, certify
+from steelyard.audit._sampling import Feature
 
 LOGISTIC = """
 import json, sys, warnings

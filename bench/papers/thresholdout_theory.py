@@ -11,9 +11,9 @@ from fractions import Fraction
 from steelyard.accounting import normal_quantile, pure_to_mu
 from steelyard.errors import InvalidTask
 from steelyard.holdout import Thresholdout
+from steelyard.holdout._modes._thresholdout import noise_bound
 from steelyard.holdout._published import largest
 from steelyard.holdout._transfer import gaussian_distance
-from steelyard.holdout.modes._thresholdout import noise_bound
 from steelyard.privacy import MICRO, exact
 
 

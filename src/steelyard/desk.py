@@ -24,7 +24,7 @@ from steelyard.privacy import Event, Loss, Terms, canonical
 from steelyard.release import Outcome, Release, as_it_is, promise, sealed_payload
 from steelyard.tables import Schema, Table
 
-Compute = Callable[[Any, Noise], Outcome]
+_Compute = Callable[[Any, Noise], Outcome]
 FAILED = (
     "the release failed after its charge, and for good: nothing was released and what was charged stays charged. The reason "
     "is not told, because it may depend on private rows. Check the table's files, memory and disk, and whether its rows "
@@ -119,7 +119,13 @@ class Desk:
         return self._account.seal(f"desk/{self._key}", data)
 
     def answer(
-        self, charge: Charge, event: Event, compute: Compute, *, step: int = 0, present: Callable[[Any], Any] = as_it_is
+        self,
+        charge: Charge,
+        event: Event,
+        compute: _Compute,
+        *,
+        step: int = 0,
+        present: Callable[[Any], Any] = as_it_is,
     ) -> Release:
         """The stored answer of a paid step, computed first if there is none yet.
 
@@ -185,7 +191,7 @@ class Desk:
             priced = self._priced = event, price(event, self.terms)
         return priced[1]
 
-    def _sealed(self, event: Event, compute: Compute) -> bytes:
+    def _sealed(self, event: Event, compute: _Compute) -> bytes:
         return self._tried(lambda: self._payload(event, compute))
 
     def _tried(self, work: Callable[[], bytes]) -> bytes:
@@ -195,7 +201,7 @@ class Desk:
         made = attempt(work)
         return _FAILURE if made is None else made[0]
 
-    def _payload(self, event: Event, compute: Compute) -> bytes:
+    def _payload(self, event: Event, compute: _Compute) -> bytes:
         outcome = compute(self._table, self._noise)
         secure, stored = self._noise.secure, self._table.stored
         kept = promise(self.terms, self._price(event), event, secure=secure, stored=stored)

@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 INTERRUPTS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
-def attempt(action: Callable[[], T]) -> tuple[T] | None:
+def attempt(action: Callable[[], _T]) -> tuple[_T] | None:
     """What an action gives, as a tuple of one; None if it failed, in whatever way; an interrupt is raised, bare.
 
     >>> attempt(lambda: 1), attempt(lambda: 1 // 0)

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Generic, TypeVar, overload
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
-class lazy(Generic[T]):  # noqa: N801 - used like property
+class lazy(Generic[_T]):  # noqa: N801 - used like property
     """A method that becomes an attribute when it is first asked for."""
 
-    def __init__(self, work: Callable[[Any], T]) -> None:
+    def __init__(self, work: Callable[[Any], _T]) -> None:
         self._work = work
         self.__doc__ = work.__doc__
 
@@ -25,15 +25,15 @@ class lazy(Generic[T]):  # noqa: N801 - used like property
         self._name = name
 
     @overload
-    def __get__(self, instance: None, owner: type) -> lazy[T]: ...
+    def __get__(self, instance: None, owner: type) -> lazy[_T]: ...
 
     @overload
-    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object, owner: type) -> _T: ...
 
-    def __get__(self, instance: object | None, owner: type) -> lazy[T] | T:
+    def __get__(self, instance: object | None, owner: type) -> lazy[_T] | _T:
         if instance is None:
             return self
-        kept: dict[str, T] = instance.__dict__
+        kept: dict[str, _T] = instance.__dict__
         return kept.setdefault(self._name, self._work(instance))
 
 

@@ -23,11 +23,11 @@ from steelyard.errors import CurrencyMismatch, InvalidTask
 
 MICRO = 10**6
 ATTO = 10**18
-LONGEST = 1000  # digits of any number that is read: beyond them a reader could be kept busy for ever
-_RATIO = re.compile(rf"-?[0-9]{{1,{LONGEST}}}/(?=0*[1-9])[0-9]{{1,{LONGEST}}}")
+_LONGEST = 1000  # digits of any number that is read: beyond them a reader could be kept busy for ever
+_RATIO = re.compile(rf"-?[0-9]{{1,{_LONGEST}}}/(?=0*[1-9])[0-9]{{1,{_LONGEST}}}")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,38}")
-_WRITTEN = re.compile(rf"-?[0-9]{{1,{LONGEST}}}(/0*[1-9][0-9]{{0,{LONGEST - 1}}})?")
+_WRITTEN = re.compile(rf"-?[0-9]{{1,{_LONGEST}}}(/0*[1-9][0-9]{{0,{_LONGEST - 1}}})?")
 Number = int | float | str | Decimal | Fraction
 
 
@@ -70,19 +70,19 @@ def exact(value: Number, name: str) -> Fraction:
         raise InvalidTask(f"{name} must be a number; got {value!r}.")
     if isinstance(value, Fraction):
         return value
-    if isinstance(value, int) and value.bit_length() > 3 * LONGEST:  # Python writes no longer one out
+    if isinstance(value, int) and value.bit_length() > 3 * _LONGEST:  # Python writes no longer one out
         raise InvalidTask(f"{name} is out of any sensible range.")
     text = str(value).strip()
     if _RATIO.fullmatch(text):  # what an exact number is written as, however small it is
         return Fraction(text)
-    if len(text) > LONGEST:
-        raise InvalidTask(f"{name} has more than {LONGEST} digits.")
+    if len(text) > _LONGEST:
+        raise InvalidTask(f"{name} has more than {_LONGEST} digits.")
     if isinstance(value, float | Decimal) and not math.isfinite(value):
         raise InvalidTask(f"{name} must be a finite number; got {value!r}.")
     if not _NUMBER.fullmatch(text):
         raise InvalidTask(f"{name} must be a finite number such as 0.5 or '1e-6', in the digits 0 to 9; got {value!r}.")
     decimal = Decimal(text)
-    if abs(decimal.adjusted()) > 400 or int(decimal.as_tuple().exponent) <= -LONGEST:
+    if abs(decimal.adjusted()) > 400 or int(decimal.as_tuple().exponent) <= -_LONGEST:
         raise InvalidTask(f"{name} is out of any sensible range; got {value!r}.")
     return Fraction(decimal)
 
@@ -96,7 +96,7 @@ def written(value: object, name: str) -> Fraction:
     Fraction(-3, 7)
     """
     if not isinstance(value, str) or not _WRITTEN.fullmatch(value):
-        raise InvalidTask(f"{name} must be written as a text of at most {LONGEST} digits, or of two such divided.")
+        raise InvalidTask(f"{name} must be written as a text of at most {_LONGEST} digits, or of two such divided.")
     return Fraction(value)
 
 

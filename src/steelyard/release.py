@@ -20,7 +20,7 @@ _LONG = 4096
 _ESCAPED = (*map(chr, range(32)), '"', "\\", "\x7f")
 
 
-AS_GIVEN = " of the table as given, not checked: the query that made it may mix people"
+_AS_GIVEN = " of the table as given, not checked: the query that made it may mix people"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Guarantee:
         bound = f"({self.epsilon}, {self.delta})" if self.delta != "0" else f"{self.epsilon}"
         return (
             f"{bound}-differential privacy for {how}, of which this release spent {self.spent}. "
-            f"Hidden: {self.unit}. Status: {self.status}{'' if self.stored else AS_GIVEN}."
+            f"Hidden: {self.unit}. Status: {self.status}{'' if self.stored else _AS_GIVEN}."
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from steelyard.privacy import Event, Loss, Terms
 from steelyard.release import Error, Outcome, Release, as_it_is
 from steelyard.tables import Schema, Table
 
-T = TypeVar("T", covariant=True)
+_T = TypeVar("_T", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class Task(Protocol):
         """What will be done; refuses whatever the public schema and the terms already rule out."""
 
 
-class Dialogue(Protocol[T]):
+class Dialogue(Protocol[_T]):
     """A stateful conversation: each answer is charged before it is given, and survives a restart."""
 
     def check(self, schema: Schema, terms: Terms) -> None:
         """Refuse, before anything is charged or read, whatever the public schema and the terms already rule out."""
 
-    def start(self, desk: Desk) -> T:
+    def start(self, desk: Desk) -> _T:
         """Begin, or pick up where the stored answers left off."""
 
 
@@ -97,7 +97,7 @@ class Session:
         desk = self._desk(task, named(key))
         return desk.answer(desk.charge(plan.event), plan.event, plan.run, present=plan.present)
 
-    def open(self, dialogue: Dialogue[T], *, key: str | None = None) -> T:
+    def open(self, dialogue: Dialogue[_T], *, key: str | None = None) -> _T:
         """Begin a dialogue, or resume the one this ``key`` names."""
         dialogue.check(self._table.schema, self._account.terms)
         return dialogue.start(self._desk(dialogue, named(key)))

@@ -17,8 +17,8 @@ from steelyard.errors import InvalidTask
 from steelyard.holdout import _metrics as metrics
 from steelyard.holdout._holdout import Holdout
 from steelyard.holdout._metrics import AbsoluteError, PerExample
-from steelyard.holdout.modes import HIDING
-from steelyard.holdout.modes._private import NormalAnswers
+from steelyard.holdout._modes import HIDING
+from steelyard.holdout._modes._private import NormalAnswers
 from steelyard.noise import Noise
 
 ONES = (np.ones(ROWS, dtype=np.int64),)

@@ -26,7 +26,7 @@ from steelyard.audit._odd_labels import containers, objects
 from steelyard.audit._steering import STEERABLE, SteeredNoise, distance
 from steelyard.cli import main
 from steelyard.ledger import Account, Ledger
-from steelyard.mechanisms import Observed, observing
+from steelyard.mechanisms._observe import Observed, observing
 from steelyard.privacy import Neighbours
 
 ROWS = 30

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.audit import Bound, Epsilon, Feature, certify
-from steelyard.audit._sampling import Sampler
+from steelyard.audit import Epsilon, certify
+from steelyard.audit._sampling import Bound, Feature, Sampler
 from steelyard.bounding._amounts import Spend
 from steelyard.models._columns import SIZE
 from steelyard.models._losses import Memory

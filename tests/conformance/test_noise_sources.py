@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from steelyard.errors import EngineMissing, InsecureNoise, InvalidTask
-from steelyard.noise import ExactNoise, Noise, OpenDPNoise, TestNoise
+from steelyard.noise import ExactNoise, Noise, TestNoise
+from steelyard.noise._sources import OpenDPNoise
 from unit.noise.exactly import p_value
 
 SOURCES: list[Callable[[], Noise]] = [ExactNoise, TestNoise, OpenDPNoise]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from steelyard.bounding import Count, CountUsers, Histogram, Mean, Profile, Quantile, Sum
-from steelyard.mechanisms import observing
+from steelyard.mechanisms._observe import observing
 from steelyard.noise import TestNoise
 from steelyard.privacy import users
 from steelyard.tables import Capped, Limits, Quantity, read

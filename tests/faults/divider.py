@@ -24,13 +24,14 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.accounting._prices import PARTS, price
+from steelyard.account import Charge
+from steelyard.accounting import price
 from steelyard.desk import Desk
 from steelyard.errors import KeyConflict
-from steelyard.ledger import Account, Charge, Ledger, open_account
+from steelyard.ledger import Account, Ledger, open_account
 from steelyard.models._columns import Features, Plain
 from steelyard.models._rows import Target
-from steelyard.models.accuracy._family import Told
+from steelyard.models.accuracy._family import PARTS, Told
 from steelyard.models.accuracy._ridge import RidgeSearch
 from steelyard.models.accuracy._search import Search
 from steelyard.models.accuracy._split import Split

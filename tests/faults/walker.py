@@ -23,10 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from steelyard.account import Charge
 from steelyard.bounding import Sum
 from steelyard.desk import Desk
 from steelyard.documents import request_of
-from steelyard.ledger import Account, Charge, Ledger, open_account
+from steelyard.ledger import Account, Ledger, open_account
 from steelyard.models._columns import SIZE, Features, Plain
 from steelyard.models._rows import Target
 from steelyard.models.accuracy._certificate import certify

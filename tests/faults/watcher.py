@@ -22,9 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from steelyard.account import Charge
 from steelyard.desk import Desk
 from steelyard.documents import request_of
-from steelyard.ledger import Account, Charge, open_account
+from steelyard.ledger import Account, open_account
 from steelyard.models._columns import Features, Plain
 from steelyard.models._rows import Target
 from steelyard.models.accuracy import _watch as watches

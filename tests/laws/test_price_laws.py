@@ -8,8 +8,8 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from steelyard.accounting import grouped
 from steelyard.accounting._prices import price
-from steelyard.accounting._pure import group
 from steelyard.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, LaplacePath
 from steelyard.privacy import MICRO, Currency, Event, Loss, Neighbours, Terms, canonical, rows
 
@@ -90,7 +90,7 @@ def test_more_sensitivity_never_costs_less(sensitivity: int, scale: Fraction, mo
 @given(whole, scales)
 def test_replacing_costs_no_more_than_a_group_of_two(sensitivity: int, scale: Fraction) -> None:
     for event in (Laplace(sensitivity, scale * sensitivity).event, Gaussian(sensitivity, scale * sensitivity).event):
-        assert price(event, REPLACE) <= group(price(event, GAUSS), 2)
+        assert price(event, REPLACE) <= price(grouped(event, 2), GAUSS)
         own = Event(event.name, event.parameters, Neighbours.REPLACE)
         assert price(own, REPLACE) == price(event, GAUSS)
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import steelyard as sy
-from steelyard.ledger import Charge, open_account
+from steelyard.account import Charge
+from steelyard.ledger import open_account
 from steelyard.mechanisms import Laplace
 from steelyard.privacy import Loss, canonical, rows
 from steelyard.release import Error, Outcome, Release, promise, sealed_payload

@@ -12,31 +12,27 @@ from steelyard.lazy import loading
 if TYPE_CHECKING:
     from steelyard.accounting._bounded import loss_curve, whole_weights
     from steelyard.accounting._curves import Curve
-    from steelyard.accounting._gaussian import delta_of, epsilon_of, mu_cap, mu_request
+    from steelyard.accounting._gaussian import epsilon_of, mu_cap, mu_request
     from steelyard.accounting._normal import digits_for, normal_quantile, normal_tail, upper_tail
     from steelyard.accounting._objective import LEAST, MOST, STEEPEST, objective_mu
     from steelyard.accounting._objective_replaced import epsilon_replaced
     from steelyard.accounting._objective_users import STEEPEST_USERS, user_mu
-    from steelyard.accounting._odometers import LinearOdometer, MixtureOdometer
-    from steelyard.accounting._prices import PARTS, composed, disjoint, grouped, price, steps
-    from steelyard.accounting._pure import group, pure_to_mu
+    from steelyard.accounting._odometers import MixtureOdometer
+    from steelyard.accounting._prices import composed, disjoint, grouped, paid_apart, price, steps
+    from steelyard.accounting._pure import pure_to_mu
 
 __all__ = [
     "LEAST",
     "MOST",
-    "PARTS",
     "STEEPEST",
     "STEEPEST_USERS",
     "Curve",
-    "LinearOdometer",
     "MixtureOdometer",
     "composed",
-    "delta_of",
     "digits_for",
     "disjoint",
     "epsilon_of",
     "epsilon_replaced",
-    "group",
     "grouped",
     "loss_curve",
     "mu_cap",
@@ -44,6 +40,7 @@ __all__ = [
     "normal_quantile",
     "normal_tail",
     "objective_mu",
+    "paid_apart",
     "price",
     "pure_to_mu",
     "steps",
@@ -54,13 +51,13 @@ __all__ = [
 _HOMES = {
     "_bounded": ("loss_curve", "whole_weights"),
     "_curves": ("Curve",),
-    "_gaussian": ("delta_of", "epsilon_of", "mu_cap", "mu_request"),
+    "_gaussian": ("epsilon_of", "mu_cap", "mu_request"),
     "_normal": ("digits_for", "normal_quantile", "normal_tail", "upper_tail"),
     "_objective": ("LEAST", "MOST", "STEEPEST", "objective_mu"),
     "_objective_replaced": ("epsilon_replaced",),
     "_objective_users": ("STEEPEST_USERS", "user_mu"),
-    "_odometers": ("LinearOdometer", "MixtureOdometer"),
-    "_prices": ("PARTS", "composed", "disjoint", "grouped", "price", "steps"),
-    "_pure": ("group", "pure_to_mu"),
+    "_odometers": ("MixtureOdometer",),
+    "_prices": ("composed", "disjoint", "grouped", "paid_apart", "price", "steps"),
+    "_pure": ("pure_to_mu",),
 }
 __getattr__ = loading(__name__, _HOMES)

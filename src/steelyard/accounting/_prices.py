@@ -23,8 +23,8 @@ from steelyard.accounting._pure import pure_to_mu
 from steelyard.errors import CurrencyMismatch, NeighbourMismatch, OurBug
 from steelyard.privacy import ATTO, MICRO, Currency, Event, Loss, Neighbours, Status, Terms
 
-PARTS = ("train", "check")
-"""The two parts of the units that disjoint steps read."""
+_WHEN = ("_before", "_after")
+"""What a disjoint step's parameters add to the name of a part."""
 
 
 class _Whole:
@@ -109,29 +109,36 @@ def grouped(event: Event, size: int) -> Event:
 
 
 def disjoint(event: Event, part: str, before: Mapping[str, int]) -> Event:
-    """A step that reads one of two disjoint parts, whose earlier steps add up to ``before`` (1e-12 of mu squared each).
+    """A step that reads one of two disjoint parts of the units; ``before`` says by name what each has paid (1e-12 of mu squared).
 
     *Privacy:* a unit that is added or removed is in one part, so all steps together cost the dearer part. The steps must
     follow each other: what is ``before`` one is ``after`` exactly one other, or nothing (docs/proofs/disjoint_check.md).
     """
     after = {**before, part: before[part] + _rise(event)}
     text = json.dumps([event.to_json()], sort_keys=True)
-    counts = {f"{name}_before": before[name] for name in PARTS} | {f"{name}_after": after[name] for name in PARTS}
+    counts = {name + when: paid[name] for when, paid in zip(_WHEN, (before, after), strict=True) for name in before}
     return Event("disjoint", {"events": text, **counts}, Neighbours.ADD_REMOVE, event.status)
+
+
+def paid_apart(event: Event) -> tuple[dict[str, int], dict[str, int]]:
+    """What the two parts of a disjoint step had paid before it, and have paid after it, by the parts' names."""
+    given, (before, _) = _Whole(event.parameters), _WHEN
+    names = sorted(key.removesuffix(before) for key in event.parameters if key.endswith(before))
+    try:
+        earlier, later = ({name: given[name + when] for name in names} for when in _WHEN)
+    except (KeyError, ValueError) as fault:
+        raise OurBug(f"what two parts cost is counted in whole numbers ({fault}).") from fault
+    return earlier, later
 
 
 def _disjoint_price(event: Event, terms: Terms) -> Loss:
     """By how much the dearer part rises, and never nothing."""
-    (inner,) = _parts(event, {"events", *(f"{name}_{when}" for name in PARTS for when in ("before", "after"))})
-    given = _Whole(event.parameters)
-    try:
-        before, after = ([given[f"{name}_{when}"] for name in PARTS] for when in ("before", "after"))
-    except ValueError as fault:
-        raise OurBug(f"what two parts cost is counted in whole numbers ({fault}).") from fault
-    rises = sorted(b - a for a, b in zip(before, after, strict=True))
+    before, after = paid_apart(event)
+    (inner,) = _parts(event, {"events", *(name + when for name in before for when in _WHEN)})
+    rises = sorted(after[name] - paid for name, paid in before.items())
     if rises != [0, _rise(inner)] or event.neighbours is not Neighbours.ADD_REMOVE:
         raise OurBug("a step on one of two parts raises that part by its own price, and no other.")
-    claim = MuSquared(Fraction(max(1, max(after) - max(before)), MICRO**2))
+    claim = MuSquared(Fraction(max(1, max(after.values()) - max(before.values())), MICRO**2))
     return _in_currency(claim, _units(event.neighbours, terms.unit.neighbours), terms.currency, 0)
 
 

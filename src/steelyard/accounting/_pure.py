@@ -1,4 +1,4 @@
-"""Pure epsilon: what it costs on a Gaussian account, and what it costs for a group.
+"""Pure epsilon: what it costs on a Gaussian account.
 
 Every epsilon-DP mechanism is a garbling of one randomized response, whose trade-off curve touches the normal one at
 its corner (1/(1+e^epsilon), 1/(1+e^epsilon)); so mu = 2 Phi^-1(e^epsilon / (1 + e^epsilon)) is enough, and it is tight.
@@ -13,8 +13,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from steelyard.accounting._normal import as_decimal, digits_for, precise, upper_tail
-from steelyard.errors import CurrencyMismatch, InvalidTask
-from steelyard.privacy import MICRO, Currency, Loss
+from steelyard.errors import InvalidTask
+from steelyard.privacy import MICRO
 
 _EXACT_UP_TO = 700
 
@@ -45,19 +45,3 @@ def _enough(half_mu: Fraction, epsilon: Fraction) -> bool:
     tail = upper_tail(half_mu, digits)[1]
     with precise(digits):
         return tail * (1 + as_decimal(epsilon).exp()) * (1 + Decimal(10) ** (8 - digits)) <= 1
-
-
-def group(loss: Loss, units: int) -> Loss:
-    """The loss of the same step for ``units`` units at once: epsilon or mu that many times.
-
-    >>> group(Loss.pure("0.1"), 3) == Loss.pure("0.3")
-    True
-    """
-    if units < 1:
-        raise InvalidTask(f"a group has at least one unit; got {units!r}.")
-    if loss.currency is Currency.NATS:
-        raise CurrencyMismatch("nats bound the validity of a holdout; they have no group price.")
-    if loss.delta and units > 1:
-        raise CurrencyMismatch("a step that may fail with a probability has no group price; derive it for the group.")
-    factor = units if loss.currency is Currency.PURE else units * units
-    return Loss(loss.currency, loss.amount * factor, loss.delta)

@@ -11,27 +11,20 @@ from typing import TYPE_CHECKING
 from steelyard.lazy import loading
 
 if TYPE_CHECKING:
-    from steelyard.audit._corpus import Corpus, Pool, decimals, floats, integers, texts
-    from steelyard.audit._exact import Bracket, TapeNoise, enumerated, largest_ratio
+    from steelyard.audit._corpus import decimals, floats, integers, texts
+    from steelyard.audit._exact import enumerated, largest_ratio
     from steelyard.audit._holdouts import HiddenLabels
     from steelyard.audit._randomized import RandomizedLabels
     from steelyard.audit._replays import audit, replay
-    from steelyard.audit._sampling import Bound, Feature, certify
+    from steelyard.audit._sampling import certify
     from steelyard.audit._suite import registry, run, select
-    from steelyard.audit._verdict import Check, Epsilon, Mu, Verdict
+    from steelyard.audit._verdict import Epsilon, Mu, Verdict
 
 __all__ = [
-    "Bound",
-    "Bracket",
-    "Check",
-    "Corpus",
     "Epsilon",
-    "Feature",
     "HiddenLabels",
     "Mu",
-    "Pool",
     "RandomizedLabels",
-    "TapeNoise",
     "Verdict",
     "audit",
     "certify",
@@ -47,13 +40,13 @@ __all__ = [
     "texts",
 ]
 _HOMES = {
-    "_corpus": ("Corpus", "Pool", "decimals", "floats", "integers", "texts"),
-    "_exact": ("Bracket", "TapeNoise", "enumerated", "largest_ratio"),
+    "_corpus": ("decimals", "floats", "integers", "texts"),
+    "_exact": ("enumerated", "largest_ratio"),
     "_holdouts": ("HiddenLabels",),
     "_randomized": ("RandomizedLabels",),
     "_replays": ("audit", "replay"),
-    "_sampling": ("Bound", "Feature", "certify"),
+    "_sampling": ("certify",),
     "_suite": ("registry", "run", "select"),
-    "_verdict": ("Check", "Epsilon", "Mu", "Verdict"),
+    "_verdict": ("Epsilon", "Mu", "Verdict"),
 }
 __getattr__ = loading(__name__, _HOMES)

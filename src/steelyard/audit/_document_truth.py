@@ -16,10 +16,11 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+
+from steelyard.accounting import normal_quantile
 
 Document = dict[str, Any]
 _ODD = re.compile(r"\s.*|.*\s|\+.*|-?[0-9]+_[0-9_]*|-?[0-9]*\.[0-9]*|-?[0-9.]+[eE][+-]?[0-9]+")
@@ -28,7 +29,7 @@ _MEAN = 2.0**-20  # of the range: what rounding outputs to floats may move a mea
 
 def untruth(data: Document) -> str | None:
     """What is not true of a document, in words; None if all of it is. Nothing here asks the judge."""
-    from steelyard.labels import plain
+    from steelyard.labels._document import plain
 
     try:
         if not _plain(data):
@@ -78,7 +79,9 @@ def unusable(data: Document) -> str | None:
 
 def _sampler(table: Document) -> Any:
     """The mechanism put to use as it would be, without a judge."""
-    from steelyard.labels import AddedNoise, FiniteMechanism, sampler_of
+    from steelyard.labels._baselines import AddedNoise
+    from steelyard.labels._mechanism import FiniteMechanism
+    from steelyard.labels._sampler import sampler_of
 
     return sampler_of((AddedNoise if "kind" in table else FiniteMechanism).from_json(table), None)
 
@@ -224,6 +227,6 @@ def _false_receipt(prior: Document) -> str | None:
     amount = receipt["cost"]["amount"]
     if receipt["cost"]["currency"] == "pure":
         return None if amount == prior["micro"] else "the receipt is one of another price"
-    mu = 2 * NormalDist().inv_cdf(math.exp(epsilon) / (1 + math.exp(epsilon)))
+    mu = 2 * normal_quantile(math.exp(epsilon) / (1 + math.exp(epsilon)))
     close = math.isclose(amount / 10**12, mu * mu, rel_tol=1e-4)
     return None if close and receipt["cost"]["currency"] == "gaussian" else "the receipt is one of another price"

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from steelyard.interrupts import INTERRUPTS
-from steelyard.mechanisms import Observed, observing
+from steelyard.mechanisms._observe import Observed, observing
 
 ODD: tuple[Any, ...] = (
     float("nan"), None, float("inf"), float("-inf"), -0.0, 5e-324, 1e308, 1.5, -1, 7, True, False, 2**53 + 1, 2**64,

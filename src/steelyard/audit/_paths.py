@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
 
-from steelyard.accounting._prices import PARTS, disjoint
+from steelyard.accounting import disjoint
 from steelyard.bounding import Count, Sum
 from steelyard.mechanisms import Gaussian, LaplacePath, sigma_for
 from steelyard.models.accuracy import Goal
 from steelyard.models.accuracy._certificate import RootExcess
 from steelyard.models.accuracy._designs import Design, Exact, Ridge, packed
-from steelyard.models.accuracy._family import WHOLE, Step, Told
+from steelyard.models.accuracy._family import PARTS, WHOLE, Step, Told
 from steelyard.models.accuracy._first_above import Row
 from steelyard.models.accuracy._goal import public_n
 from steelyard.models.accuracy._logistic import LogisticSearch, PureDraws

@@ -19,8 +19,9 @@ from steelyard.audit._sampling import ALPHA, Sampler, certify
 from steelyard.audit._steering import SteeredNoise, declared_scale
 from steelyard.audit._verdict import Check, Claim, Epsilon, claim_of
 from steelyard.errors import InvalidTask
-from steelyard.mechanisms import Gaussian, KeyThreshold, Laplace, Objective, PureObjective, observing
+from steelyard.mechanisms import Gaussian, KeyThreshold, Laplace, Objective, PureObjective
 from steelyard.mechanisms._objective import GRID
+from steelyard.mechanisms._observe import observing
 from steelyard.noise import ExactNoise, Noise
 
 if TYPE_CHECKING:
@@ -241,22 +242,6 @@ def _path(mechanism: shipped.LaplacePath, value: int, noise: Noise) -> list[int]
     return shown
 
 
-def _gaussian_path(mechanism: shipped.GaussianPath, effort: Effort, noise: Noise) -> Iterator[Check]:
-    steps, claim = mechanism.steps, claim_of(mechanism.event)
-    move = math.isqrt(steps[0].square)
-
-    def measured(value: int, size: int) -> NDArray[Any]:
-        import numpy as np
-
-        parts = [np.array(step.release([value] * size, noise), dtype=float) for step in steps]
-        return sum(part / float(step.sigma) ** 2 for part, step in zip(parts, steps, strict=True)) + np.zeros(size)
-
-    sides = [partial(measured, 0), partial(measured, move)]
-    yield _sampled("combined by precision", sides, claim, effort.samples, effort)
-    for step in steps:
-        yield _width(step)
-
-
 def _key_threshold(mechanism: KeyThreshold, effort: Effort, noise: Noise) -> Iterator[Check]:
     claim, most = claim_of(mechanism.event), mechanism.max_keys
     yield _width(mechanism.counts)
@@ -331,7 +316,6 @@ _PROBES: tuple[tuple[type, Probe], ...] = (
     (KeyThreshold, _key_threshold),
     (shipped.BoundedNoise, _bounded_noise),
     (shipped.LaplacePath, _laplace_path),
-    (shipped.GaussianPath, _gaussian_path),
     (Objective, _objective),
     (PureObjective, _objective),
 )

@@ -36,7 +36,7 @@ from steelyard.audit._verdict import Check, Finding, Findings, Verdict
 from steelyard.documents import plain
 from steelyard.errors import ColumnMissing, InvalidTask, SteelyardError
 from steelyard.interrupts import INTERRUPTS
-from steelyard.mechanisms import Observed, observing
+from steelyard.mechanisms._observe import Observed, observing
 from steelyard.privacy import Event, Loss, Terms, canonical
 from steelyard.session import Task
 from steelyard.tables import read

@@ -17,7 +17,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import OurBug
-from steelyard.mechanisms import Observed, Staircase
+from steelyard.mechanisms import Staircase
+from steelyard.mechanisms._observe import Observed
 from steelyard.mechanisms._staircase import draws_for
 from steelyard.noise import TestNoise
 from steelyard.privacy import Event, Neighbours, Unit

@@ -27,7 +27,9 @@ from steelyard.audit._verdict import Verdict
 from steelyard.bounding import Count, CountUsers, Histogram, Mean, Profile, Quantile, Sum, Together
 from steelyard.errors import InvalidTask
 from steelyard.holdout import Question, Thresholdout
-from steelyard.models import Categorical, Column, Features, FitLinear, FitLogistic, Numeric, Target
+from steelyard.models import Categorical, Features, FitLinear, FitLogistic, Numeric
+from steelyard.models._columns import Column
+from steelyard.models._rows import Target
 from steelyard.models.accuracy import Goal
 from steelyard.models.accuracy._first_above import Row
 from steelyard.models.accuracy._logistic import LogisticSearch
@@ -113,7 +115,6 @@ def mechanisms() -> dict[str, Item]:
         "objective": shipped.Objective(1, 1_000_000, Fraction(2, 5), 200_000),
         "objective-users": shipped.UserObjective(1, 1_000_000, Fraction(2), 200_000),
         "objective-pure": shipped.PureObjective(1, Fraction(1), Fraction(1), 100_000),
-        "gaussian-path": shipped.GaussianPath(5, (Fraction(20), Fraction(10), Fraction(5))),
     }
     return {name: Item(mechanism) for name, mechanism in {**made, **randomizers()}.items()}
 
@@ -121,7 +122,8 @@ def mechanisms() -> dict[str, Item]:
 @cache
 def randomizers() -> dict[str, Any]:
     """Every kind of label randomizer, put to use."""
-    from steelyard.labels import KINDS, METHODS, LabelRandomizer
+    from steelyard.labels import METHODS, LabelRandomizer
+    from steelyard.labels._baselines import KINDS
 
     made = {name: LabelRandomizer(1, 0, 12, name, [20, *[1] * 12]).fit() for name in (*METHODS, *KINDS)}
     return {f"labels-{name.replace('_', '-')}": each.sampler_ for name, each in made.items()}

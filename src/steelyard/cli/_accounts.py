@@ -6,11 +6,12 @@ import argparse
 import json
 from typing import Any
 
+from steelyard.account import Receipt
 from steelyard.cli._files import waiting
 from steelyard.documents import load
 from steelyard.errors import LedgerTampered
-from steelyard.ledger import Ledger, Receipt, open_account
-from steelyard.requests import Reply, account_reply, columns, unit_typed
+from steelyard.ledger import Ledger, open_account
+from steelyard.requests import Reply, columns, unit_typed
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -73,14 +74,14 @@ def _open(args: argparse.Namespace) -> Reply:
     given = {name: value for name, value in terms.items() if value is not None}
     unit = unit_typed(args.unit)
     account = open_account(":memory:" if args.plan else args.ledger, args.name, unit=unit, **given)
-    answer = account_reply(account)
+    answer = Reply.of_account(account)
     if args.plan:
         return Reply(f"would open on {args.ledger}:\n{answer.text}", {"plan": answer.data})
     return answer
 
 
 def _show(args: argparse.Namespace) -> Reply:
-    return account_reply(Ledger(args.ledger).account(args.name))
+    return Reply.of_account(Ledger(args.ledger).account(args.name))
 
 
 def _list(args: argparse.Namespace) -> Reply:
@@ -89,7 +90,7 @@ def _list(args: argparse.Namespace) -> Reply:
         return Reply("no accounts yet; open one with: steelyard account open", {"accounts": []})
     table: list[tuple[str, ...]] = [("account", "cap", "spent", "left", "hides")]
     table += [(a.name, str(a.terms.cap), str(a.spent), str(a.remaining), str(a.terms.unit)) for a in found]
-    return Reply(columns(table), {"accounts": [account_reply(account).data for account in found]})
+    return Reply(columns(table), {"accounts": [Reply.of_account(account).data for account in found]})
 
 
 def _verify(args: argparse.Namespace) -> Reply:

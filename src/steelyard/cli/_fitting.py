@@ -12,17 +12,7 @@ from steelyard.cli._files import Outputs, add_overwrite, add_types, check_chart,
 from steelyard.documents import load
 from steelyard.errors import InvalidTask
 from steelyard.privacy import whole_number
-from steelyard.requests import (
-    Reply,
-    classes_typed,
-    feature_typed,
-    fit_options,
-    fit_plan_reply,
-    fit_terms,
-    model_chart,
-    model_reply,
-    names_accuracy,
-)
+from steelyard.requests import Reply, classes_typed, feature_typed, fit_options, fit_terms, release_chart
 
 if TYPE_CHECKING:
     from steelyard.ledger import Account
@@ -129,7 +119,7 @@ def _fit(args: argparse.Namespace) -> Reply:
     if args.chart and len(getattr(task, "classes", ())) > 2:
         raise InvalidTask("a chart shows one model, and one of several classes has as many; leave --chart out.")
     with Outputs(args, args.out, args.chart, inputs=(args.data, args.ledger, args.candidates)) as files:
-        return (_reached if names_accuracy(vars(args)) else _released)(args, table, account, task, note, files)
+        return (_reached if args.accuracy else _released)(args, table, account, task, note, files)
 
 
 def _released(args: argparse.Namespace, table: Table, account: Account, task: Any, note: str, files: Outputs) -> Reply:
@@ -138,20 +128,20 @@ def _released(args: argparse.Namespace, table: Table, account: Account, task: An
 
     session, key = Session(table, account), key_of(args)
     if args.plan:
-        return fit_plan_reply(session, task)
+        return Reply.of_plan(session, task)
     with waiting("charging, reading and noising"):
         release = session.release(task, key=key)
     files.write(args.out, release.value.save)
     if args.chart:
-        files.write(args.chart, model_chart(release, args.label).save)
+        files.write(args.chart, release_chart(release).save)
     saved = f"saved to {args.out}; predict with: steelyard predict {args.out} DATA --out FILE"
-    return model_reply(release, note, saved, told(files.problems, key))
+    return Reply.of_model(release, note, saved, told(files.problems, key))
 
 
 def _reached(args: argparse.Namespace, table: Table, account: Account, task: Any, note: str, files: Outputs) -> Reply:
     """Walk until the model is accurate enough, telling each step; save it where it is certified."""
     from steelyard.models.accuracy import path_chart
-    from steelyard.requests import AccuracyRequest, is_met
+    from steelyard.requests import AccuracyRequest
 
     asked = {name: getattr(args, name) for name in ("target_loss", "excess_loss", "confidence", "check", "penalty")}
     request = AccuracyRequest(task, **asked, key=args.key, ids=args.ids, most=args.ledger and args.epsilon)
@@ -160,7 +150,7 @@ def _reached(args: argparse.Namespace, table: Table, account: Account, task: Any
     tell = request.teller(account)
     with waiting("charging, measuring and checking"):
         found = request.walk(table, account, None if args.json else lambda stop: _say(tell(stop)))
-    if found.model is not None and is_met(found):
+    if found.model is not None and request.is_met(found):
         files.write(args.out, found.model.save)
     if args.chart:
         files.write(args.chart, path_chart(found.path, request.goal.amount, scale=request.scale).save)

@@ -192,7 +192,8 @@ def _verify(args: argparse.Namespace) -> Reply:
 
 
 def _charge(data: dict[str, Any], ledger: str) -> list[str]:
-    from steelyard.ledger import Ledger, Receipt
+    from steelyard.account import Receipt
+    from steelyard.ledger import Ledger
 
     receipt = next((part["prior"]["receipt"] for part in data.get("groups", {}).values()), None)
     if receipt is None:

@@ -19,7 +19,7 @@ from steelyard.cli._files import (
 )
 from steelyard.privacy import whole_number
 from steelyard.release import figure
-from steelyard.requests import Reply, columns, key_typed, plan_reply, release_chart, release_reply
+from steelyard.requests import Reply, columns, key_typed, release_chart
 
 if TYPE_CHECKING:
     from steelyard.session import Session, Task
@@ -180,7 +180,7 @@ def _release(args: argparse.Namespace) -> Reply:
         session = Session(table, account)
     task = args.make(args, table)
     with Outputs(args, out, args.chart, inputs=(args.data, args.ledger, str(getattr(args, "cap", "")))) as files:
-        return plan_reply(session, task) if args.plan else _released(args, session, task, files)
+        return Reply.of_plan(session, task) if args.plan else _released(args, session, task, files)
 
 
 def _released(args: argparse.Namespace, session: Session, task: Task, files: Outputs) -> Reply:
@@ -192,7 +192,7 @@ def _released(args: argparse.Namespace, session: Session, task: Task, files: Out
         files.write(out, release.value.save)
     if args.chart:
         files.write(args.chart, release_chart(release).save)
-    return release_reply(release, told(files.problems, key))
+    return Reply.of_release(release, told(files.problems, key))
 
 
 def _plan(args: argparse.Namespace) -> Reply:

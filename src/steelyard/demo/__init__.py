@@ -5,15 +5,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from steelyard.lazy import loading
 
-_HOMES: dict[str, str] = {
-    "make_purchases": "_story",
-    "run_tour": "_tour",
-    "write_parquet": "_story",
-}
-__all__ = ["STEPS", "make_purchases", "run_tour", "write_parquet"]
+__all__ = ["STEPS", "run_tour"]
 EPSILON = "1.5"
 STEPS = (
     "make up the purchases of 20,000 customers",
@@ -28,9 +22,4 @@ STEPS = (
     "verify the ledger; put an old backup back, verify again",
     "write report.html",
 )
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = loading(__name__, {"_tour": ("run_tour",)})

@@ -16,41 +16,37 @@ from steelyard.privacy import holdout as unit_of_holdout
 
 if TYPE_CHECKING:
     from steelyard.holdout._answer import Answer
-    from steelyard.holdout._classes import Packed, pack
+    from steelyard.holdout._classes import pack
     from steelyard.holdout._holdout import Holdout
     from steelyard.holdout._metrics import (
         AbsoluteError,
         Accuracy,
         Brier,
         Cost,
-        Judge,
         LogLoss,
         Metric,
         PerExample,
         SquaredError,
     )
-    from steelyard.holdout._planner import HoldoutPlan, plan
+    from steelyard.holdout._modes import HIDING
+    from steelyard.holdout._modes._thresholdout import Thresholdout
+    from steelyard.holdout._planner import plan
     from steelyard.holdout._question import Question
     from steelyard.holdout._scorers import RoundObjective
     from steelyard.holdout._theorems import Overfitting
-    from steelyard.holdout.modes import HIDING
-    from steelyard.holdout.modes._thresholdout import Thresholdout
 
 __all__ = [
-    "HIDING", "AbsoluteError", "Accuracy", "Answer", "Brier", "Cost", "Holdout", "HoldoutPlan", "Judge", "LogLoss",
-    "Metric", "Overfitting", "Packed", "PerExample", "Question", "RoundObjective", "SquaredError", "Thresholdout", "pack",
-    "plan",
+    "HIDING", "AbsoluteError", "Accuracy", "Answer", "Brier", "Cost", "Holdout", "LogLoss", "Metric", "Overfitting",
+    "PerExample", "Question", "RoundObjective", "SquaredError", "Thresholdout", "pack", "plan",
 ]  # fmt: skip
 _HOMES: dict[str, str] = {
     "Answer": "_answer",
-    "HIDING": "modes",
+    "HIDING": "_modes",
     "Holdout": "_holdout",
-    "HoldoutPlan": "_planner",
     "Overfitting": "_theorems",
-    "Packed": "_classes",
     "Question": "_question",
     "RoundObjective": "_scorers",
-    "Thresholdout": "modes._thresholdout",
+    "Thresholdout": "_modes._thresholdout",
     "pack": "_classes",
     "plan": "_planner",
 }

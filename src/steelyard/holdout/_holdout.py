@@ -27,9 +27,9 @@ from steelyard.documents import plain
 from steelyard.errors import InvalidTask, LedgerError, UnitMismatch
 from steelyard.holdout._answer import Answer
 from steelyard.holdout._metrics import Metric, find_metric, settled
+from steelyard.holdout._modes import HIDING, Frame, Query, make_mode
 from steelyard.holdout._record import Record
 from steelyard.holdout._rows import digest, one_by_one
-from steelyard.holdout.modes import HIDING, Frame, Query, make_mode
 from steelyard.ledger import Account, open_account
 from steelyard.privacy import Number, canonical, decimal_text, exact, positive
 

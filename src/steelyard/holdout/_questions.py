@@ -25,9 +25,9 @@ from typing import Any
 from steelyard.errors import InvalidTask, OurBug
 from steelyard.holdout._answer import NO_MORE, Answer
 from steelyard.holdout._intervals import read_whole
+from steelyard.holdout._modes import Frame, NatsMode, Query
 from steelyard.holdout._nats import usual_steps
 from steelyard.holdout._record import HoldoutEntry, Record
-from steelyard.holdout.modes import Frame, NatsMode, Query
 from steelyard.ledger import Lock
 from steelyard.privacy import MICRO, Currency, Event, Loss, Neighbours
 

@@ -22,7 +22,7 @@ from typing import Any
 from steelyard.account import Charge
 from steelyard.desk import Desk, NoTable
 from steelyard.errors import KeyConflict, UnitMismatch
-from steelyard.holdout.modes import HIDING, Mode
+from steelyard.holdout._modes import HIDING, Mode
 from steelyard.ledger import Account, Ledger, Lock
 from steelyard.noise import Noise
 from steelyard.privacy import Event, Loss, Neighbours, canonical

@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from steelyard.account import Allowance, Charge, Receipt
-from steelyard.ledger._chain import Entry
 from steelyard.ledger._ledger import Ledger, LedgerAccount, open_account
 from steelyard.ledger._lock import Lock
-from steelyard.ledger._verify import Verification
 
 Account = LedgerAccount  # what a user holds; ``steelyard.account.Account`` is the protocol that it implements
 
-__all__ = [
-    "Account",
-    "Allowance",
-    "Charge",
-    "Entry",
-    "Ledger",
-    "LedgerAccount",
-    "Lock",
-    "Receipt",
-    "Verification",
-    "open_account",
-]
+__all__ = ["Account", "Ledger", "Lock", "open_account"]

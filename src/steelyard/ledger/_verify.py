@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import Any
 
 from steelyard.account import OF, Receipt
-from steelyard.accounting import PARTS, price
+from steelyard.accounting import paid_apart, price
 from steelyard.errors import LedgerError, SteelyardError
 from steelyard.ledger._anchor import older
 from steelyard.ledger._chain import COLUMNS, GENESIS, Entry, Identity, Position
@@ -117,10 +117,11 @@ class Prices:
             return ""
         task, numbered, _ = entry.name.rpartition("/step ")
         path = entry.account, f"{task if numbered else entry.name} {entry.request.partition(OF)[2]}"
-        before, after = (tuple(event.parameters[f"{part}_{when}"] for part in PARTS) for when in ("before", "after"))
-        found = not any(before) or self._ends[*path, before] > 0
-        self._ends[*path, before] -= any(before)
-        self._ends[*path, after] += 1
+        before, after = paid_apart(event)
+        begun, ended = ((*path, tuple(paid.items())) for paid in (before, after))
+        found = not any(before.values()) or self._ends[begun] > 0
+        self._ends[begun] -= any(before.values())
+        self._ends[ended] += 1
         return "" if found else "counts from what no step before it has paid"
 
     def _covered(self, entry: Entry, event: Event) -> str:

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from steelyard.mechanisms._exponential import Exponential
     from steelyard.mechanisms._finite import Finite
     from steelyard.mechanisms._gaussian import Gaussian, sigma_for
-    from steelyard.mechanisms._gradual import GaussianPath, LaplacePath, combined, release_array
+    from steelyard.mechanisms._gradual import LaplacePath, release_array
     from steelyard.mechanisms._histogram import NoisyCounts
     from steelyard.mechanisms._key_threshold import KeyThreshold
     from steelyard.mechanisms._laplace import Laplace
     from steelyard.mechanisms._objective import GRID, Objective, PureObjective, UserObjective
-    from steelyard.mechanisms._observe import Observed, observing, show
-    from steelyard.mechanisms._sphere import error, spherical
+    from steelyard.mechanisms._observe import show
+    from steelyard.mechanisms._sphere import error
     from steelyard.mechanisms._staircase import Staircase
 
 __all__ = [
@@ -28,24 +28,19 @@ __all__ = [
     "Exponential",
     "Finite",
     "Gaussian",
-    "GaussianPath",
     "KeyThreshold",
     "Laplace",
     "LaplacePath",
     "NoisyCounts",
     "Objective",
-    "Observed",
     "PureObjective",
     "Questions",
     "Staircase",
     "UserObjective",
-    "combined",
     "error",
-    "observing",
     "release_array",
     "show",
     "sigma_for",
-    "spherical",
 ]
 _HOMES = {
     "_above_threshold": ("AboveThreshold", "Questions"),
@@ -53,13 +48,13 @@ _HOMES = {
     "_exponential": ("Exponential",),
     "_finite": ("Finite",),
     "_gaussian": ("Gaussian", "sigma_for"),
-    "_gradual": ("GaussianPath", "LaplacePath", "combined", "release_array"),
+    "_gradual": ("LaplacePath", "release_array"),
     "_histogram": ("NoisyCounts",),
     "_key_threshold": ("KeyThreshold",),
     "_laplace": ("Laplace",),
     "_objective": ("GRID", "Objective", "PureObjective", "UserObjective"),
-    "_observe": ("Observed", "observing", "show"),
-    "_sphere": ("error", "spherical"),
+    "_observe": ("show",),
+    "_sphere": ("error",),
     "_staircase": ("Staircase",),
 }
 __getattr__ = loading(__name__, _HOMES)

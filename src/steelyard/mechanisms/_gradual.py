@@ -3,14 +3,12 @@
 Laplace path: noise of scale T' is noise of scale T < T' plus an independent part that is zero with a known probability.
 Read backwards, that refines a release using only it and the data: nothing secret is kept between steps, and earlier
 releases are post-processing of the last (Koufogiannis, Han and Pappas 2017; the discrete law is derived in the proof).
-Gaussian path: independent measurements averaged by precision; each is an ordinary release with its own price.
 Law: a Laplace path belongs to one snapshot of the data. One entry whose level rises on a pure account; charged at its
 highest level up front on a Gaussian one, where topping up is unsound.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import InvalidTask, OurBug
 from steelyard.mechanisms._coins import exp_coin, geometric, two_sided
-from steelyard.mechanisms._gaussian import Gaussian
 from steelyard.mechanisms._integers import check_scale, check_sensitivity, saturate
 from steelyard.mechanisms._observe import show
 from steelyard.privacy import Event, Neighbours
@@ -26,6 +23,7 @@ from steelyard.privacy import Event, Neighbours
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from steelyard.mechanisms._gaussian import Gaussian
     from steelyard.noise import Noise
 
 ROOM = 2**62
@@ -118,64 +116,6 @@ def ratio_coin(coarse: Fraction, fine: Fraction, noise: Noise) -> bool:
     ratio = coarse / fine
     draw = geometric(ratio.denominator * coarse, noise)
     return draw % ratio.numerator < ratio.denominator
-
-
-@dataclass(frozen=True)
-class GaussianPath:
-    """Independent measurements whose precision-weighted average falls to each target standard deviation in turn.
-
-    Each of ``steps`` is an ordinary ``Gaussian`` with its own event, charged before it is drawn; stopping early leaves
-    the rest unspent. ``grid`` is the resolution of their sigmas.
-    """
-
-    sensitivity: int | None
-    targets: tuple[Fraction, ...]
-    neighbours: Neighbours = Neighbours.ADD_REMOVE
-    squared_sensitivity: int | None = None
-    grid: int = 2**20
-
-    def __post_init__(self) -> None:
-        for target in self.targets:
-            check_scale(target, "target")
-        if not self.targets or any(b >= a for a, b in zip(self.targets, self.targets[1:], strict=False)):
-            raise InvalidTask("a path needs at least one target, each smaller than the one before.")
-
-    @property
-    def steps(self) -> tuple[Gaussian, ...]:
-        """The measurements; each sigma is rounded up to the grid, and the next makes up for it."""
-        precision, made = Fraction(0), []
-        for target in self.targets:
-            step = self.towards(target, precision)
-            precision += 1 / step.sigma**2
-            made.append(step)
-        return tuple(made)
-
-    def towards(self, target: Fraction, precision: Fraction) -> Gaussian:
-        """The measurement that lifts an average of this precision to (almost) the target standard deviation."""
-        missing = 1 / target**2 - precision
-        if missing <= 0:
-            raise InvalidTask("the average is already as precise as the target; ask for a smaller one.")
-        sigma = Fraction(math.isqrt(math.ceil(self.grid**2 / missing)) + 1, self.grid)
-        return Gaussian(self.sensitivity, sigma, self.neighbours, self.squared_sensitivity)
-
-    @property
-    def event(self) -> Event:
-        """The whole path as one event, for whoever charges all of it at once."""
-        precision = sum((1 / step.sigma**2 for step in self.steps), Fraction(0))
-        parameters: dict[str, int | str | list[int]] = {
-            "sensitivity_squared": self.steps[0].square,
-            "precision_numerator": precision.numerator,
-            "precision_denominator": precision.denominator,
-        }
-        return Event("gaussian_path", parameters, self.neighbours)
-
-
-def combined(measured: Sequence[tuple[Gaussian, Sequence[int]]]) -> list[Fraction]:
-    """The average of several measurements of the same values, weighted by precision; post-processing."""
-    weights = [1 / step.sigma**2 for step, _ in measured]
-    columns = zip(*(values for _, values in measured), strict=True)
-    total = sum(weights, Fraction(0))
-    return [sum((w * v for w, v in zip(weights, column, strict=True)), Fraction(0)) / total for column in columns]
 
 
 def release_array(step: Gaussian, values: NDArray[Any], noise: Noise) -> NDArray[Any]:

@@ -67,6 +67,11 @@ class Objective:
         return Fraction(MICRO, self.shift)
 
     @property
+    def mean_square(self) -> float:
+        """The expected squared length of the perturbation."""
+        return self.width * float(self.sigma) ** 2
+
+    @property
     def price(self) -> int:
         """Micro-mu of the perturbation alone."""
         return objective_mu(self.sigma / self.ridge, self.shift)
@@ -158,6 +163,11 @@ class PureObjective:
         check_scale(self.ridge, "ridge")
         if self.ridge < self.scale:
             raise InvalidTask(f"the ridge must be at least the noise's scale, {float(self.scale):g}.")
+
+    @property
+    def mean_square(self) -> float:
+        """The expected squared length of the perturbation."""
+        return self.width * (self.width + 1) * float(self.scale) ** 2
 
     @property
     def gradient(self) -> Fraction:

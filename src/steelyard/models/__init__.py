@@ -10,42 +10,32 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from steelyard.models._columns import Categorical as Categorical
-    from steelyard.models._columns import Column as Column
     from steelyard.models._columns import Features as Features
     from steelyard.models._columns import Numeric as Numeric
     from steelyard.models._columns import Plain as Plain
     from steelyard.models._fits import FitLinear as FitLinear
     from steelyard.models._fits import FitLogistic as FitLogistic
     from steelyard.models._losses import LOSSES as LOSSES
-    from steelyard.models._losses import LossFunction as LossFunction
     from steelyard.models._model import Model as Model
     from steelyard.models._model import read_models as read_models
     from steelyard.models._regression import LinearRegression as LinearRegression
     from steelyard.models._regression import LogisticRegression as LogisticRegression
-    from steelyard.models._rows import Target as Target
     from steelyard.models._scaler import PrivateScaler as PrivateScaler
-    from steelyard.models._user_descent import CappedFit as CappedFit
-    from steelyard.models._user_descent import UserDescent as UserDescent
     from steelyard.models.accuracy._estimator import AccuracyFirst as AccuracyFirst
 
 _HOMES: dict[str, str] = {
     "AccuracyFirst": "accuracy._estimator",
-    "CappedFit": "_user_descent",
     "Categorical": "_columns",
-    "Column": "_columns",
     "Features": "_columns",
     "FitLinear": "_fits",
     "FitLogistic": "_fits",
     "LOSSES": "_losses",
     "LinearRegression": "_regression",
     "LogisticRegression": "_regression",
-    "LossFunction": "_losses",
     "Model": "_model",
     "Numeric": "_columns",
     "Plain": "_columns",
     "PrivateScaler": "_scaler",
-    "Target": "_rows",
-    "UserDescent": "_user_descent",
     "read_models": "_model",
 }
 __all__ = sorted(_HOMES)

@@ -21,7 +21,7 @@ def units(users: Any) -> NDArray[Any]:
 
     *Privacy:* read as one column, one odd id would turn all others into floats or texts, and ids above 2^53 into one user.
     """
-    if isinstance(users, np.ndarray) and users.dtype.kind in "biufUSM":
+    if isinstance(users, np.ndarray) and users.dtype.kind in "biufUSM" and not isinstance(users, np.ma.MaskedArray):
         return users
     if getattr(users, "ndim", 1) != 1:
         raise InvalidTask("users= is one column: whose row each one is.")

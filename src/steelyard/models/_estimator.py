@@ -44,7 +44,9 @@ def features_of(estimator: Any, X: Any, *, reset: bool) -> Floats:
 
 
 def _typed(X: Any) -> Any:
-    """X with every entry that is no number as NaN, where a type does not say that all are numbers."""
+    """X with every entry that is no number, or that is masked, as NaN, where a type does not say that all are numbers."""
+    if isinstance(X, np.ma.MaskedArray):
+        return np.where(np.ma.getmaskarray(X), np.nan, _typed(np.asarray(X.data)))
     if hasattr(X, "columns") and hasattr(X, "iloc"):
         return _typed_frame(X)
     if hasattr(X, "get_columns"):
@@ -96,7 +98,7 @@ def labels_of(estimator: Any, y: Any) -> Any:
     """y as one column, of whatever kind; one without a type stays as its entries are."""
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
-    if is_untyped(y):
+    if is_untyped(y) or (isinstance(y, np.ma.MaskedArray) and y.ndim == 1):
         return entries_of(y)
     given = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, ensure_min_samples=0, input_name="y")
     return column_or_1d(given, warn=True)

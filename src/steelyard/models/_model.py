@@ -162,8 +162,11 @@ class OneVsRest:
 
     @classmethod
     def from_json(cls, data: Any) -> OneVsRest:
-        """Read back what ``to_json`` wrote."""
-        return cls(tuple(Model.from_json(each) for each in data["models"]))
+        """Read back what ``to_json`` wrote; anything else is refused."""
+        each = data.get("models") if isinstance(data, Mapping) else None
+        if not isinstance(each, list) or not each:
+            raise InvalidTask("this is not a saved list of models, one for each class.")
+        return cls(tuple(map(Model.from_json, each)))
 
 
 def shared(each: Floats) -> Floats:
@@ -174,7 +177,8 @@ def shared(each: Floats) -> Floats:
 
 def present(value: Any) -> Model | OneVsRest:
     """A model that predicts, and can be saved; with more than two classes, one for each."""
-    return OneVsRest.from_json(value) if "models" in value else Model.from_json(value)
+    several = isinstance(value, Mapping) and "models" in value
+    return OneVsRest.from_json(value) if several else Model.from_json(value)
 
 
 def write(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
@@ -184,9 +188,8 @@ def write(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
 
 def read_models(path: str | os.PathLike[str]) -> tuple[Model, ...]:
     """Read a saved model, or one for each of several classes, in their order."""
-    document = read_document(path, "a saved model")
-    several = document.get("models") if isinstance(document, dict) else None
-    return tuple(map(Model.from_json, several if isinstance(several, list) and several else [document]))
+    found = present(read_document(path, "a saved model"))
+    return found.models if isinstance(found, OneVsRest) else (found,)
 
 
 def _arrow(data: Any) -> Any:

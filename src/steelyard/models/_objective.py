@@ -62,10 +62,7 @@ class ObjectiveFit:
     @property
     def excess(self) -> float:
         """The expected sum of losses (with ridge) above the best: E|b|^2/(2 ridge) bounds it, whatever the rows."""
-        m = self.mechanism
-        if isinstance(m, Objective):
-            return m.width * float(m.sigma) ** 2 / (2 * float(m.ridge))
-        return m.width * (m.width + 1) * float(m.scale) ** 2 / (2 * float(m.ridge))
+        return self.mechanism.mean_square / (2 * float(self.ridge))
 
     def solve(self, passes: Passes, noise: Noise) -> Floats:
         """Draw, minimize, round, cover."""

@@ -14,19 +14,18 @@ from steelyard.lazy import loading
 if TYPE_CHECKING:
     from steelyard.noise._finite import FiniteTable
     from steelyard.noise._norms import sqrt_above
-    from steelyard.noise._sources import ExactNoise, Noise, OpenDPNoise, TestNoise
+    from steelyard.noise._sources import ExactNoise, Noise, TestNoise
 
 __all__ = [
     "ExactNoise",
     "FiniteTable",
     "Noise",
-    "OpenDPNoise",
     "TestNoise",
     "sqrt_above",
 ]
 _HOMES = {
     "_finite": ("FiniteTable",),
     "_norms": ("sqrt_above",),
-    "_sources": ("ExactNoise", "Noise", "OpenDPNoise", "TestNoise"),
+    "_sources": ("ExactNoise", "Noise", "TestNoise"),
 }
 __getattr__ = loading(__name__, _HOMES)

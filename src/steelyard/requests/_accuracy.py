@@ -113,9 +113,14 @@ class AccuracyRequest:
 
         return tell
 
+    @staticmethod
+    def is_met(found: Reached) -> bool:
+        """Whether there is a model of which the accuracy is certified."""
+        return found.reason in _MET and found.model is not None
+
     def reply(self, terms: Terms, found: Reached, out: str, note: str, problems: list[str]) -> Reply:
         """What was found, and where the model is; ``problems`` are files that could not be written after the payment."""
-        met = is_met(found)
+        met = self.is_met(found)
         data = {
             "reason": found.reason,
             "certificate": str(found.certificate),
@@ -152,11 +157,6 @@ def accuracy_from(request: Any) -> AccuracyRequest:
     """A request for an accuracy, as JSON text or already parsed, that ``request_of`` wrote; strict as for a task."""
     data = parse(request) if isinstance(request, str | bytes) else request
     return cast(AccuracyRequest, decode(AccuracyRequest, data, "request"))
-
-
-def is_met(found: Reached) -> bool:
-    """Whether there is a model of which the accuracy is certified."""
-    return found.reason in _MET and found.model is not None
 
 
 def _line(stop: Stop, spent: float, scale: float) -> str:

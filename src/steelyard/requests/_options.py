@@ -122,17 +122,16 @@ FIT_RULES = (
 FIT_DEFAULTS = {"confidence": "0.9", "penalty": "0.001", "check": "auto", "delta": "1e-6"}
 
 
-def names_accuracy(given: Mapping[str, Any]) -> bool:
-    """Whether an accuracy was named instead of a price."""
-    return given["target_loss"] is not None or given["excess_loss"] is not None
-
-
 def fit_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a fit with their defaults; those that would be ignored and numbers out of any range are refused."""
-    check_rules(FIT_RULES, given, *(["accuracy"] if names_accuracy(given) else []))
+    """The options of a fit with their defaults; those that would be ignored and numbers out of any range are refused.
+
+    Besides, under ``accuracy``, whether one was named instead of a price.
+    """
+    accuracy = given["target_loss"] is not None or given["excess_loss"] is not None
+    check_rules(FIT_RULES, given, *(["accuracy"] if accuracy else []))
     _check_sizes(given, ("target_loss", "excess_loss", "penalty"))
     defaults = {name: default for name, default in FIT_DEFAULTS.items() if given[name] is None}
-    return {**given, **defaults}
+    return {**given, **defaults, "accuracy": accuracy}
 
 
 def fit_terms(given: Mapping[str, Any]) -> dict[str, Any]:

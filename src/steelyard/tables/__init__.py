@@ -13,17 +13,7 @@ from typing import TYPE_CHECKING
 from steelyard.lazy import loading
 
 if TYPE_CHECKING:
-    from steelyard.tables._entries import (
-        decoded,
-        entries_of,
-        finite_of,
-        is_untyped,
-        kind_of,
-        number_of,
-        numbers_of,
-        text_of,
-        texts_of,
-    )
+    from steelyard.tables._entries import decoded, entries_of, finite_of, is_untyped, kind_of, numbers_of, texts_of
     from steelyard.tables._files import is_csv, read_column, scan
     from steelyard.tables._keyed import Bins, Capped
     from steelyard.tables._sampling import Limits
@@ -47,26 +37,14 @@ __all__ = [
     "is_csv",
     "is_untyped",
     "kind_of",
-    "number_of",
     "numbers_of",
     "read",
     "read_column",
     "scan",
-    "text_of",
     "texts_of",
 ]
 _HOMES = {
-    "_entries": (
-        "decoded",
-        "entries_of",
-        "finite_of",
-        "is_untyped",
-        "kind_of",
-        "number_of",
-        "numbers_of",
-        "text_of",
-        "texts_of",
-    ),
+    "_entries": ("decoded", "entries_of", "finite_of", "is_untyped", "kind_of", "numbers_of", "texts_of"),
     "_files": ("is_csv", "read_column", "scan"),
     "_keyed": ("Bins", "Capped"),
     "_sampling": ("Limits",),

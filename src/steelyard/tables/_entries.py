@@ -13,7 +13,7 @@ NaN                                NaN                    None                  
 an infinity                        itself                 None                   None
 None, NA, NaT, lists, objects      NaN                    None                   None
 text, bytes                        the number it spells   that, true, false      itself; bytes in hex
-dates, ids (UUID)                  NaN                    None                   as they are written
+dates, durations, ids (UUID)       NaN                    None                   as they are written
 =================================  =====================  =====================  =======================
 
 Law: no entry changes how another is read, and none raises, warns or stops the reading.
@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
@@ -40,6 +40,13 @@ from steelyard.interrupts import INTERRUPTS, attempt
 Floats = NDArray[np.float64]
 _KINDS = {"b": "truth values", "i": "numbers", "u": "numbers", "f": "numbers", "U": "text", "T": "text", "S": "bytes"}
 _TRUTH = {"true": 1, "false": 0}
+_NO_NUMBERS = (
+    complex,
+    np.complexfloating,
+    np.datetime64,
+    np.timedelta64,
+)  # though some of them make a float of themselves
+_DATED = (date, timedelta, np.datetime64, np.timedelta64, UUID)
 
 
 def kind_of(column: Any) -> str | None:
@@ -87,6 +94,9 @@ def _listed(column: Any) -> Any:
     if hasattr(held, "categories") and hasattr(held, "codes"):
         names = list(held.categories)
         return [None if code < 0 else names[code] for code in held.codes]
+    if isinstance(column, np.ma.MaskedArray) and column.ndim == 1:
+        gone = np.ma.getmaskarray(column)
+        return [None if out else entry for entry, out in zip(column.data, gone, strict=True)]
     if isinstance(column, np.ndarray):
         return column  # its own list would make numbers of fine dates
     way = next((way for way in ("to_pylist", "to_list", "tolist") if hasattr(column, way)), None)
@@ -106,8 +116,7 @@ def number_of(entry: Any) -> float:
     (7.0, 2.5, nan, nan, nan)
     """
     try:
-        odd = getattr(entry, "ndim", 0) or isinstance(entry, complex | np.complexfloating)
-        return math.nan if odd else float(entry)
+        return math.nan if getattr(entry, "ndim", 0) or isinstance(entry, _NO_NUMBERS) else float(entry)
     except INTERRUPTS:
         raise
     except BaseException:  # whatever an entry's own type raises would tell something about it
@@ -129,7 +138,7 @@ def finite_of(entry: Any) -> int | float | None:
 
 
 def _finite(entry: Any) -> int | float | None:
-    if isinstance(entry, np.timedelta64):  # NumPy counts it among the whole numbers
+    if isinstance(entry, _NO_NUMBERS):
         return None
     if isinstance(entry, int | np.integer | np.bool_):
         return int(entry)
@@ -164,7 +173,7 @@ def text_of(entry: Any) -> str | None:
             return entry.encode("utf-8", "backslashreplace").decode()
         if isinstance(entry, bytes):
             return f"bytes {entry.hex()}"
-        if isinstance(entry, date | UUID) or type(entry).__name__ in ("datetime64", "Timestamp"):
+        if isinstance(entry, _DATED):
             return str(entry) if entry == entry else None
         known = isinstance(entry, Real | Decimal) or type(entry).__name__.startswith("bool")
         return _digits(entry) if known and entry == entry else None

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.accounting._prices import PARTS, disjoint, price
+from steelyard.accounting import disjoint, paid_apart, price
 from steelyard.errors import CurrencyMismatch, OurBug
 from steelyard.mechanisms import Gaussian, Laplace, sigma_for
 from steelyard.privacy import Currency, Event, Loss, Neighbours, Terms, Unit, rows
 
 MOVES = 12_345
+PARTS = ("these", "those")
 
 
 def terms(unit: Unit, currency: Currency = Currency.GAUSSIAN) -> Terms:
@@ -60,18 +61,19 @@ def test_where_units_are_replaced_such_a_step_is_paid_fourfold_which_covers_both
 @pytest.mark.parametrize(
     "change",
     [
-        {"check_after": 1},
-        {"train_before": 1},
-        {"train_after": 5 * 10**6 - 1},
-        {"train_after": 5 * 10**6 + 1},
-        {"train_before": 10**7, "train_after": 10**7 - 5 * 10**6},
-        {"check_before": -1, "check_after": -1},
-        {"train_after": "5000000"},
+        {"those_after": 1},
+        {"these_before": 1},
+        {"these_after": 5 * 10**6 - 1},
+        {"these_after": 5 * 10**6 + 1},
+        {"these_before": 10**7, "these_after": 10**7 - 5 * 10**6},
+        {"those_before": -1, "those_after": -1},
+        {"these_after": "5000000"},
         {"more": 1},
+        {"third_before": 0, "third_after": 0},
     ],
 )
 def test_numbers_that_do_not_fit_the_step_are_refused(change: dict[str, int | str]) -> None:
-    good = disjoint(step(5 * 10**6), "train", dict.fromkeys(PARTS, 0))
+    good = disjoint(step(5 * 10**6), "these", dict.fromkeys(PARTS, 0))
     assert price(good, terms(rows())).amount == 5 * 10**6
     with pytest.raises(OurBug):
         price(Event("disjoint", {**good.parameters, **change}), terms(rows()))
@@ -80,12 +82,17 @@ def test_numbers_that_do_not_fit_the_step_are_refused(change: dict[str, int | st
 def test_a_pure_step_has_its_tight_mu_and_steps_for_other_neighbours_are_refused() -> None:
     before = dict.fromkeys(PARTS, 0)
     pure = Laplace(1, Fraction(3)).event
-    assert price(disjoint(pure, "train", before), terms(rows())) == price(pure, terms(rows()))
+    assert price(disjoint(pure, "these", before), terms(rows())) == price(pure, terms(rows()))
     for event in (
         Gaussian(1, Fraction(3), Neighbours.REPLACE).event,
         Event("laplace", {**pure.parameters, "failure_atto": 1}),
     ):
         with pytest.raises(OurBug):
-            disjoint(event, "train", before)
+            disjoint(event, "these", before)
     with pytest.raises(CurrencyMismatch):
-        price(disjoint(step(10), "check", before), terms(rows(), Currency.PURE))
+        price(disjoint(step(10), "those", before), terms(rows(), Currency.PURE))
+
+
+def test_a_step_says_what_each_part_had_paid_and_has_paid() -> None:
+    event = disjoint(step(7), "those", {"these": 5, "those": 3})
+    assert paid_apart(event) == ({"these": 5, "those": 3}, {"these": 5, "those": 10})

@@ -9,9 +9,9 @@ import mpmath
 import pytest
 
 from steelyard.accounting._gaussian import delta_of
-from steelyard.accounting._pure import group, pure_to_mu
-from steelyard.errors import CurrencyMismatch, InvalidTask
-from steelyard.privacy import ATTO, MICRO, Currency, Loss
+from steelyard.accounting._pure import pure_to_mu
+from steelyard.errors import InvalidTask
+from steelyard.privacy import MICRO
 
 EPSILONS = ["0.000001", "0.01", "0.3", "1", "5", "30", "300"]
 
@@ -56,18 +56,3 @@ def test_a_huge_epsilon_has_a_safe_price_and_zero_costs_nothing() -> None:
         assert mpmath.ncdf(-mpmath.mpf(pure_to_mu(Fraction(5000))) / (2 * MICRO)) <= 1 / (1 + mpmath.exp(5000))
     with pytest.raises(InvalidTask):
         pure_to_mu(Fraction(-1))
-
-
-def test_a_group_pays_epsilon_or_mu_per_unit() -> None:
-    assert group(Loss.pure("0.2"), 5) == Loss.pure(1)
-    assert group(Loss.mu("0.2"), 5) == Loss.mu(1)
-    assert group(Loss.mu("0.2"), 1) == Loss.mu("0.2")
-
-
-def test_groups_without_a_proof_are_refused() -> None:
-    with pytest.raises(CurrencyMismatch):
-        group(Loss.nats(1), 2)
-    with pytest.raises(CurrencyMismatch):
-        group(Loss(Currency.GAUSSIAN, 1, ATTO // 10**6), 2)
-    with pytest.raises(InvalidTask):
-        group(Loss.pure(1), 0)

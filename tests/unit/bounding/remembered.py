@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from steelyard.mechanisms import Observed, observing
+from steelyard.mechanisms._observe import Observed, observing
 from steelyard.noise import TestNoise
 from steelyard.privacy import Loss, Terms, Unit, users
 from steelyard.tables import Schema, Table

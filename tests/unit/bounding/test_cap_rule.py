@@ -127,7 +127,7 @@ def test_the_total_is_fed_as_many_steps_whatever_the_cap() -> None:
 
 
 def test_the_second_step_is_the_capped_total_at_the_first_steps_choice() -> None:
-    from steelyard.mechanisms import observing
+    from steelyard.mechanisms._observe import observing
     from steelyard.noise import TestNoise
 
     task, mine = Sum("x", epsilon=1, upper=10**4), terms()

@@ -15,7 +15,8 @@ import pytest
 
 from steelyard.bounding import Count, CountUsers, Histogram, Mean, Profile, Quantile, Sum
 from steelyard.bounding._amounts import Amount, Spend, norm_of
-from steelyard.mechanisms import Laplace, Observed, observing
+from steelyard.mechanisms import Laplace
+from steelyard.mechanisms._observe import Observed, observing
 from steelyard.noise import Noise, TestNoise
 from steelyard.privacy import Terms, rows
 from steelyard.tables import Capped, Limits, Quantity, Table, read

@@ -9,7 +9,7 @@ import pytest
 from steelyard.bounding import Count, CountUsers, Sum, Together
 from steelyard.errors import ColumnMissing, InvalidTask
 from steelyard.ledger import open_account
-from steelyard.mechanisms import observing
+from steelyard.mechanisms._observe import observing
 from steelyard.noise import TestNoise
 from steelyard.privacy import Loss, Terms, users
 from steelyard.session import Session

@@ -13,7 +13,7 @@ from steelyard.bounding import Histogram
 from steelyard.bounding._amounts import Spend
 from steelyard.bounding._trees import Tree
 from steelyard.errors import InvalidTask
-from steelyard.mechanisms import observing
+from steelyard.mechanisms._observe import observing
 from steelyard.noise import ExactNoise, TestNoise
 from steelyard.privacy import Loss, Terms, users
 from steelyard.tables import read

@@ -12,7 +12,7 @@ from steelyard.bounding._amounts import Spend
 from steelyard.bounding._ranks import QuantileSearch
 from steelyard.errors import ColumnMissing, InvalidTask
 from steelyard.ledger import open_account
-from steelyard.mechanisms import observing
+from steelyard.mechanisms._observe import observing
 from steelyard.noise import ExactNoise, TestNoise
 from steelyard.privacy import Loss, Terms, Unit, rows, users
 from steelyard.session import Session

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from steelyard.cli import main, parser
-from steelyard.demo import make_purchases, write_parquet
+from steelyard.demo._story import make_purchases, write_parquet
 
 pytestmark = pytest.mark.usefixtures("data")
 
@@ -351,7 +351,7 @@ def test_a_bug_of_ours_says_so_without_a_word_about_rows(
     def broken(*_: object) -> object:
         raise RuntimeError("row 17")
 
-    monkeypatch.setattr("steelyard.cli._accounts.account_reply", broken)
+    monkeypatch.setattr("steelyard.requests.Reply.of_account", broken)
     assert main(["account", "open", "b.db", "a", "--unit", "rows", "--epsilon", "1"]) == 1
     said = capsys.readouterr().err
     assert "row 17" not in said

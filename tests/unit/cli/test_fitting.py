@@ -14,7 +14,7 @@ import pytest
 from steelyard.cli import _fitting as fitting
 from steelyard.errors import BudgetExceeded, ColumnMissing, InvalidTask, TableError, UnitMismatch
 from steelyard.ledger import open_account
-from steelyard.models.accuracy import CHECKS
+from steelyard.models.accuracy._goal import CHECKS
 from steelyard.privacy import rows
 from unit.cli.commands import FEATURES, command
 

@@ -17,9 +17,9 @@ from steelyard.errors import InvalidTask
 from steelyard.holdout._answer import Answer
 from steelyard.holdout._holdout import Holdout
 from steelyard.holdout._intervals import Rounding, Window
+from steelyard.holdout._modes import Frame, Query
+from steelyard.holdout._modes._certified import CertifiedMode
 from steelyard.holdout._questions import Counter
-from steelyard.holdout.modes import Frame, Query
-from steelyard.holdout.modes._certified import CertifiedMode
 from steelyard.ledger import open_account
 from steelyard.privacy import holdout as unit_of
 

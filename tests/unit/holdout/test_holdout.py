@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from steelyard.account import Allowance
 from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
 from steelyard.holdout._holdout import Holdout
 from steelyard.holdout._metrics import AbsoluteError
-from steelyard.ledger import Allowance, Ledger, open_account
+from steelyard.ledger import Ledger, open_account
 from steelyard.privacy import Loss, rows
 from steelyard.privacy import holdout as unit_of
 

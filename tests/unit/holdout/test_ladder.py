@@ -15,8 +15,8 @@ import pytest
 from steelyard.audit.attacks import pair_flip_climb
 from steelyard.errors import InvalidTask
 from steelyard.holdout._holdout import Holdout
-from steelyard.holdout.modes import Frame
-from steelyard.holdout.modes._ladder import LadderMode
+from steelyard.holdout._modes import Frame
+from steelyard.holdout._modes._ladder import LadderMode
 
 N = 20_000
 

@@ -20,10 +20,10 @@ from steelyard.errors import InvalidTask
 from steelyard.holdout import Thresholdout
 from steelyard.holdout import _published as published
 from steelyard.holdout._holdout import Holdout
+from steelyard.holdout._modes import Frame, make_mode
+from steelyard.holdout._modes._certified import CertifiedMode
 from steelyard.holdout._planner import HoldoutPlan, plan
 from steelyard.holdout._transfer import design, planned_width
-from steelyard.holdout.modes import Frame, make_mode
-from steelyard.holdout.modes._certified import CertifiedMode
 from steelyard.ledger import open_account
 
 NUMBER = count()

@@ -16,12 +16,12 @@ from steelyard.accounting._prices import price
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InsecureNoise, InvalidTask, TableError, UnitMismatch
 from steelyard.holdout._holdout import Holdout
 from steelyard.holdout._metrics import AbsoluteError, Accuracy, LogLoss
+from steelyard.holdout._modes import Frame, Query
+from steelyard.holdout._modes._private import BoundedAnswers, NormalAnswers, PrivateMode
 from steelyard.holdout._record import Record
 from steelyard.holdout._transfer import account_distance
-from steelyard.holdout.modes import Frame, Query
-from steelyard.holdout.modes._private import BoundedAnswers, NormalAnswers, PrivateMode
 from steelyard.ledger import Account, Ledger, open_account
-from steelyard.mechanisms import observing
+from steelyard.mechanisms._observe import observing
 from steelyard.noise import TestNoise
 from steelyard.privacy import Loss, Terms, rows
 

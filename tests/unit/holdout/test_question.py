@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from steelyard.errors import ColumnMissing, CurrencyMismatch, InvalidTask, TableError, UnitMismatch
 from steelyard.holdout._question import _STEPS, OTHER_ROWS, Question
 from steelyard.ledger import open_account
-from steelyard.mechanisms import observing
+from steelyard.mechanisms._observe import observing
 from steelyard.noise import TestNoise
 from steelyard.privacy import Loss, Neighbours, Terms, holdout, rows, users
 from steelyard.session import Session

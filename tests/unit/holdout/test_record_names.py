@@ -14,7 +14,7 @@ from steelyard.errors import UnitMismatch
 from steelyard.holdout._classes import settled_classes, settled_numbers
 from steelyard.holdout._holdout import Holdout
 from steelyard.holdout._metrics import PerExample
-from steelyard.holdout.modes._thresholdout import noise_bound
+from steelyard.holdout._modes._thresholdout import noise_bound
 from steelyard.ledger import open_account
 from steelyard.privacy import rows
 
@@ -81,7 +81,7 @@ def test_the_interval_of_classic_answers_covers_all_that_two_handles_answer(monk
         covered.append(questions)
         return noise_bound(plan, questions, *rest)
 
-    monkeypatch.setattr("steelyard.holdout.modes._thresholdout.noise_bound", noted)
+    monkeypatch.setattr("steelyard.holdout._modes._thresholdout.noise_bound", noted)
     account = open_account(":memory:", "x", unit=rows(neighbours="replace", n=10_000), epsilon="100000")
     labels = np.random.default_rng(0).integers(0, 2, 10_000).astype(bool)
     given: dict[str, Any] = {"mode": "classic", "account": account, "questions": 20, "budget": 50, "classes": [0, 1]}

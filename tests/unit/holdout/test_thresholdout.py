@@ -28,9 +28,9 @@ from steelyard.errors import (
     TableError,
     UnitMismatch,
 )
+from steelyard.holdout._modes import Frame, Query
+from steelyard.holdout._modes._thresholdout import ClassicMode, Thresholdout, noise_bound
 from steelyard.holdout._record import Record
-from steelyard.holdout.modes import Frame, Query
-from steelyard.holdout.modes._thresholdout import ClassicMode, Thresholdout, noise_bound
 from steelyard.ledger import Account, open_account
 from steelyard.mechanisms import AboveThreshold, Laplace
 from steelyard.noise import ExactNoise, TestNoise

@@ -21,7 +21,8 @@ from steelyard.labels._nodes import Nodes
 from steelyard.labels._randomizer import LabelRandomizer
 from steelyard.labels._sampler import NoiseSampler
 from steelyard.ledger import open_account
-from steelyard.mechanisms import Laplace, Staircase, observing
+from steelyard.mechanisms import Laplace, Staircase
+from steelyard.mechanisms._observe import observing
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours, labels
 

@@ -16,7 +16,7 @@ from steelyard.labels._files import randomize_parquet
 from steelyard.labels._randomizer import LabelRandomizer
 from steelyard.labels._sampler import GroupSampler, TableSampler
 from steelyard.ledger import Account, open_account
-from steelyard.mechanisms import observing
+from steelyard.mechanisms._observe import observing
 from steelyard.noise import TestNoise
 from steelyard.privacy import labels
 

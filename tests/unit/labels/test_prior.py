@@ -16,7 +16,8 @@ from steelyard.labels._nodes import Nodes
 from steelyard.labels._prior import Prior, count, from_counts, histogram
 from steelyard.labels._randomizer import LabelRandomizer
 from steelyard.ledger import Account, open_account
-from steelyard.mechanisms import Laplace, NoisyCounts, observing
+from steelyard.mechanisms import Laplace, NoisyCounts
+from steelyard.mechanisms._observe import observing
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours, labels
 

@@ -29,7 +29,7 @@ from steelyard.labels._prior_free import two_point
 from steelyard.labels._randomizer import LabelRandomizer
 from steelyard.labels._sampler import TableSampler
 from steelyard.ledger import Account, open_account
-from steelyard.mechanisms import observing
+from steelyard.mechanisms._observe import observing
 from steelyard.noise import TestNoise
 from steelyard.privacy import Loss, Neighbours, Status, labels, rows, users
 

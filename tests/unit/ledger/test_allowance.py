@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from steelyard.account import Allowance
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, KeyConflict, LedgerError
-from steelyard.ledger import Account, Allowance, open_account
+from steelyard.ledger import Account, open_account
 from steelyard.privacy import Loss, rows
 
 

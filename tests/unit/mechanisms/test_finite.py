@@ -9,7 +9,7 @@ import pytest
 
 from steelyard.accounting import price
 from steelyard.errors import InvalidTask
-from steelyard.mechanisms import Finite
+from steelyard.mechanisms._finite import Finite
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Loss, Neighbours, Terms, labels
 from unit.mechanisms.trees import law

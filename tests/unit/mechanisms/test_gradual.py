@@ -8,9 +8,8 @@ from fractions import Fraction
 
 import pytest
 
-from steelyard.accounting import price
 from steelyard.errors import InvalidTask, OurBug
-from steelyard.mechanisms import GaussianPath, LaplacePath, combined
+from steelyard.mechanisms import LaplacePath
 from steelyard.mechanisms._coins import exp_coin, two_sided
 from steelyard.mechanisms._gradual import kept, ratio_coin, refined
 from steelyard.noise import Noise, TestNoise
@@ -159,39 +158,10 @@ def test_no_value_can_make_a_path_fail() -> None:
     assert len(path.refine(values, path.release(values, noise), 1, noise)) == 3
 
 
-def test_a_gaussian_path_costs_exactly_what_its_last_precision_says() -> None:
-    path = GaussianPath(2, (Fraction(40), Fraction(20), Fraction(10)))
-    total = sum((step.mu_squared for step in path.steps), Fraction(0))
-    assert price(path.event, TERMS).value == pytest.approx(float(total), abs=1e-12)
-    assert 4 / Fraction(10) ** 2 * (1 - Fraction(1, 10**6)) < total <= 4 / Fraction(10) ** 2
-
-
-def test_measurements_combine_to_the_target_without_bias() -> None:
-    path, noise = GaussianPath(1, (Fraction(30), Fraction(12), Fraction(5))), TestNoise(6)
-    values = [1000] * 4000
-    measured = [(step, step.release(values, noise)) for step in path.steps]
-    errors = [float(x) - 1000 for x in combined(measured)]
-    mean = math.fsum(errors) / 4000
-    deviation = math.sqrt(math.fsum(e * e for e in errors) / 4000)
-    assert abs(mean) < 5 * 5 / math.sqrt(4000)
-    assert deviation == pytest.approx(5, rel=0.06)
-    assert deviation != pytest.approx(math.sqrt((30**2 + 12**2 + 5**2) / 9), rel=0.06)
-
-
-def test_resuming_costs_the_difference_of_precisions() -> None:
-    path = GaussianPath(1, (Fraction(10),), grid=2**40)
-    step = path.towards(Fraction(5), 1 / path.steps[0].sigma ** 2)
-    assert float(step.mu_squared) == pytest.approx(1 / 25 - 1 / 100, rel=1e-11)
-    with pytest.raises(InvalidTask):
-        path.towards(Fraction(20), Fraction(1, 100))
-
-
 def test_paths_that_do_not_fall_are_refused() -> None:
     for scales in ((), (Fraction(1), Fraction(1)), (Fraction(1), Fraction(2)), (Fraction(0),)):
         with pytest.raises(InvalidTask):
             LaplacePath(1, scales)
-        with pytest.raises(InvalidTask):
-            GaussianPath(1, scales)
     path = LaplacePath(1, (Fraction(2), Fraction(1)))
     for step, released in ((0, [1]), (2, [1]), (1, [1, 2])):
         with pytest.raises(OurBug):

@@ -15,7 +15,8 @@ from scipy import stats
 
 from steelyard.accounting._prices import price
 from steelyard.errors import CurrencyMismatch, InvalidTask, NeighbourMismatch
-from steelyard.mechanisms import KeyThreshold, observing
+from steelyard.mechanisms import KeyThreshold
+from steelyard.mechanisms._observe import observing
 from steelyard.noise import ExactNoise, TestNoise
 from steelyard.privacy import ATTO, Currency, Loss, Terms, rows, users
 

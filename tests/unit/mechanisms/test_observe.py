@@ -8,16 +8,8 @@ from typing import Any
 
 import pytest
 
-from steelyard.mechanisms import (
-    AboveThreshold,
-    Exponential,
-    Finite,
-    Gaussian,
-    Laplace,
-    LaplacePath,
-    NoisyCounts,
-    observing,
-)
+from steelyard.mechanisms import AboveThreshold, Exponential, Finite, Gaussian, Laplace, LaplacePath, NoisyCounts
+from steelyard.mechanisms._observe import observing
 from steelyard.noise import ExactNoise, Noise, TestNoise
 from steelyard.privacy import Event
 

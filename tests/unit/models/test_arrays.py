@@ -25,7 +25,8 @@ from steelyard.models._regression import LinearRegression, LogisticRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
 from steelyard.session import Session
-from steelyard.tables import entries_of, read, text_of
+from steelyard.tables import entries_of, read
+from steelyard.tables._entries import text_of
 
 DRAW = np.random.default_rng(7)
 X = DRAW.normal(size=(3000, 2))
@@ -107,6 +108,7 @@ FRAMES: dict[str, Callable[[list[Any]], Any]] = {
     "polars objects": lambda v: pl.DataFrame({"a": pl.Series(v, dtype=pl.Object)}),
     "polars numbers": lambda v: pl.DataFrame({"a": pl.Series(v, dtype=pl.Int64)}),
     "arrow": lambda v: pa.table({"a": pa.array(v, pa.int64())}),
+    "masked": lambda v: np.ma.MaskedArray([[each or 7] for each in v], [[each is None] for each in v]),
 }
 
 
@@ -220,3 +222,10 @@ def test_whose_row_one_is_depends_on_that_entry_alone() -> None:
     assert [text_of(each) for each in (None, float("nan"), object(), [1], 1j, float("inf"))] == [None] * 6
     typed = np.array([3, 4])
     assert units(typed) is typed
+
+
+def test_masked_labels_and_users_are_missing_ones() -> None:
+    masked = np.ma.MaskedArray([1, 0, 1], [False, True, False])
+    assert labels_of(LogisticRegression(), masked).tolist() == [1, None, 1]
+    assert np.isnan(numbers_of(LinearRegression(), masked)).tolist() == [False, True, False]
+    assert units(masked).tolist() == ["1", None, "1"]

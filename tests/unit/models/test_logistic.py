@@ -14,6 +14,7 @@ from steelyard.models._columns import Numeric
 from steelyard.models._fits import FitLogistic
 from steelyard.models._losses import LOGISTIC, Memory
 from steelyard.models._model import Model, OneVsRest
+from steelyard.models._output_perturbation import OutputFit
 from steelyard.models._passes import Folded, Reading, kept
 from steelyard.models._rows import Classes, signs
 from steelyard.noise import TestNoise
@@ -111,6 +112,8 @@ def test_what_makes_no_sense_is_refused_before_anything_is_read() -> None:
             FitLogistic(FEATURES, **{"label": "old", "classes": [0, 1], "epsilon": "1", **bad})  # type: ignore[arg-type]
     with pytest.raises(InvalidTask):
         session(delta=None).quote(FitLogistic(FEATURES, "old", [0, 1], epsilon="1", method="descent"))
+    with pytest.raises(InvalidTask, match="at least one micro"):
+        OutputFit.public(2, 0, gaussian=False)
 
 
 def test_passing_over_batches_where_they_lie_gives_the_same_sums() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from steelyard.errors import ColumnMissing, InvalidTask
 from steelyard.models._columns import Categorical, Features, Numeric, Plain
-from steelyard.models._model import Model
+from steelyard.models._model import Model, present
 
 FEATURES = Features([Numeric("a", 0, 10), Categorical("c", ["x", "y"]), Plain("p")], x_bound=3)
 MODEL = Model("linear", FEATURES, "y", [0.1, 0.2, -0.3, 0.4, 0.5], 0, 100)
@@ -76,6 +76,9 @@ def test_a_document_that_is_no_model_is_refused(tmp_path: Path) -> None:
     for document in bad:
         with pytest.raises(InvalidTask):
             Model.from_json(document)
+    for document in ({"models": None}, {"models": []}, {"models": {}}, {"models": [None]}, [], None):
+        with pytest.raises(InvalidTask):
+            present(document)
     (tmp_path / "m.json").write_text("{not json")
     for path in (tmp_path / "m.json", tmp_path / "nowhere.json"):
         with pytest.raises(InvalidTask):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from steelyard.audit._steering import SteeredNoise, declared_scale, distance
-from steelyard.mechanisms import Observed, observing
+from steelyard.mechanisms._observe import Observed, observing
 from steelyard.models._columns import SIZE
 from steelyard.models._passes import Method
 from steelyard.models._rows import Fitted, Rows

@@ -13,7 +13,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from steelyard.noise import ExactNoise, OpenDPNoise, TestNoise
+from steelyard.noise import ExactNoise, TestNoise
+from steelyard.noise._sources import OpenDPNoise
 from steelyard.noise._stream import SeededStream
 from unit.noise import cks
 from unit.noise.exactly import p_value

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.tables import entries_of, finite_of, is_untyped, kind_of, number_of, numbers_of, text_of, texts_of
+from steelyard.tables import entries_of, finite_of, is_untyped, kind_of, numbers_of, texts_of
+from steelyard.tables._entries import number_of, text_of
 
 
 class Hostile:
@@ -160,3 +161,25 @@ def test_what_a_type_says_is_public() -> None:
         "truth values",
         "numbers",
     ]
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "s", "D"])
+def test_dates_and_durations_are_no_numbers_whatever_numpy_makes_of_them(unit: str) -> None:
+    for entry in (np.array(["2026-01-02"], f"datetime64[{unit}]")[0], np.array([5], f"timedelta64[{unit}]")[0]):
+        assert math.isnan(number_of(entry))
+        assert finite_of(entry) is None
+        assert text_of(entry) == str(entry)
+    assert [text_of(gone) for gone in (np.datetime64("NaT"), np.timedelta64("NaT"), pd.NaT)] == [None] * 3
+    assert text_of(pd.Timedelta("5s")) == "0 days 00:00:05"
+
+
+def test_an_iterator_is_read_once_and_whole() -> None:
+    assert texts_of(str(n) for n in range(3)).tolist() == ["0", "1", "2"]
+    assert entries_of(iter([1, None])).tolist() == [1, None]
+
+
+def test_a_masked_entry_is_missing() -> None:
+    column = np.ma.MaskedArray([1, 2, 3], [False, True, False])
+    assert entries_of(column).tolist() == [1, None, 3]
+    assert texts_of(column).tolist() == ["1", None, "3"]
+    assert np.isnan(numbers_of(column)).tolist() == [False, True, False]

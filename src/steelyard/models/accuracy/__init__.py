@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from steelyard.models.accuracy._chart import path_chart as path_chart
-    from steelyard.models.accuracy._estimator import AccuracyFirst as AccuracyFirst
     from steelyard.models.accuracy._first_above import First as First
     from steelyard.models.accuracy._first_above import doubling as doubling
     from steelyard.models.accuracy._first_above import first_above as first_above
-    from steelyard.models.accuracy._goal import CHECKS as CHECKS
-    from steelyard.models.accuracy._goal import Certificate as Certificate
     from steelyard.models.accuracy._goal import Goal as Goal
     from steelyard.models.accuracy._goal import Stop as Stop
     from steelyard.models.accuracy._goal import loss_unit as loss_unit
@@ -28,9 +25,6 @@ if TYPE_CHECKING:
     from steelyard.models.accuracy._total import GradualSum as GradualSum
 
 _HOMES: dict[str, str] = {
-    "AccuracyFirst": "_estimator",
-    "CHECKS": "_goal",
-    "Certificate": "_goal",
     "First": "_first_above",
     "Goal": "_goal",
     "GradualSum": "_total",
@@ -46,9 +40,6 @@ _HOMES: dict[str, str] = {
     "within": "_reach",
 }
 __all__ = [
-    "CHECKS",
-    "AccuracyFirst",
-    "Certificate",
     "First",
     "Goal",
     "GradualSum",

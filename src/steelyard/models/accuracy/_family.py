@@ -29,7 +29,7 @@ LOSS_BITS = 20
 WHOLE = 1 << LOSS_BITS
 """Steps in a loss of one, and in a prediction of one."""
 
-TRAIN, CHECK = "train", "check"
+TRAIN, CHECK = PARTS = ("train", "check")
 """The part of the rows that a step reads; where they are not divided, both are all of them."""
 
 

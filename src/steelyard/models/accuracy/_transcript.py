@@ -22,12 +22,12 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from steelyard.account import Charge
-from steelyard.accounting import PARTS, disjoint, price
+from steelyard.accounting import disjoint, paid_apart, price
 from steelyard.desk import Desk
 from steelyard.errors import KeyConflict, TableError
 from steelyard.mechanisms import LaplacePath
 from steelyard.models.accuracy._designs import packed, unpacked
-from steelyard.models.accuracy._family import TRAIN, Rise, Step, Told
+from steelyard.models.accuracy._family import PARTS, TRAIN, Rise, Step, Told
 from steelyard.models.accuracy._goal import Goal
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Event, Neighbours, canonical
@@ -314,7 +314,7 @@ def _watch(index: int, answers: list[Release]) -> Kept:
 
 def _after(told: Told) -> Mapping[str, int]:
     assert told.release is not None
-    return {name: int(str(told.release.event.parameters[f"{name}_after"])) for name in PARTS}
+    return paid_apart(told.release.event)[1]
 
 
 def _same(release: Release, event: Event, step: Step, goal: Goal) -> bool:

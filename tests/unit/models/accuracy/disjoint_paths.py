@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.accounting._prices import PARTS
 from steelyard.ledger import Account, Ledger, open_account
 from steelyard.models._columns import Features, Plain
 from steelyard.models._rows import Target
+from steelyard.models.accuracy._family import PARTS
 from steelyard.models.accuracy._goal import Found
 from steelyard.models.accuracy._ridge import RidgeSearch
 from steelyard.models.accuracy._split import Split

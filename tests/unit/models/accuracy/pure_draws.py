@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.ledger import LedgerAccount, open_account
+from steelyard.ledger import open_account
+from steelyard.ledger._ledger import LedgerAccount
 from steelyard.models._columns import Features, Plain
 from steelyard.models.accuracy._logistic import LogisticSearch
 from steelyard.privacy import rows

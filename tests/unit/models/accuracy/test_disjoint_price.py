@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from steelyard.accounting._prices import PARTS, disjoint, price
-from steelyard.mechanisms import observing
+from steelyard.accounting import disjoint, price
+from steelyard.mechanisms._observe import observing
 from steelyard.models._columns import SIZE, Features, Plain
 from steelyard.models._rows import Target
 from steelyard.models.accuracy._designs import Design
-from steelyard.models.accuracy._family import Step
+from steelyard.models.accuracy._family import PARTS, Step
 from steelyard.models.accuracy._goal import Goal
 from steelyard.models.accuracy._losses import ClippedLoss, looked
 from steelyard.models.accuracy._split import Ids, Parts, Split

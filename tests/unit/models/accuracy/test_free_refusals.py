@@ -14,7 +14,8 @@ from steelyard.bounding import Count, Sum
 from steelyard.cli import main
 from steelyard.desk import Desk
 from steelyard.errors import SteelyardError, TableError
-from steelyard.ledger import Ledger, LedgerAccount, open_account
+from steelyard.ledger import Ledger, open_account
+from steelyard.ledger._ledger import LedgerAccount
 from steelyard.models._fits import FitLinear, FitLogistic
 from steelyard.models.accuracy._estimator import AccuracyFirst
 from steelyard.models.accuracy._family import TRAIN

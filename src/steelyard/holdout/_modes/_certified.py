@@ -13,10 +13,10 @@ from fractions import Fraction
 
 from steelyard.holdout._answer import FREE, PAID, Answer
 from steelyard.holdout._intervals import Window
+from steelyard.holdout._modes import Frame, Query
 from steelyard.holdout._nats import grid_nats, question_nats
 from steelyard.holdout._questions import Counter, NumberedMode
 from steelyard.holdout._record import Record
-from steelyard.holdout.modes import Frame, Query
 from steelyard.privacy import MICRO, Number
 
 _REMEMBERED = 4096

@@ -15,9 +15,9 @@ from typing import Any
 
 from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.holdout._answer import NO_MORE, PAID, Answer
+from steelyard.holdout._modes import Frame, NatsMode, Query
 from steelyard.holdout._nats import round_micros
 from steelyard.holdout._record import HoldoutEntry, Record
-from steelyard.holdout.modes import Frame, NatsMode, Query
 from steelyard.privacy import MICRO, Currency, Event, Loss, Neighbours, Number
 
 ROUND, FINISH = "round", "finish"

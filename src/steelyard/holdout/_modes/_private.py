@@ -18,9 +18,9 @@ from typing import Any
 from steelyard.accounting import epsilon_of, mu_request, price, pure_to_mu
 from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.holdout._answer import NO_MORE, PAID, Answer
+from steelyard.holdout._modes import Frame, NoisyMode, Query
 from steelyard.holdout._record import Record
 from steelyard.holdout._transfer import account_distance, check_rows, design, noise_width, normal_design, normal_width
-from steelyard.holdout.modes import Frame, NoisyMode, Query
 from steelyard.lazy import lazy
 from steelyard.mechanisms import BoundedNoise, Gaussian, sigma_for
 from steelyard.noise import Noise

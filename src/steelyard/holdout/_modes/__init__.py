@@ -212,7 +212,7 @@ def make_mode(name: str, frame: Frame, options: dict[str, Any]) -> Mode:
     if name not in MODES:
         raise InvalidTask(f"mode must be one of {', '.join(sorted(MODES))}; got {name!r}.")
     module, _, kind = MODES[name].partition(".")
-    made = getattr(import_module(f"steelyard.holdout.modes._{module}"), kind)
+    made = getattr(import_module(f"steelyard.holdout._modes._{module}"), kind)
     known = list(signature(made).parameters)[1:]
     unknown = sorted(set(options) - set(known))
     if unknown:
