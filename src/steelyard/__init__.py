@@ -61,7 +61,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'steelyard' has no attribute {name!r}")
     if home == "":
         return importlib.import_module(f"steelyard.{name}")
-    return getattr(importlib.import_module(f"steelyard.{home}"), name)
+    found = globals()[name] = getattr(importlib.import_module(f"steelyard.{home}"), name)
+    return found
 
 
 def __dir__() -> list[str]:

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, LedgerError, PrivacyError
 from steelyard.privacy import Event, Loss, Terms
-
-OF = " of "
 
 
 @dataclass(frozen=True)
@@ -61,10 +58,6 @@ class Standing:
 class Keeper(Protocol):
     """Where charges are kept once they are made: they can be raised there, and answers stored under them."""
 
-    @property
-    def ledger_id(self) -> str:
-        """The random name of the ledger."""
-
     def ready(self) -> None:
         """Refuse where no answer could be kept; asked before rows are read for one."""
 
@@ -75,11 +68,19 @@ class Keeper(Protocol):
         """Store an answer, unless the step has one; what is stored."""
 
 
+@dataclass(eq=False, repr=False)
 class Charge:
-    """A spending that is on disk. Made by ``Account.charge``; a repeated key gives the same one."""
+    """A spending that is on disk. Made by ``Account.charge``; a repeated key gives the same one.
 
-    def __init__(self, keeper: Keeper, account: str, key: str, standing: Standing) -> None:
-        self.keeper, self.account, self.key, self.standing = keeper, account, key, standing
+    ``fresh`` is true until it is first used: its keeper was found ready just now, when the charge was made or found.
+    """
+
+    keeper: Keeper
+    ledger_id: str
+    account: str
+    key: str
+    standing: Standing
+    fresh: bool = False
 
     @property
     def sequence(self) -> int:
@@ -110,7 +111,7 @@ class Charge:
     def receipt(self) -> Receipt:
         """The proof of what was charged; the same on every replay until the charge is raised."""
         at = self.standing
-        return Receipt(at.priced_at, at.head, at.level, self.account, self.keeper.ledger_id)
+        return Receipt(at.priced_at, at.head, at.level, self.account, self.ledger_id)
 
     def raise_to(self, level: Loss, event: Event | None = None) -> None:
         """Raise this one charge to a higher total, durably, before the step that needs it is drawn.
@@ -126,7 +127,7 @@ class Charge:
         self.standing = self.keeper.raise_level(self.account, self.standing, level, event)
 
     def ready(self) -> None:
-        """Refuse where no answer could be kept; called before rows are read for one."""
+        """Refuse where no answer could be kept; called before rows are read for one, unless the charge is fresh."""
         self.keeper.ready()
 
     def store(self, payload: bytes, step: int = 0) -> bytes:
@@ -190,6 +191,9 @@ class Account(Protocol):
     def find(self, *, key: str, request: bytes, of: str = "") -> Charge | None:
         """The charge that this key and request made before, or None; a read, which costs nothing."""
 
+    def bound_to(self, request: bytes, of: str) -> str:
+        """What a key is bound to: a digest of its request, and the public identity of what it is asked of."""
+
     def answered(self, key: str) -> dict[str, tuple[str, int]]:
         """The same read for a whole key: every answered charge that is named by it or by a step of it (``key/step``).
 
@@ -231,6 +235,10 @@ class Wrapper:
     def spent(self) -> Loss:
         """What has been charged so far, by anyone."""
         return self._account.spent
+
+    def bound_to(self, request: bytes, of: str) -> str:
+        """What a key is bound to."""
+        return self._account.bound_to(request, of)
 
     def answered(self, key: str) -> dict[str, tuple[str, int]]:
         """Every answered charge that is named by a key or by a step of it."""
@@ -275,14 +283,14 @@ class Allowance(Wrapper):
 
     def charge(self, loss: Loss, *, key: str, request: bytes, event: Event | None = None, of: str = "") -> Charge:
         """Charge the account; refused where that would add more than is allowed."""
-        name, found = (key, bound_to(request, of)), self._account.find(key=key, request=request, of=of)
+        name, found = (key, self.bound_to(request, of)), self._account.find(key=key, request=request, of=of)
         with self.counted(name, 0, loss.amount) if found is None else contextlib.nullcontext():
             return self._counting(self._account.charge(loss, key=key, request=request, event=event, of=of), name)
 
     def find(self, *, key: str, request: bytes, of: str = "") -> Charge | None:
         """The charge that was made before, or None; whatever raises it counts."""
         found = self._account.find(key=key, request=request, of=of)
-        return None if found is None else self._counting(found, (key, bound_to(request, of)))
+        return None if found is None else self._counting(found, (key, self.bound_to(request, of)))
 
     @contextlib.contextmanager
     def counted(self, name: tuple[str, str], found: int, level: int) -> Iterator[None]:
@@ -312,7 +320,7 @@ class Allowance(Wrapper):
         )
 
     def _counting(self, charge: Charge, name: tuple[str, str]) -> Charge:
-        return Charge(_Counting(charge.keeper, self, name), charge.account, charge.key, charge.standing)
+        return replace(charge, keeper=_Counting(charge.keeper, self, name))
 
 
 @dataclass(frozen=True)
@@ -323,10 +331,6 @@ class _Counting:
     allowance: Allowance
     name: tuple[str, str]
 
-    @property
-    def ledger_id(self) -> str:
-        return self.keeper.ledger_id
-
     def ready(self) -> None:
         self.keeper.ready()
 
@@ -336,12 +340,6 @@ class _Counting:
 
     def keep(self, account: str, standing: Standing, step: int, payload: bytes) -> bytes:
         return self.keeper.keep(account, standing, step, payload)
-
-
-def bound_to(request: bytes, of: str) -> str:
-    """What a key is bound to: the digest of its request, and the public identity of what it is asked of."""
-    digest = hashlib.sha256(request).hexdigest()
-    return f"{digest}{OF}{of}" if of else digest
 
 
 def told_more(error: LedgerError, more: str) -> LedgerError:

@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from steelyard.account import Account, Charge, bound_to
+from steelyard.account import Account, Charge
 from steelyard.accounting import price
-from steelyard.errors import InsecureNoise, TableError
+from steelyard.errors import InsecureNoise, OurBug, TableError
 from steelyard.interrupts import attempt
 from steelyard.noise import Noise
 from steelyard.privacy import Event, Loss, Terms, canonical
@@ -69,14 +69,10 @@ class Desk:
     ) -> None:
         check_noise(noise, account)
         self._table: Any = table
-        self._noise, self._account = noise, account
+        self._noise, self._account, self._paying = noise, account, account.name
+        self.terms: Terms = account.terms
         self._key, self._request = key, dict(request)
         self._priced: tuple[Event, Loss] | None = None
-
-    @property
-    def terms(self) -> Terms:
-        """The account's terms."""
-        return self._account.terms
 
     @property
     def schema(self) -> Schema:
@@ -89,8 +85,9 @@ class Desk:
 
         ``loss`` is given where the price does not follow from the event alone: validity in nats, or what a plan paid for already.
         """
+        naming = self._naming(step)
         cost = self._price(event) if loss is None else loss
-        return self._account.charge(cost, **self._naming(step), event=event)
+        return self._account.charge(cost, **naming, event=event)
 
     def paid(self, step: str = "") -> Charge | None:
         """The charge of a step, if it was made before; costs nothing."""
@@ -99,8 +96,10 @@ class Desk:
     def find(self, step: str) -> Release | None:
         """The stored answer of an earlier step, if there is one; costs nothing."""
         charge = self.paid(step)
-        stored = None if charge is None else charge.answer
-        return None if charge is None or stored is None else _deliver(stored, as_it_is, charge, again=True)
+        stored = None if charge is None else charge.standing.answers.get(0)
+        return (
+            None if charge is None or stored is None else Release.delivered(_kept(stored), charge.receipt, charge.day)
+        )
 
     def answered(self) -> dict[str, tuple[bool, int]]:
         """Each answered step under the key, by its name ("" for the key itself), whoever asked for it.
@@ -112,7 +111,7 @@ class Desk:
 
     def _bound(self, step: str) -> str:
         naming = self._naming(step)
-        return bound_to(naming["request"], naming["of"])
+        return self._account.bound_to(naming["request"], naming["of"])
 
     def seal(self, data: bytes) -> bytes:
         """A digest of these bytes under a key of this very request, which never leaves the ledger's own key."""
@@ -133,30 +132,32 @@ class Desk:
         give a second draw for one charge. One that is interrupted from outside has told nothing and stores nothing: what was
         charged stays charged, and the same key may ask again.
         """
-        stored = charge.answers.get(step)
-        again = stored is not None
+        stored, day = self._answer_of(charge, step), None
         if stored is None:
-            charge.ready()
-            stored = charge.store(self._sealed(event, compute), step=step)
-        return _deliver(stored, present, charge, again=again)
+            made = self._sealed(event, compute)
+            receipt, stored = charge.receipt, charge.store(made, step=step)
+        else:
+            receipt, day = charge.receipt, charge.day
+        if stored == _FAILURE:
+            raise TableError(FAILED)
+        return Release.delivered(stored, receipt, day, present)
 
     def draw(self, charge: Charge, make: Callable[[Noise], bytes], *, step: int = 0, keep: bool = True) -> bytes:
         """What was drawn for a paid step, drawn first if nothing was; a failure counts as in ``answer``.
 
         ``keep`` is False only for a key that nobody can name again, so that no retry could ask for what was drawn.
         """
-        stored = charge.answers.get(step) if keep else None
+        stored = self._answer_of(charge, step if keep else -1)
         if stored is None:
-            charge.ready()
             made = self._tried(lambda: _DRAWN + make(self._noise))
             stored = charge.store(made, step=step) if keep else made
-        return _opened(stored)
+        return _kept(stored)[len(_DRAWN) :]
 
     def drawn(self, charge: Charge, start: int = 0) -> list[bytes | None]:
         """What was drawn for the steps of a charge so far, in order from step ``start``; None where that failed."""
-        answers, found = charge.answers, list[bytes | None]()
+        answers, found = charge.standing.answers, list[bytes | None]()
         while (stored := answers.get(start + len(found))) is not None:
-            found.append(None if stored == _FAILURE else _opened(stored))
+            found.append(None if stored == _FAILURE else stored[len(_DRAWN) :])
         return found
 
     def claim(
@@ -166,18 +167,27 @@ class Desk:
 
         ``content`` is plain JSON, or is worked out from private rows with the desk's noise: a failure then counts as in ``answer``.
         """
-        stored = charge.answers.get(step)
+        stored = self._answer_of(charge, step)
         if stored is None:
-            charge.ready()
             made = self._tried(lambda: canonical(content(self._noise))) if callable(content) else canonical(content)
             stored = charge.store(made, step=step)
-        if stored == _FAILURE:
-            raise TableError(FAILED)
-        return dict(json.loads(stored))
+        return dict(json.loads(_kept(stored)))
 
     def claims(self, charge: Charge) -> dict[int, dict[str, Any]]:
         """What was claimed under a charge by now, by step; ``{"failed": True}`` where that failed."""
-        return {step: json.loads(stored) for step, stored in sorted(charge.answers.items())}
+        return {step: json.loads(stored) for step, stored in sorted(charge.standing.answers.items())}
+
+    def _answer_of(self, charge: Charge, step: int) -> bytes | None:
+        """What is stored for a step of a charge of this desk; where nothing is, whether an answer could be kept was asked."""
+        named = charge.key == self._key or charge.key.startswith(f"{self._key}/")
+        if charge.account != self._paying or not named:
+            raise OurBug(f"a charge under {charge.key!r} on account {charge.account!r} does not pay for {self._key!r}.")
+        stored = charge.standing.answers.get(step)
+        if stored is None:
+            if not charge.fresh:
+                charge.ready()
+            charge.fresh = False
+        return stored
 
     def _naming(self, step: str) -> dict[str, Any]:
         key = f"{self._key}/{step}" if step else self._key
@@ -202,19 +212,14 @@ class Desk:
         return _FAILURE if made is None else made[0]
 
     def _payload(self, event: Event, compute: _Compute) -> bytes:
-        outcome = compute(self._table, self._noise)
-        secure, stored = self._noise.secure, self._table.stored
-        kept = promise(self.terms, self._price(event), event, secure=secure, stored=stored)
+        terms, cost, noise, table = self.terms, self._price(event), self._noise, self._table
+        outcome = compute(table, noise)
+        kept = promise(terms, cost, event, secure=noise.secure, stored=table.stored)
         return sealed_payload(outcome, kept, event, self._request)
 
 
-def _opened(stored: bytes) -> bytes:
+def _kept(stored: bytes) -> bytes:
+    """What is stored, unless that is a failure."""
     if stored == _FAILURE:
         raise TableError(FAILED)
-    return stored[len(_DRAWN) :]
-
-
-def _deliver(stored: bytes, present: Callable[[Any], Any], charge: Charge, *, again: bool) -> Release:
-    if stored == _FAILURE:
-        raise TableError(FAILED)
-    return Release.delivered(stored, present, charge, again=again)
+    return stored

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from steelyard.account import Charge, Receipt
+from steelyard.account import Receipt
 from steelyard.documents import plain
 from steelyard.privacy import Currency, Event, Loss, Status, Terms, Unit, canonical, decimal_text
 
@@ -21,6 +21,11 @@ _ESCAPED = (*map(chr, range(32)), '"', "\\", "\x7f")
 
 
 _AS_GIVEN = " of the table as given, not checked: the query that made it may mix people"
+
+
+def as_it_is(value: Any) -> Any:
+    """The stored value, unchanged."""
+    return value
 
 
 @dataclass(frozen=True)
@@ -152,21 +157,18 @@ class Release:
         return cls._read(data, data["value"], Receipt.from_json(data["receipt"]))
 
     @classmethod
-    def delivered(cls, stored: bytes, present: Callable[[Any], Any], charge: Charge, *, again: bool = False) -> Release:
-        """The release as read back from the ledger's store: what law 1 lets out."""
+    def delivered(
+        cls, stored: bytes, receipt: Receipt, day: str | None = None, present: Callable[[Any], Any] = as_it_is
+    ) -> Release:
+        """The release as read back from the ledger's store: what law 1 lets out; ``day`` if it was given before."""
         data = json.loads(stored)
-        return cls._read(data, present(data["value"]), charge.receipt, charge.day if again else None)
+        return cls._read(data, present(data["value"]), receipt, day)
 
     @classmethod
     def _read(cls, data: Mapping[str, Any], value: Any, receipt: Receipt, day: str | None = None) -> Release:
         error = None if data["error"] is None else Error(**data["error"])
         guarantee, event = Guarantee.from_json(data["guarantee"]), Event.from_json(data["event"])
         return cls(value, error, guarantee, data["point"], event, data["task"], receipt, day)
-
-
-def as_it_is(value: Any) -> Any:
-    """The stored value, unchanged."""
-    return value
 
 
 def figure(value: float) -> str:

@@ -93,17 +93,15 @@ class Session:
         *Privacy:* the charge is durable before a row is read. *Cost:* ``quote(task)``; a retry with the same ``key``
         and the same task gets the stored answer for nothing.
         """
-        plan = self.plan(task)
-        desk = self._desk(task, named(key))
+        name, request = named(key), request_of(task)
+        plan = task.plan(self._table.schema, self._account.terms)
+        desk = Desk(self._table, self._noise, self._account, name, request)
         return desk.answer(desk.charge(plan.event), plan.event, plan.run, present=plan.present)
 
     def open(self, dialogue: Dialogue[_T], *, key: str | None = None) -> _T:
         """Begin a dialogue, or resume the one this ``key`` names."""
         dialogue.check(self._table.schema, self._account.terms)
-        return dialogue.start(self._desk(dialogue, named(key)))
-
-    def _desk(self, asked: object, key: str) -> Desk:
-        return Desk(self._table, self._noise, self._account, key, request_of(asked))
+        return dialogue.start(Desk(self._table, self._noise, self._account, named(key), request_of(dialogue)))
 
 
 def named(key: str | None) -> str:

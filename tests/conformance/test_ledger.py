@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import postgres
-from steelyard.account import bound_to
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, KeyConflict, LedgerError, LedgerTampered
 from steelyard.ledger import Account, Ledger, open_account
 from steelyard.ledger import _address as address
 from steelyard.ledger import _moves as moves
 from steelyard.ledger._anchor import FileAnchor
 from steelyard.ledger._connection import Transaction
+from steelyard.ledger._moves import bound_to
 from steelyard.ledger._store import Store
 from steelyard.mechanisms._gradual import LaplacePath
 from steelyard.privacy import Currency, Event, Loss, holdout, rows, users

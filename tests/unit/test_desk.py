@@ -13,7 +13,7 @@ import pytest
 
 from steelyard.account import Account, Allowance
 from steelyard.desk import FAILED, Desk, NoTable
-from steelyard.errors import BudgetExceeded, InsecureNoise, KeyConflict, TableError
+from steelyard.errors import BudgetExceeded, InsecureNoise, KeyConflict, LedgerTampered, OurBug, TableError
 from steelyard.ledger import Ledger, open_account
 from steelyard.mechanisms import Laplace
 from steelyard.noise import ExactNoise, Noise, TestNoise
@@ -193,3 +193,29 @@ def test_nothing_but_a_desk_charges_an_account_or_stores_an_answer_and_the_check
     assert {name: lines for name, lines in found.items() if lines} == {}
     assert charging("charge = account.charge(loss, key=key, request=request)\ncharge.store(b'1')") == [1, 2]
     assert charging("desk.charge(event, 'step', loss=loss)") == []
+
+
+def test_a_charge_of_another_account_or_key_pays_for_nothing_here(account: Account, tmp_path: Path) -> None:
+    other = open_account(tmp_path / "budget.db", "b", unit=rows(), epsilon=1)
+    read: list[str] = []
+    for charge in (desk(other).charge(EVENT), Desk(NoTable(), ExactNoise(), account, "else", {}).charge(EVENT)):
+        with pytest.raises(OurBug, match="does not pay"):
+            desk(account).draw(charge, lambda noise: read.append("rows") or b"1")  # type: ignore[func-returns-value]
+        with pytest.raises(OurBug, match="does not pay"):
+            desk(account).claim(charge, {"a": 1})
+        assert (read, charge.answers) == ([], {})
+
+
+def test_a_charge_is_asked_whether_it_can_keep_an_answer_before_every_step_but_its_first(
+    account: Account, tmp_path: Path
+) -> None:
+    at = desk(account)
+    charge = at.charge(EVENT)
+    seen = [charge.fresh]
+    at.draw(charge, lambda noise: b"1")
+    assert [*seen, charge.fresh] == [True, False]
+    (tmp_path / "budget.db").rename(tmp_path / "gone.db")
+    read: list[str] = []
+    with pytest.raises(LedgerTampered, match="removed or replaced"):
+        at.draw(charge, lambda noise: read.append("rows") or b"1", step=1)  # type: ignore[func-returns-value]
+    assert read == []

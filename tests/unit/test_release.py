@@ -43,7 +43,7 @@ def test_what_is_delivered_is_the_stored_document_with_its_receipt(
     charge: Charge, value: Any, noise: float, point: dict[str, Any]
 ) -> None:
     stored = sealed(charge, Outcome(value, Error(noise, 2 * noise), point))
-    release = Release.delivered(stored, lambda found: found, charge)
+    release = Release.delivered(stored, charge.receipt)
     document = json.dumps({**json.loads(stored), "receipt": charge.receipt.to_json()})
     assert release == Release.from_json(document)
     assert canonical({k: v for k, v in json.loads(release.to_json()).items() if k not in ("value", "receipt")}) == (
@@ -72,7 +72,7 @@ def test_every_mark_that_json_escapes_is_escaped_in_a_long_text(charge: Charge) 
 
 def test_a_value_is_presented_and_nothing_else_is(charge: Charge) -> None:
     stored = sealed(charge, Outcome([1, 2], None, {"cap": 7}))
-    release = Release.delivered(stored, sum, charge)
+    release = Release.delivered(stored, charge.receipt, present=sum)
     assert (release.value, release.error, release.point, release.task) == (3, None, {"cap": 7}, TASK)
 
 
@@ -80,7 +80,7 @@ def test_bytes_that_lack_a_part_are_refused(charge: Charge) -> None:
     parts = json.loads(sealed(charge, Outcome(1, None)))
     for name in parts:
         with pytest.raises(KeyError):
-            Release.delivered(canonical({k: v for k, v in parts.items() if k != name}), lambda found: found, charge)
+            Release.delivered(canonical({k: v for k, v in parts.items() if k != name}), charge.receipt)
 
 
 def test_an_estimate_of_what_the_cap_cuts_off_says_what_it_does_not_count() -> None:

@@ -172,6 +172,10 @@ class Spy:
     log: list[str] = field(default_factory=list)
 
     @property
+    def name(self) -> str:
+        return self.account.name
+
+    @property
     def terms(self) -> Terms:
         return self.account.terms
 
@@ -186,17 +190,8 @@ class SpyCharge:
     charge: Any
     log: list[str]
 
-    @property
-    def receipt(self) -> Any:
-        return self.charge.receipt
-
-    @property
-    def answers(self) -> dict[int, bytes]:
-        found: dict[int, bytes] = self.charge.answers
-        return found
-
-    def ready(self) -> None:
-        self.charge.ready()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.charge, name)
 
     def store(self, payload: bytes, step: int = 0) -> bytes:
         self.charge.store(payload.replace(b'"cap":1', b'"cap":2'), step=step)  # a rival stored first
@@ -245,7 +240,7 @@ class DeliversWhatItComputed(Desk):
         outcome = compute(self._table, self._noise)
         payload = sealed_payload(outcome, promise(self.terms, Loss.pure(1), event, secure=True), event, {})
         charge.store(payload)
-        return Release.delivered(payload, lambda value: value, charge)
+        return Release.delivered(payload, charge.receipt)
 
 
 class ReadsBeforeItCharges(Desk):

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from steelyard.accounting import mu_request, normal_quantile, normal_tail
+from steelyard.accounting import mu_request
 from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
 from steelyard.mechanisms import Gaussian, Laplace, Staircase
 from steelyard.privacy import MICRO, Currency, Neighbours, Number, Terms, exact, positive
@@ -23,7 +23,6 @@ Noisy = Laplace | Gaussian | Staircase
 FINENESS = 2**14
 """Grid steps per micro of noise scale: rounding 2^28 rows stays below a hundredth of the noise (docs/proofs/sum.md)."""
 
-_NORMAL_95 = normal_quantile(0.975)
 _LARGEST = Fraction(2) ** 1023
 _MOST_STEPS = 2**50  # the largest cap by key, and well inside what one row's integer may be
 _WIDEST = Fraction(10) ** 200
@@ -81,16 +80,13 @@ class Spend:
         """How many grid steps the larger bound of any total has: its integer sensitivity, whatever the bounds are."""
         return min(self.micro * FINENESS, _MOST_STEPS)
 
-    def scalar(self, sensitivity: int) -> Staircase | Gaussian:
-        """The least noise that costs exactly this spend on one integer of this sensitivity."""
-        if self.gaussian:
-            return Gaussian(sensitivity, Fraction(sensitivity * MICRO, self.micro))
-        return Staircase.least(sensitivity, Fraction(self.micro, MICRO))
+    def scale(self, sensitivity: int) -> Fraction:
+        """The scale, or sigma, at which a vector of integers of this sensitivity costs exactly this spend."""
+        return Fraction(sensitivity * MICRO, self.micro)
 
     def mechanism(self, sensitivity: int) -> Laplace | Gaussian:
         """Noise that costs exactly this spend on a vector of integers of this sensitivity."""
-        scale = Fraction(sensitivity * MICRO, self.micro)
-        return Gaussian(sensitivity, scale) if self.gaussian else Laplace(sensitivity, scale)
+        return (Gaussian if self.gaussian else Laplace)(sensitivity, self.scale(sensitivity))
 
 
 @dataclass(frozen=True)
@@ -124,37 +120,20 @@ def finite(value: Fraction) -> float:
 
 def noise_error(mechanism: Noisy, step: Fraction, bias: float | None = None) -> Error:
     """The error the noise alone brings, known before anything is spent."""
-    if isinstance(mechanism, Staircase):
-        return Error(mechanism.mean_size() * float(step), mechanism.within(0.95) * float(step), bias)
-    mean, within = normal_size(mechanism.sigma) if isinstance(mechanism, Gaussian) else laplace_size(mechanism.scale)
+    mean, within = mechanism.size
     return Error(mean * float(step), within * float(step), bias)
 
 
-def laplace_size(scale: Fraction) -> tuple[float, float]:
-    """The mean size of discrete Laplace noise, and the whole number it stays within in 95 of 100 draws.
-
-    P[|X| > k] = 2 r^(k+1) / (1 + r) with r = exp(-1/scale).
-
-    >>> laplace_size(Fraction(1000))[1], laplace_size(Fraction(1))[1], laplace_size(Fraction(1, 9))[1]
-    (2996, 3, 0)
-    """
-    b = float(scale)
-    r = math.exp(-1 / b)
-    return 2 * r / -math.expm1(-2 / b), max(0, math.ceil(b * math.log(40 / (1 + r)) - 1))
-
-
-def normal_size(sigma: Fraction) -> tuple[float, float]:
-    """The mean size of rounded normal noise, and the whole number it stays within in 95 of 100 draws."""
-    s = float(sigma)
-    tails = [2 * normal_tail((k + 0.5) / s) for k in range(64)] if s < 5 else []
-    return math.fsum(tails) if tails else s * math.sqrt(2 / math.pi), max(0, math.ceil(_NORMAL_95 * s - 0.5))
-
-
 def check_unit(schema: Schema, terms: Terms) -> None:
+    """Refuse an account that pays for other things, and a unit that the table's columns cannot name."""
+    check_kind(terms)
+    schema.require_unit(terms.unit)
+
+
+def check_kind(terms: Terms) -> None:
     """Totals protect users or rows; label and holdout accounts pay for other things."""
     if terms.unit.kind not in ("users", "rows"):
         raise UnitMismatch(f"a total protects users or rows; this account hides {terms.unit}.")
-    schema.require_unit(terms.unit)
 
 
 def norm_of(mechanism: Noisy) -> str:

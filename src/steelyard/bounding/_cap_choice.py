@@ -28,6 +28,7 @@ from steelyard.bounding._theory import Tradeoff, curve
 from steelyard.documents import decode, load, request_of
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
+from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
 from steelyard.privacy import Currency, Loss, Number, Terms, positive, rows
 from steelyard.tables import LIMIT, Quantity, Table
@@ -40,6 +41,14 @@ _MOST_RATIO = 2**40
 
 _SUBSTEPS = 2**10
 """Grid steps below the resolution, so that rounding rows does not move totals between bins."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What buys one look at totals, and the noise that hides a unit in one bin at exactly that price."""
+
+    spend: Spend
+    mechanism: Laplace | Gaussian
 
 
 @dataclass(frozen=True)
@@ -73,11 +82,12 @@ class TotalsGrid:
         """The bins' half-open edges, in steps."""
         return self.grid.signed_edges if self.signed else self.grid.edges
 
-    def look(self, table: Table, terms: Terms, column: str | None, spend: Spend, noise: Noise) -> NoisyHistogram:
+    def look(self, table: Table, terms: Terms, column: str | None, look: Look, noise: Noise) -> NoisyHistogram:
         """Count units by their total and noise the counts: the only private step of any choice."""
-        counts = table.totals_histogram(terms.unit, Quantity(column, self.step), self.edges)
-        noised = tuple(float(count) for count in spend.mechanism(1).release(counts, noise))
-        return NoisyHistogram(self.grid, noised, spend.law, spend.level, self.signed)
+        edges = self.edges
+        counts = table.totals_histogram(terms.unit, Quantity(column, self.step), edges)
+        noised = tuple(map(float, look.mechanism.release(counts, noise)))
+        return NoisyHistogram(self.grid, noised, look.spend.law, look.spend.level, self.signed)
 
 
 @dataclass(frozen=True)

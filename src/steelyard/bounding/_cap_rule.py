@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from steelyard.bounding._amounts import Noisy, Spend, bound
-from steelyard.bounding._cap_choice import ContributionProfile, TotalsGrid, choice_share, choose_cap
+from steelyard.bounding._cap_choice import ContributionProfile, Look, TotalsGrid, choice_share, choose_cap
 from steelyard.errors import InvalidTask
+from steelyard.lazy import lazy
+from steelyard.mechanisms import Gaussian, Laplace, Staircase
 from steelyard.noise import Noise
 from steelyard.privacy import Number, Terms
 from steelyard.tables import Table
@@ -77,7 +79,7 @@ class CapRule:
         _ = rule.grid
         return rule
 
-    @property
+    @lazy
     def grid(self) -> TotalsGrid:
         """The public grid on which caps are looked for."""
         high = max(self.upper or Fraction(0), -self.lower)
@@ -98,7 +100,7 @@ class CapRule:
             return Bounds(self.lower, choice.cap * step, float(choice.bias * step))
         return None if self.cap == "auto" else Bounds(self.lower, Fraction(self.cap))
 
-    def bought(self, table: Table, terms: Terms, column: str | None, look: Spend, total: Spend, noise: Noise) -> Bounds:
+    def bought(self, table: Table, terms: Terms, column: str | None, look: Look, total: Spend, noise: Noise) -> Bounds:
         """The bounds that ``look`` buys for noise of ``total``."""
         seen = self.grid.look(table, terms, column, look, noise)
         choice = choose_cap(seen, total.level, self._law(total))
@@ -106,9 +108,18 @@ class CapRule:
         upper = cap if self.upper is None else min(cap, self.upper)
         return Bounds(max(-cap, self.lower), upper, float(choice.bias * self.grid.step))
 
-    def mechanism(self, spend: Spend) -> Noisy:
-        """The noise of a total: the grid has as many steps whatever the cap, so the price does not depend on it."""
-        return spend.scalar(spend.steps) if self.scalar else spend.mechanism(spend.steps)
+    def noise(self, look: Spend | None, total: Spend) -> tuple[Look | None, Noisy]:
+        """What is looked at with which noise, where a look is bought, and the noise of the total.
+
+        The total's grid has as many steps whatever the cap, so that its price does not depend on it. One number takes the least
+        noise there is; a vector, noise that composes.
+        """
+        kind, steps = Gaussian if total.gaussian else Laplace, total.steps
+        once, scale = None if look is None else look.scale(1), total.scale(steps)
+        seen = None if look is None or once is None else Look(look, kind(1, once))
+        if self.scalar and not total.gaussian:
+            return seen, Staircase.least(steps, steps / scale)
+        return seen, kind(steps, scale)
 
     def _law(self, spend: Spend) -> str:
         return "staircase" if self.scalar and not spend.gaussian else spend.law

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from steelyard.bounding._amounts import Spend, bound, check_unit, noise_error
-from steelyard.bounding._cap_choice import ContributionProfile, TotalsGrid
+from steelyard.bounding._cap_choice import ContributionProfile, Look, TotalsGrid
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.noise import Noise
@@ -58,12 +58,12 @@ class Profile:
         if self.column is not None:
             schema.require_numeric(self.column)
         spend = Spend.read(self.epsilon, self.mu, terms)
-        mechanism = spend.mechanism(1)
-        error = noise_error(mechanism, Fraction(1), 0.0)
+        bought = Look(spend, spend.mechanism(1))
+        error = noise_error(bought.mechanism, Fraction(1), 0.0)
 
         def look(table: Table, noise: Noise) -> Outcome:
-            seen = self.grid.look(table, terms, self.column, spend, noise)
+            seen = self.grid.look(table, terms, self.column, bought, noise)
             found = ContributionProfile(self.column, str(terms.unit), self.grid.step, seen)
             return Outcome(found.to_json(), error, {"bins": len(seen.counts)})
 
-        return Plan(mechanism.event, error, look, ContributionProfile.from_json)
+        return Plan(bought.mechanism.event, error, look, ContributionProfile.from_json)

@@ -9,14 +9,15 @@ question to the table and one draw of noise, so that several totals can share th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
 from steelyard.accounting import composed
-from steelyard.bounding._amounts import Amount, Noisy, Spend, check_unit, noise_error, norm_of
+from steelyard.bounding._amounts import Amount, Noisy, Spend, check_kind, check_unit, noise_error, norm_of
+from steelyard.bounding._cap_choice import Look
 from steelyard.bounding._cap_rule import Bounds, Cap, CapRule
 from steelyard.bounding._grouping import Grouping, keep_exact, keep_keys, labelled
 from steelyard.bounding._private_keys import SHARE, PrivateKeys
@@ -25,7 +26,7 @@ from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, Laplace, sigma_for
 from steelyard.noise import Noise
 from steelyard.privacy import Event, Neighbours, Number, Terms, Unit
-from steelyard.release import Error, Outcome
+from steelyard.release import Error, Outcome, as_it_is
 from steelyard.session import Plan
 from steelyard.tables import Bounded, Capped, Limits, Quantity, Schema, Table
 
@@ -66,14 +67,14 @@ class Sum:
 
     def plan(self, schema: Schema, terms: Terms) -> Plan:
         """The choice of the cap, if it is private, and one noisy vector; an error is predicted where the cap is known."""
-        return self.request(schema, terms).plan
+        request = self.request(schema, terms)
+        return Plan(request.event, request.predicted, request.run, request.present)
 
     def request(self, schema: Schema, terms: Terms) -> Request:
         """Everything that is known before a row is read; refuses what the schema or the account rule out."""
-        check_unit(schema, terms)
-        schema.require_numeric(self.column)
-        self._grouping.check(schema)
-        return Request.read(self.column, self._rule, self._grouping, Spend.read(self.epsilon, self.mu, terms), terms)
+        check_kind(terms)
+        spend = Spend.read(self.epsilon, self.mu, terms)
+        return Request.read(self.column, self._rule, self._grouping, spend, schema, terms)
 
     @lazy
     def _grouping(self) -> Grouping:
@@ -109,15 +110,15 @@ class Count:
 
     def plan(self, schema: Schema, terms: Terms) -> Plan:
         """The choice of the cap, if it is private, and one noisy vector; an error is predicted where the cap is known."""
-        return self.request(schema, terms).plan
+        request = self.request(schema, terms)
+        return Plan(request.event, request.predicted, request.run, request.present)
 
     def request(self, schema: Schema, terms: Terms) -> Request:
         """Everything that is known before a row is read; refuses what the schema or the account rule out."""
-        check_unit(schema, terms)
+        check_kind(terms)
         cap = 1 if terms.unit.kind == "rows" else self.cap
         rule = CapRule.read(cap, 0, self.upper, None, rows=True, scalar=self.by is None)
-        self._grouping.check(schema)
-        return Request.read(None, rule, self._grouping, Spend.read(self.epsilon, self.mu, terms), terms)
+        return Request.read(None, rule, self._grouping, Spend.read(self.epsilon, self.mu, terms), schema, terms)
 
     @lazy
     def _grouping(self) -> Grouping:
@@ -189,7 +190,8 @@ class Request:
     """One total, before any row is read; ``column=None`` counts rows.
 
     ``private`` says how the keys are found, ``look`` what buys the cap, each where it is private; ``share`` and ``mechanism`` are
-    left for the total. ``fixed`` are the bounds, where they are known in advance.
+    left for the total. ``fixed`` are the bounds and ``predicted`` the error, where they are known in advance; ``event`` is
+    everything that will be noised, at its full price.
     """
 
     column: str | None
@@ -197,56 +199,55 @@ class Request:
     grouping: Grouping
     terms: Terms
     private: PrivateKeys | None
-    look: Spend | None
+    look: Look | None
     share: Spend
     mechanism: Noisy
     fixed: Bounds | None
+    predicted: Error | None
+    event: Event
+    present: Callable[[Any], Any]
 
     @classmethod
-    def read(cls, column: str | None, rule: CapRule, grouping: Grouping, spend: Spend, terms: Terms) -> Request:
-        """Share the spend out."""
+    def read(
+        cls, column: str | None, rule: CapRule, grouping: Grouping, spend: Spend, schema: Schema, terms: Terms
+    ) -> Request:
+        """Share the spend out, and refuse what the schema rules out."""
         private = None
         if grouping.by is not None and grouping.private:
             first, spend = spend.split(SHARE)
             private = PrivateKeys.plan(grouping.by, grouping.max_keys or 1, grouping.rows_per_key, first, terms)
-        look, share = rule.parts(spend)
-        return cls(column, rule, grouping, terms, private, look, share, rule.mechanism(share), rule.fixed(share))
-
-    @property
-    def plan(self) -> Plan:
-        """The total alone."""
-        return Plan(self.event, self._predicted, self.run, self.grouping.present)
-
-    @property
-    def event(self) -> Event:
-        """Everything that will be noised, at its full price."""
-        total = self.mechanism.event
-        total = total if self.look is None else composed(self.look.mechanism(1).event, total)
-        return total if self.private is None else composed(self.private.threshold.event, total)
-
-    @property
-    def _predicted(self) -> Error | None:
-        """The error, where the bounds are known in advance."""
-        return None if self.fixed is None else self._within(self.fixed).error
+        bought, share = rule.parts(spend)
+        fixed = rule.fixed(share)
+        look, mechanism = rule.noise(bought, share)
+        _, event = mechanism.size, mechanism.event  # worked out before rows are read
+        event = event if look is None else composed(look.mechanism.event, event)
+        event = event if private is None else composed(private.threshold.event, event)
+        predicted = None if fixed is None else Ready(column, fixed, mechanism, share).error
+        schema.require_unit(terms.unit)
+        if column is not None:
+            schema.require_numeric(column)
+        if grouping.by is not None:
+            schema.require_keys(grouping.by, grouping.keys or ())
+        present = as_it_is if grouping.by is None else grouping.present
+        return cls(column, rule, grouping, terms, private, look, share, mechanism, fixed, predicted, event, present)
 
     def ready(self, table: Table, noise: Noise) -> Ready:
         """Fix the bounds, buying them first where they are private."""
-        if self.fixed is not None:
-            return self._within(self.fixed)
-        assert self.look is not None  # a cap that is not known is bought
-        return self._within(self.rule.bought(table, self.terms, self.column, self.look, self.share, noise))
-
-    def _within(self, bounds: Bounds) -> Ready:
-        amount = Amount.of_values(bounds.lower, bounds.upper, self.share)
-        return Ready(self.column, bounds, amount, self.mechanism, self.share)
+        bounds = self.fixed
+        if bounds is None:
+            assert self.look is not None  # a cap that is not known is bought
+            bounds = self.rule.bought(table, self.terms, self.column, self.look, self.share, noise)
+        return Ready(self.column, bounds, self.mechanism, self.share)
 
     def run(self, table: Table, noise: Noise) -> Outcome:
         """Bound, ask, noise."""
-        ready = self.ready(table, noise)
+        ready, keys = self.ready(table, noise), self.grouping.keys
         if self.private is None:
-            return ready.finish(self.grouping.keys, totals_of([ready], self.grouping, self.terms.unit, table)[0], noise)
-        shown = self.private.look(table, self.terms, ready.capped, noise)
-        return ready.finish(tuple(shown), [total for _, total in shown.values()], noise)
+            (totals,) = totals_of([ready], self.grouping, self.terms.unit, table)
+        else:
+            shown = self.private.look(table, self.terms, ready.capped, noise)
+            keys, totals = tuple(shown), [total for _, total in shown.values()]
+        return ready.told(keys, self.mechanism.release(totals, noise))
 
 
 @dataclass(frozen=True)
@@ -255,38 +256,44 @@ class Ready:
 
     column: str | None
     bounds: Bounds
-    amount: Amount
     mechanism: Noisy
     share: Spend
+
+    @lazy
+    def amount(self) -> Amount:
+        """The bounds as integers."""
+        return Amount.of_values(self.bounds.lower, self.bounds.upper, self.share)
 
     @property
     def bounded(self) -> Bounded:
         """The question for one total."""
-        return Bounded(Quantity(self.column, self.amount.step), self.amount.lower, self.amount.upper)
+        amount = self.amount
+        return Bounded(Quantity(self.column, amount.step), amount.lower, amount.upper)
 
     @property
     def capped(self) -> Capped:
         """The question for totals by key, in the norm of the noise."""
-        return Capped(Quantity(self.column, self.amount.step), self.amount.upper, norm_of(self.mechanism))
+        amount, norm = self.amount, norm_of(self.mechanism)
+        return Capped(Quantity(self.column, amount.step), amount.upper, norm)
 
     @property
     def error(self) -> Error:
         """The error to expect within these bounds."""
         return noise_error(self.mechanism, self.amount.step, self.bounds.bias)
 
-    def finish(self, keys: Sequence[Any] | None, totals: Sequence[int], noise: Noise) -> Outcome:
-        """Noise the integers and say what they mean; counts are rounded to whole rows after the noise."""
-        values = [self.amount.back(noised) for noised in self.mechanism.release(totals, noise)]
+    def told(self, keys: Sequence[Any] | None, noised: Sequence[int]) -> Outcome:
+        """What noisy integers mean; counts are rounded to whole rows after the noise."""
+        values = [self.amount.back(each) for each in noised]
         told = [round(value) for value in values] if self.column is None else values
         bounds = self.bounds
         point = {"cap": float(bounds.upper), "lower": float(bounds.lower), "spent_on_noise": self.share.level}
         return Outcome(told[0] if keys is None else labelled(keys, told), self.error, point)
 
 
-def totals_of(ready: Sequence[Ready], grouping: Grouping, unit: Unit, table: Table) -> list[list[int]]:
+def totals_of(ready: Sequence[Ready], grouping: Grouping, unit: Unit, table: Table) -> Sequence[Sequence[int]]:
     """The bounded integers of several totals in one pass over the rows: for each, one integer per key, or one."""
     if grouping.by is None or grouping.keys is None:
-        return [[total] for total in table.capped_totals(unit, [each.bounded for each in ready])]
+        return list(zip(table.capped_totals(unit, [each.bounded for each in ready]), strict=True))
     limits = Limits(grouping.max_keys, grouping.rows_per_key)
     return table.sums_by_key(unit, [each.capped for each in ready], grouping.by, grouping.keys, limits)
 
@@ -321,7 +328,7 @@ class Together:
     def plan(self, schema: Schema, terms: Terms) -> Plan:
         """All parts, at their full price; each tells its own error, there is none for a list."""
         requests = [task.request(schema, terms) for task in self.tasks]
-        present = requests[0].grouping.present
+        present = requests[0].present
         return Plan(
             composed(*(request.event for request in requests)),
             None,
@@ -335,6 +342,9 @@ def _read_once(requests: Sequence[Request], table: Table, noise: Noise) -> Outco
     grouping, unit = requests[0].grouping, requests[0].terms.unit
     ready = [request.ready(table, noise) for request in requests]
     totals = totals_of(ready, grouping, unit, table)
-    parts = [each.finish(grouping.keys, found, noise) for each, found in zip(ready, totals, strict=True)]
+    parts = [
+        each.told(grouping.keys, each.mechanism.release(found, noise))
+        for each, found in zip(ready, totals, strict=True)
+    ]
     told = [{**part.point, "error": part.error.to_json() if part.error else None} for part in parts]
     return Outcome([part.value for part in parts], None, {"parts": told})

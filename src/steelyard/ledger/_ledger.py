@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from steelyard.account import Charge, Receipt, bound_to, told_more
+from steelyard.account import Charge, Receipt, Standing, told_more
 from steelyard.errors import CurrencyMismatch, InvalidTask, LedgerError, LedgerTampered
 from steelyard.lazy import lazy
 from steelyard.ledger import _address as address
@@ -82,15 +82,22 @@ class LedgerAccount:
             raise InvalidTask(f"a request is bytes (its canonical JSON); got {type(request).__name__}.")
         detail = "" if event is None else canonical(event.to_json()).decode()
         try:
-            standing = self._store.write(moves.charge(self.name, key, bound_to(request, of), loss, detail))
+            standing = self._store.write(moves.charge(self.name, key, moves.bound_to(request, of), loss, detail))
         except ConnectionLost as error:
             raise told_more(error, UNKNOWN) from None
-        return Charge(self._store, self.name, key, standing)
+        return self._charge(key, standing)
 
     def find(self, *, key: str, request: bytes, of: str = "") -> Charge | None:
         """The charge that this key and request made before, or None; costs nothing."""
-        standing = self._store.read(moves.find(self.name, key, bound_to(request, of), self.terms.currency))
-        return None if standing is None else Charge(self._store, self.name, key, standing)
+        standing = self._store.read(moves.find(self.name, key, moves.bound_to(request, of), self.terms.currency))
+        return None if standing is None else self._charge(key, standing)
+
+    def _charge(self, key: str, standing: Standing) -> Charge:
+        return Charge(self._store, self._store.identity.name, self.name, key, standing, fresh=True)
+
+    def bound_to(self, request: bytes, of: str) -> str:
+        """What a key is bound to: the digest of its request, and the public identity of what it is asked of."""
+        return moves.bound_to(request, of)
 
     def answered(self, key: str) -> dict[str, tuple[str, int]]:
         """Every answered charge that is named by this key or by a step of it: what its key is bound to, and its cost by now."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from steelyard.account import OF, Standing
+from steelyard.account import Standing
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, KeyConflict, LedgerError, LedgerTampered, OurBug
 from steelyard.ledger._chain import COLUMNS, Entry
 from steelyard.ledger._connection import Transaction
@@ -18,6 +18,7 @@ from steelyard.ledger._terms import check_size
 from steelyard.privacy import Currency, Event, Loss, Terms, canonical
 
 Move = Callable[[Transaction], Standing]
+OF = " of "
 
 TERMS = "SELECT terms FROM accounts WHERE name = ?"
 BALANCE = "SELECT spent, spent_delta, cap, cap_delta FROM balances WHERE account = ?"
@@ -35,6 +36,12 @@ _STEPS = (
     "AND EXISTS (SELECT 1 FROM answers WHERE answers.charge = entries.sequence) ORDER BY sequence"
 )
 _STORE = "INSERT INTO answers (charge, step, sequence, payload) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+
+
+def bound_to(request: bytes, of: str) -> str:
+    """What a key is bound to: the digest of its request, and the public identity of what it is asked of."""
+    digest = hashlib.sha256(request).hexdigest()
+    return f"{digest}{OF}{of}" if of else digest
 
 
 def open_account(name: str, terms: Terms) -> Callable[[Transaction], str]:

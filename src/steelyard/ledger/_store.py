@@ -92,11 +92,6 @@ class Store:
                 "ledger back, or open it again to have it checked against its anchor."
             )
 
-    @property
-    def ledger_id(self) -> str:
-        """The ledger's random name."""
-        return self.identity.name
-
     def raise_level(self, account: str, standing: Standing, level: Loss, event: Event | None) -> Standing:
         """Raise a charge durably; where it stands now."""
         return self.write(moves.raise_level(account, standing.sequence, level, event))

@@ -23,12 +23,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from steelyard.account import OF, Receipt
+from steelyard.account import Receipt
 from steelyard.accounting import paid_apart, price
 from steelyard.errors import LedgerError, SteelyardError
 from steelyard.ledger._anchor import older
 from steelyard.ledger._chain import COLUMNS, GENESIS, Entry, Identity, Position
 from steelyard.ledger._connection import Connection
+from steelyard.ledger._moves import OF
 from steelyard.privacy import Currency, Event, Loss, Terms
 
 SMALL = 2000

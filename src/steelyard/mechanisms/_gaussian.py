@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from steelyard.accounting import normal_quantile, normal_tail
 from steelyard.errors import InvalidTask
+from steelyard.lazy import lazy
 from steelyard.mechanisms._integers import check_scale, check_sensitivity, noisy
 from steelyard.mechanisms._observe import show
 from steelyard.privacy import MICRO, Event, Neighbours
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from steelyard.noise import Noise
+
+_NORMAL_95 = normal_quantile(0.975)
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,15 @@ class Gaussian:
         """The exact mu squared."""
         return self.square / self.sigma**2
 
-    @property
+    @lazy
+    def size(self) -> tuple[float, float]:
+        """The mean size of the noise, and the whole number it stays within in 95 of 100 draws."""
+        s = float(self.sigma)
+        tails = [2 * normal_tail((k + 0.5) / s) for k in range(64)] if s < 5 else []
+        mean = math.fsum(tails) if tails else s * math.sqrt(2 / math.pi)
+        return mean, max(0, math.ceil(_NORMAL_95 * s - 0.5))
+
+    @lazy
     def event(self) -> Event:
         """What a release is charged for."""
         parameters: dict[str, int | str | list[int]] = {

@@ -7,11 +7,13 @@ Law: the mechanism carries its own event, so the noise and the price cannot be m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from steelyard.lazy import lazy
 from steelyard.mechanisms._integers import check_scale, check_sensitivity, noisy
 from steelyard.mechanisms._observe import show
 from steelyard.privacy import Event, Neighbours
@@ -41,7 +43,20 @@ class Laplace:
         """The exact pure epsilon."""
         return self.sensitivity / self.scale
 
-    @property
+    @lazy
+    def size(self) -> tuple[float, float]:
+        """The mean size of the noise, and the whole number it stays within in 95 of 100 draws.
+
+        P[|X| > k] = 2 r^(k+1) / (1 + r) with r = exp(-1/scale).
+
+        >>> [Laplace(1, Fraction(scale)).size[1] for scale in ("1000", "1", "1/9")]
+        [2996, 3, 0]
+        """
+        b = float(self.scale)
+        r = math.exp(-1 / b)
+        return 2 * r / -math.expm1(-2 / b), max(0, math.ceil(b * math.log(40 / (1 + r)) - 1))
+
+    @lazy
     def event(self) -> Event:
         """What a release is charged for."""
         parameters: dict[str, int | str | list[int]] = {

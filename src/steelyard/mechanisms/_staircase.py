@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from steelyard.errors import InvalidTask, OurBug
+from steelyard.lazy import lazy
 from steelyard.mechanisms._integers import check_scale, check_sensitivity, noisy
 from steelyard.mechanisms._observe import show
 from steelyard.privacy import Event, Neighbours
@@ -58,7 +59,12 @@ class Staircase:
         first = min(max(1, round(sensitivity * share), sensitivity // NARROWEST), (sensitivity + 1) // 2)
         return cls(sensitivity, first, epsilon)
 
-    @property
+    @lazy
+    def size(self) -> tuple[float, float]:
+        """The mean size of the noise, and the half width that holds it in 95 of 100 draws."""
+        return self.mean_size(), self.within(0.95)
+
+    @lazy
     def event(self) -> Event:
         """What a release is charged for."""
         parameters: dict[str, int | str | list[int]] = {

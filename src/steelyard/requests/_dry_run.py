@@ -7,7 +7,7 @@ plan before anything is worked out that would have to be stored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import NoReturn
 
 from steelyard.account import Charge, Standing, Wrapper
@@ -42,14 +42,11 @@ class DryRun(Wrapper):
     def find(self, *, key: str, request: bytes, of: str = "") -> Charge | None:
         """The charge that was made before, or None; it can be read and not changed."""
         found = self._account.find(key=key, request=request, of=of)
-        return None if found is None else Charge(_ReadOnly(found.keeper.ledger_id), found.account, key, found.standing)
+        return None if found is None else replace(found, keeper=_ReadOnly(), fresh=False)
 
 
-@dataclass(frozen=True)
 class _ReadOnly:
     """A keeper that ends the plan instead of changing anything."""
-
-    ledger_id: str
 
     def ready(self) -> NoReturn:
         raise WouldCharge

@@ -34,9 +34,11 @@ def command(*words: str) -> Reply:
 
 
 def test_every_mechanism_that_has_a_price_is_in_the_registry() -> None:
-    shipped = {thing for thing in vars(mechanisms).values() if isinstance(thing, type) and hasattr(thing, "event")}
+    things = [getattr(mechanisms, name) for name in mechanisms.__all__]
+    shipped = {thing for thing in things if isinstance(thing, type) and hasattr(thing, "event")}
     audited = {type(item.subject) for item in suite.mechanisms().values()}
-    assert shipped - {mechanisms.Observed} <= audited
+    assert len(shipped) > 10
+    assert shipped <= audited
 
 
 def is_task(thing: type) -> bool:

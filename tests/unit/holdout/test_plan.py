@@ -227,7 +227,6 @@ def test_a_plan_draws_itself() -> None:
 def test_the_name_of_the_package_leads_to_the_function() -> None:
     holdout: Any = import_module("steelyard.holdout")
     assert holdout.plan(1000, 3, 0.2).best.half_width <= 0.2
-    assert holdout.HoldoutPlan is HoldoutPlan
 
 
 @pytest.mark.parametrize(
