@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steelyard.account import Account, Charge
 from steelyard.accounting import price
@@ -22,7 +22,9 @@ from steelyard.interrupts import attempt
 from steelyard.noise import Noise
 from steelyard.privacy import Event, Loss, Terms, canonical
 from steelyard.release import Outcome, Release, as_it_is, promise, sealed_payload
-from steelyard.tables import Schema, Table
+
+if TYPE_CHECKING:
+    from steelyard.tables import Schema, Table
 
 _Compute = Callable[[Any, Noise], Outcome]
 FAILED = (

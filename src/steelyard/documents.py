@@ -96,16 +96,13 @@ def plain(value: Any, *, typed: bool = False) -> Any:
 def decode(kind: Any, data: Any, at: str) -> Any:
     """Read back what ``plain`` wrote of a value of this type; ``at`` is what the document is called in a refusal.
 
+    Of a mapping from names to dataclasses: the one that the document's ``type`` names.
+
     >>> decode(list[int], [1, "2"], "counts")
     Traceback (most recent call last):
     steelyard.errors.InvalidTask: counts[1] must be a whole number of at most 38 digits; got '2'.
     """
-    return _read(kind, data, at, 0)
-
-
-def decode_one(kinds: Mapping[str, type[Any]], data: Any, at: str) -> Any:
-    """Read a dataclass that says by its ``type`` which of several it is."""
-    return _tagged(kinds, data, at, 0)
+    return _tagged(kind, data, at, 0) if isinstance(kind, Mapping) else _read(kind, data, at, 0)
 
 
 def _read(kind: Any, data: Any, at: str, depth: int) -> Any:

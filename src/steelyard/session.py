@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from steelyard.account import Account, Allowance
 from steelyard.accounting import price
@@ -19,7 +19,9 @@ from steelyard.errors import InvalidTask
 from steelyard.noise import ExactNoise, Noise
 from steelyard.privacy import Event, Loss, Terms
 from steelyard.release import Error, Outcome, Release, as_it_is
-from steelyard.tables import Schema, Table
+
+if TYPE_CHECKING:
+    from steelyard.tables import Schema, Table
 
 _T = TypeVar("_T", covariant=True)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from steelyard.accounting._bounded import loss_curve, whole_weights
     from steelyard.accounting._curves import Curve
     from steelyard.accounting._gaussian import epsilon_of, mu_cap, mu_request
-    from steelyard.accounting._normal import digits_for, normal_quantile, normal_tail, upper_tail
+    from steelyard.accounting._normal import normal_quantile, normal_tail, tail_above
     from steelyard.accounting._objective import LEAST, MOST, STEEPEST, objective_mu
     from steelyard.accounting._objective_replaced import epsilon_replaced
     from steelyard.accounting._objective_users import STEEPEST_USERS, user_mu
@@ -29,7 +29,6 @@ __all__ = [
     "Curve",
     "MixtureOdometer",
     "composed",
-    "digits_for",
     "disjoint",
     "epsilon_of",
     "epsilon_replaced",
@@ -44,7 +43,7 @@ __all__ = [
     "price",
     "pure_to_mu",
     "steps",
-    "upper_tail",
+    "tail_above",
     "user_mu",
     "whole_weights",
 ]
@@ -52,7 +51,7 @@ _HOMES = {
     "_bounded": ("loss_curve", "whole_weights"),
     "_curves": ("Curve",),
     "_gaussian": ("epsilon_of", "mu_cap", "mu_request"),
-    "_normal": ("digits_for", "normal_quantile", "normal_tail", "upper_tail"),
+    "_normal": ("normal_quantile", "normal_tail", "tail_above"),
     "_objective": ("LEAST", "MOST", "STEEPEST", "objective_mu"),
     "_objective_replaced": ("epsilon_replaced",),
     "_objective_users": ("STEEPEST_USERS", "user_mu"),

@@ -54,6 +54,11 @@ def upper_tail(x: Fraction, digits: int) -> tuple[Decimal, Decimal]:
         return _far(as_decimal(x)) if x > FAR else _near(as_decimal(x), digits)
 
 
+def tail_above(x: Fraction) -> Fraction:
+    """An upper bound on P[Z > x], above it by no more than about 1e-40 of itself."""
+    return Fraction(upper_tail(x, digits_for(x))[1])
+
+
 def precise(digits: int) -> AbstractContextManager[Context]:
     """A decimal context of so many digits with an exponent range nothing here can leave."""
     return localcontext(Context(prec=digits, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[]))

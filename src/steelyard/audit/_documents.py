@@ -40,8 +40,9 @@ _OTHERS: list[Any] = [
 @cache
 def documents() -> dict[str, Document]:
     """One true document of each kind, by name; they are shared, so change copies."""
-    from steelyard.labels import METHODS, LabelRandomizer, pack
+    from steelyard.labels import LabelRandomizer, pack
     from steelyard.labels._baselines import KINDS
+    from steelyard.labels._choice import METHODS
     from steelyard.ledger import open_account
     from steelyard.noise import TestNoise
     from steelyard.privacy import labels
@@ -303,8 +304,8 @@ def saved_randomizers() -> dict[str, DocumentFuzz]:
 
 def names() -> list[str]:
     """What ``documents`` holds."""
-    from steelyard.labels import METHODS
     from steelyard.labels._baselines import KINDS
+    from steelyard.labels._choice import METHODS
 
     others = ("no_prior", "uneven", "compromise", "bought", "bought_gaussian", "grouped", "packed", "table")
     return [*METHODS, *KINDS, *others]

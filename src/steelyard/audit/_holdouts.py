@@ -18,18 +18,8 @@ import numpy as np
 from steelyard.audit._odd_labels import LabelTrace, answer_of, changes, labels_in, listening
 from steelyard.audit._steering import STEERABLE, Distance, SteeredNoise, distance
 from steelyard.audit._verdict import Check, Finding, Findings
-from steelyard.holdout import (
-    AbsoluteError,
-    Accuracy,
-    Brier,
-    Cost,
-    Holdout,
-    LogLoss,
-    Metric,
-    PerExample,
-    SquaredError,
-    pack,
-)
+from steelyard.holdout import AbsoluteError, Accuracy, Cost, Holdout, LogLoss, PerExample, SquaredError, pack
+from steelyard.holdout._metrics import Brier, Metric
 from steelyard.ledger import Ledger
 from steelyard.privacy import Neighbours
 

@@ -113,8 +113,8 @@ def compare(left: LabelTrace, right: LabelTrace, place: int, *, counts: bool = F
 
 def randomized_labels() -> dict[str, RandomizedLabels]:
     """Every method, and every way of using one."""
-    from steelyard.labels import METHODS
     from steelyard.labels._baselines import KINDS
+    from steelyard.labels._choice import METHODS
 
     prior = [6, 1, 1, 1, 1]
     found = {

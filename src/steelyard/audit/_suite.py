@@ -122,8 +122,9 @@ def mechanisms() -> dict[str, Item]:
 @cache
 def randomizers() -> dict[str, Any]:
     """Every kind of label randomizer, put to use."""
-    from steelyard.labels import METHODS, LabelRandomizer
+    from steelyard.labels import LabelRandomizer
     from steelyard.labels._baselines import KINDS
+    from steelyard.labels._choice import METHODS
 
     made = {name: LabelRandomizer(1, 0, 12, name, [20, *[1] * 12]).fit() for name in (*METHODS, *KINDS)}
     return {f"labels-{name.replace('_', '-')}": each.sampler_ for name, each in made.items()}

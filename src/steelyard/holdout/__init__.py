@@ -18,16 +18,7 @@ if TYPE_CHECKING:
     from steelyard.holdout._answer import Answer
     from steelyard.holdout._classes import pack
     from steelyard.holdout._holdout import Holdout
-    from steelyard.holdout._metrics import (
-        AbsoluteError,
-        Accuracy,
-        Brier,
-        Cost,
-        LogLoss,
-        Metric,
-        PerExample,
-        SquaredError,
-    )
+    from steelyard.holdout._metrics import AbsoluteError, Accuracy, Cost, LogLoss, PerExample, SquaredError
     from steelyard.holdout._modes import HIDING
     from steelyard.holdout._modes._thresholdout import Thresholdout
     from steelyard.holdout._planner import plan
@@ -36,7 +27,8 @@ if TYPE_CHECKING:
     from steelyard.holdout._theorems import Overfitting
 
 __all__ = [
-    "HIDING", "AbsoluteError", "Accuracy", "Answer", "Brier", "Cost", "Holdout", "LogLoss", "Metric", "Overfitting",
+    "HIDING", "AbsoluteError", "Accuracy", "Answer", "Cost", "Holdout", "LogLoss", "Overfitting", "PerExample",
+    "Question", "RoundObjective", "SquaredError", "Thresholdout", "pack", "plan",
     "PerExample", "Question", "RoundObjective", "SquaredError", "Thresholdout", "pack", "plan",
 ]  # fmt: skip
 _HOMES: dict[str, str] = {

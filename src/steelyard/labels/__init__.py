@@ -18,8 +18,6 @@ _HOMES: dict[str, str] = {
     "LabelFile": "_files",
     "LabelPrivateRegressor": "_regressor",
     "LabelRandomizer": "_randomizer",
-    "METHODS": "_choice",
-    "Nodes": "_nodes",
     "draw_errors": "_charts",
     "draw_mechanism": "_charts",
     "judge": "_document",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from steelyard.accounting import digits_for, upper_tail
+from steelyard.accounting import tail_above
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms._gaussian import Gaussian
@@ -67,7 +67,7 @@ class KeyThreshold:
     def _shown_alone(self, threshold: int) -> Fraction:
         """An upper bound on P[1 + round(sigma Z) >= threshold]."""
         place = (threshold - 1 - Fraction(1, 2)) / self.sigma
-        return Fraction(upper_tail(place, digits_for(place))[1])
+        return tail_above(place)
 
     def release(self, units: Mapping[Any, int], noise: Noise) -> dict[Any, int]:
         """The shown keys with their noisy numbers of units, in the order of the keys.

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from steelyard.models._regression import LinearRegression as LinearRegression
     from steelyard.models._regression import LogisticRegression as LogisticRegression
     from steelyard.models._scaler import PrivateScaler as PrivateScaler
+    from steelyard.models._user_descent import CappedFit as CappedFit
+    from steelyard.models._user_descent import UserDescent as UserDescent
     from steelyard.models.accuracy._estimator import AccuracyFirst as AccuracyFirst
 
 _HOMES: dict[str, str] = {
     "AccuracyFirst": "accuracy._estimator",
+    "CappedFit": "_user_descent",
     "Categorical": "_columns",
     "Features": "_columns",
     "FitLinear": "_fits",
@@ -36,6 +39,7 @@ _HOMES: dict[str, str] = {
     "Numeric": "_columns",
     "Plain": "_columns",
     "PrivateScaler": "_scaler",
+    "UserDescent": "_user_descent",
     "read_models": "_model",
 }
 __all__ = sorted(_HOMES)

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import steelyard.models as models
 from steelyard.bounding import Count, CountUsers, Histogram, Mean, Profile, Quantile, Sum, Together
-from steelyard.documents import decode, decode_one, parse
+from steelyard.documents import decode, parse
 from steelyard.errors import InvalidTask
 from steelyard.holdout import Question
 from steelyard.models.accuracy import GradualSum
@@ -36,7 +36,7 @@ def task_from(request: Any) -> Task | Dialogue[Any]:
     >>> task_from('{"type": "Sum", "column": "amount", "epsilon": "1/2", "cap": 100}').cap
     Fraction(100, 1)
     """
-    return cast(Task, decode_one(TASKS, _parsed(request), "task"))
+    return cast(Task, decode(TASKS, _parsed(request), "task"))
 
 
 def unit_from(request: Any) -> Unit:
