@@ -27,10 +27,22 @@ if TYPE_CHECKING:
     from steelyard.holdout._theorems import Overfitting
 
 __all__ = [
-    "HIDING", "AbsoluteError", "Accuracy", "Answer", "Cost", "Holdout", "LogLoss", "Overfitting", "PerExample",
-    "Question", "RoundObjective", "SquaredError", "Thresholdout", "pack", "plan",
-    "PerExample", "Question", "RoundObjective", "SquaredError", "Thresholdout", "pack", "plan",
-]  # fmt: skip
+    "HIDING",
+    "AbsoluteError",
+    "Accuracy",
+    "Answer",
+    "Cost",
+    "Holdout",
+    "LogLoss",
+    "Overfitting",
+    "PerExample",
+    "Question",
+    "RoundObjective",
+    "SquaredError",
+    "Thresholdout",
+    "pack",
+    "plan",
+]
 _HOMES: dict[str, str] = {
     "Answer": "_answer",
     "HIDING": "_modes",

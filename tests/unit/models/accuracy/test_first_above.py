@@ -226,9 +226,7 @@ def test_answers_are_right_to_the_margin_as_often_as_is_said() -> None:
     wrong = {1: 0, 5: 0}
     for run in range(150):
         session = sy.Session(TABLE, account(), noise=TestNoise(run))
-        row = Row(Fraction(0), Fraction(1), Fraction(1)).start(
-            session._desk(Row(Fraction(0), Fraction(1), Fraction(1)), "k")
-        )
+        row = session.open(Row(Fraction(0), Fraction(1), Fraction(1)), key="k")
         for part in wrong:
             margin = row._apart(1) / part
             inner = sy.first_above(session, [lambda _, m=margin: -m], 0, 1, sensitivity=1)
