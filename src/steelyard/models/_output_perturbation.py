@@ -55,7 +55,9 @@ class OutputFit:
         Of a linear model, whose coefficients are about one where a classifier's are several, about a sixteenth.
         """
         size, root = 2 if loss.classifies else 16, Fraction(math.isqrt(width * 10**6) + 1, 8000)
-        return cls(width, micro, gaussian, ridge or Fraction(MICRO, max(1, micro)) * size * max(Fraction(1), root), loss)
+        return cls(
+            width, micro, gaussian, ridge or Fraction(MICRO, max(1, micro)) * size * max(Fraction(1), root), loss
+        )
 
     @property
     def step(self) -> Fraction:

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from steelyard.accounting import delta_of, grouped, price, pure_to_mu
+from steelyard.accounting import grouped, price, pure_to_mu
+from steelyard.accounting._gaussian import delta_of
 from steelyard.audit import audit
 from steelyard.audit._suite import CLASSED, gaussian, pure
 from steelyard.errors import InvalidTask, SteelyardError, UnitMismatch

@@ -23,9 +23,9 @@ from steelyard.errors import BudgetExceeded, InvalidTask, OurBug
 from steelyard.holdout import _theorems as theorems
 from steelyard.holdout._answer import FREE, NO_MORE, PAID, Answer
 from steelyard.holdout._intervals import read_size, read_whole
+from steelyard.holdout._modes import Frame, NoisyMode, Query
 from steelyard.holdout._record import HoldoutEntry, Record
 from steelyard.holdout._transfer import account_distance, check_rows, shared_width
-from steelyard.holdout._modes import Frame, NoisyMode, Query
 from steelyard.mechanisms import AboveThreshold, Laplace, Questions
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Event, Neighbours, Number, Terms, Unit, positive, probability
