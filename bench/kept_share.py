@@ -1,6 +1,6 @@
-"""The share of rows that a limit on rows per user keeps (the papers' n_tau/n), estimated from one private look.
+"""The share of rows that a limit on rows per user keeps (n_tau/n of Amin et al. 2019), estimated from one private look.
 
-Users are the papers' own: user j takes part with probability proportional to 1/j^(1 + alpha), and 100,000 rows are drawn.
+Users are those of Amin et al.: user j takes part with probability proportional to 1/j^(1 + alpha), and 100,000 rows are drawn.
 For every alpha, cap and epsilon: the truth, the median estimate, the median relative error and how often the interval
 that is to hold 95 % of the time held the truth. Every draw has new noise; every tenth new users.
 

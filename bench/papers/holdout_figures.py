@@ -46,12 +46,12 @@ CLAIMS = {
     PLAIN: "a holdout that is asked about every feature reports more than fresh rows give",
     EXPERIMENT: "Thresholdout's report stays near the accuracy on fresh rows",
     ALGORITHM: "Thresholdout's report stays near the accuracy on fresh rows",
-    CERTIFIED: "not in the paper: every interval holds the accuracy on fresh rows",
+    CERTIFIED: "not in Lee's notes: every interval holds the accuracy on fresh rows",
 }
 
 
 class Drawn(NamedTuple):
-    """A picture: its title, what the paper claims, the chart, what this run showed, and whether that bears it out."""
+    """A picture: its title, what Lee's notes claim, the chart, what this run showed, and whether that bears it out."""
 
     title: str
     claim: str

@@ -1,9 +1,9 @@
-"""The learning figures of "Bounding User Contributions" (ICML 2019): what a cap on rows per user trades, and its cost.
+"""The learning part of Amin et al., "Bounding User Contributions" (ICML 2019): what a cap on rows per user trades, and its cost.
 
 Users take part with probability proportional to 1/j^(1 + alpha). Table 1: the measured log-loss of a private model over caps,
 its minimum, the bound of Theorem 1 over the same caps and the users each cuts; the bound explains the curve's shape but its own
 minimum lies elsewhere. Table 2: the bound's least bias plus noise as rows grow a thousandfold: it does not vanish, because
-the heaviest users bring a constant share of all rows. The papers leave the constants open; they are 1 here.
+the heaviest users bring a constant share of all rows. The theorem leaves its constants open; they are 1 here.
 
     python bench/papers/models_figures.py [--out folder]
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from papers.shown import AMIN, Check, Shown
 from steelyard.bounding import bias_bounds
 from steelyard.charts import Chart, Line, lines
 from steelyard.errors import InvalidTask
@@ -45,7 +48,7 @@ class TheoremTerms:
         """The sum of the three, cap by cap."""
         return tuple(map(sum, zip(self.bias, self.sampling, self.privacy, strict=True)))
 
-    def chart(self, subtitle: str = "The papers' bound; its constants are taken as 1") -> Chart:
+    def chart(self, subtitle: str = "Theorem 1 of Amin et al.; its constants are taken as 1") -> Chart:
         """The terms and their sum against the cap."""
         named = {"bound": self.total, "bias": self.bias, "sampling": self.sampling, "privacy": self.privacy}
         series = [Line(label, self.caps, values) for label, values in named.items()]
@@ -65,8 +68,8 @@ def theorem_terms(
 ) -> TheoremTerms:
     """The terms of Theorem 1 for users with these row ``counts`` (``users`` says how many of each; 1 by default).
 
-    The bias term uses the total variation distance, which the papers' two bounds exceed; ``constants`` stand for the ones
-    they leave open, of the sampling and of the privacy term, and may be set to see that no choice of theirs is innocent.
+    The bias term uses the total variation distance, which Amin's two bounds exceed; ``constants`` stand for the ones
+    left open, of the sampling and of the privacy term, and may be set to see that no choice of theirs is innocent.
     *Privacy:* none: counts of private data are private, and so is every number returned. Give the counts of a released
     histogram, of public data or of generated users.
 
@@ -141,9 +144,11 @@ def _minimised(x: Floats, y: Floats, ridge: float, tilt: Floats) -> Floats:
     return theta
 
 
-def trades(rows: int, draws: int, out: Path | None) -> None:
+def trades(rows: int, draws: int) -> Shown:
+    """The loss of private models over caps, beside the terms of Theorem 1."""
     print(f"Table 1: {rows} rows, epsilon {EPSILON:g}. Measured loss and bound, least over caps, and users cut there")
     print("alpha  users   least loss  at cap  users cut   loss at the bound's cap  bound  at cap  users cut")
+    curves, charts, checks = [], [], []
     for alpha in (0.2, 0.5, 1.0):
         losses = measured(alpha, rows, 1.0, 1, draws)
         counts = counts_of(alpha, rows, 1)
@@ -152,44 +157,54 @@ def trades(rows: int, draws: int, out: Path | None) -> None:
         print(f"{alpha:<5g}  {counts.size:<6} {losses[best]:<10.4f}  {CAPS[best]:<6g}  {terms.capped_users[best]:<10g}  "
               f"{losses[bound]:<23.4f}  {terms.total[bound]:<5.3g}  {CAPS[bound]:<6g}  {terms.capped_users[bound]:g}"
               )  # fmt: skip
-        if out is not None:
-            terms.chart(f"Users with p ~ 1/j^{1 + alpha:g}, {rows} rows, epsilon 1").save(out / f"terms_{alpha:g}.svg")
-            words = {"x_title": "cap, rows per user", "y_title": "log-loss", "subtitle": f"alpha {alpha:g}, epsilon 1"}
-            curve = [Line("private model", CAPS, losses.tolist())]
-            title = "Loss of a private model over caps"
-            chart = lines(curve, title=title, log_x=True, log_y=False, **words)
-            chart.save(out / f"loss_{alpha:g}.svg")
+        curves.append(Line(f"alpha {alpha:g}", CAPS, losses.tolist()))
+        charts.append(
+            terms.chart(f"Theorem 1, its constants taken as 1; p ~ 1/j^{1 + alpha:g}, {rows} rows, epsilon 1")
+        )
+        words = f"alpha {alpha:g}: loss {losses[0]:.3f} at cap 1, least {losses[best]:.3f} at {CAPS[best]:g}, {losses[-1]:.3f} at {CAPS[-1]:g}"
+        checks.append(Check(words, bool(losses[best] < min(losses[0], losses[-1]) - 0.002)))
+    about = f"Logistic models by objective perturbation, {rows} rows, epsilon 1; users differ, heavy ones most"
+    title, x_title = "Loss of a private model over caps", "cap, rows per user"
+    chart = lines(curves, title=title, subtitle=about, x_title=x_title, y_title="log-loss", log_x=True)
+    claim = "between caps that bias the model and caps that drown it in noise lies one that is better than both ends."
+    return Shown(AMIN, "Theorem 1, the sweet spot", claim, (chart, charts[1]), tuple(checks))
 
 
-def cost(out: Path | None) -> None:
+def cost() -> Shown:
+    """The bound's least bias plus noise, as rows grow a thousandfold."""
     print("\nTable 2: the bound's least bias + noise over caps, as rows grow (epsilon 1), and users cut there")
     sizes = (10_000, 100_000, 1_000_000, 10_000_000)
     print("alpha  " + "  ".join(f"n = {rows:<12}" for rows in sizes))
-    curves: list[Line] = []
+    curves, checks = [], []
     for alpha in (0.2, 0.5, 1.0):
         found = []
         for rows in sizes:
-            counts = counts_of(alpha, rows, 2)
-            terms = theorem_terms(counts, EPSILON, 1)
+            terms = theorem_terms(counts_of(alpha, rows, 2), EPSILON, 1)
             both = np.array(terms.bias) + np.array(terms.privacy)
             found.append((float(both.min()), int(terms.capped_users[int(both.argmin())])))
         print(f"{alpha:<5g}  " + "  ".join(f"{value:.3f} ({cut} cut)".ljust(16) for value, cut in found))
-        curves.append(Line(f"alpha {alpha:g}", sizes, [value for value, _ in found]))
-    if out is not None:
-        title, about = "The cost that more rows do not remove", "Least bias plus noise over caps, epsilon 1"
-        lines(curves, title=title, subtitle=about, x_title="rows", y_title="bound", log_x=True).save(out / "cost.svg")
+        values = [value for value, _ in found]
+        curves.append(Line(f"alpha {alpha:g}", sizes, values))
+        words = f"alpha {alpha:g}: {values[0]:.2f} at 10,000 rows, {values[-1]:.2f} at 10 million"
+        checks.append(Check(words, values[-1] > 0.7 * values[0]))
+    title, about = "The cost that more rows do not remove", "Least bias plus noise over caps, epsilon 1"
+    chart = lines(curves, title=title, subtitle=about, x_title="rows", y_title="bound", log_x=True)
+    claim = "no cap makes bias and noise vanish together as rows grow: the cost of privacy stays."
+    return Shown(AMIN, "The cost of privacy", claim, (chart,), tuple(checks))
+
+
+def figures(quick: bool) -> list[Shown]:
+    """Both; quickly, with fewer rows and draws."""
+    return [trades(10_000 if quick else 30_000, 8 if quick else 20), cost()]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rows", type=int, default=30_000)
-    parser.add_argument("--draws", type=int, default=5, help="noise draws per cap")
+    parser.add_argument("--quick", action="store_true", help="fewer rows and draws of noise")
     parser.add_argument("--out", type=Path, help="draw the figures into this folder")
     options = parser.parse_args()
-    if options.out is not None:
-        options.out.mkdir(parents=True, exist_ok=True)
-    trades(options.rows, options.draws, options.out)
-    cost(options.out)
+    for shown in figures(options.quick):
+        shown.save(options.out)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How many paid answers Thresholdout certifies: by its own theorem, by the transfer theorem, and at the best noise.
 
-Letters as in the paper: beta is the failure probability; the tolerance is its tau, the questions its m.
+Letters as in Lee's notes: beta is the failure probability; the tolerance is its tau, the questions its m.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def paid_answers(n: int, questions: int, tolerance: float, beta: float) -> int:
 
 
 def paid_answers_tightened(n: int, questions: int, tolerance: float, beta: float) -> int:
-    """The same by the transfer theorem and the best noise, with the paper's threshold of three quarters of tau.
+    """The same by the transfer theorem and the best noise, with the published threshold of three quarters of tau.
 
     It promises answers within the tolerance, and nothing about which questions are free.
     """

@@ -1,9 +1,9 @@
-"""How far capping each user's rows can move the average loss of a model, and what the papers' theorems become.
+"""How far capping each user's rows can move the average loss of a model: the theorems of Amin et al. (2019), corrected.
 
 User j brings n_j of n rows and keeps min(n_j, tau), n_tau in all. Training then averages losses with weights
 q_j = min(n_j, tau)/n_tau instead of r_j = n_j/n, and the bias is |sum (q_j - r_j) L_j| for per-user losses L_j in
-[0, 1]. Its worst case is exactly the total variation distance; the papers' bounds follow and are weaker.
-Amin, Kulesza, Muñoz Medina, Vassilvitskii: ICML 2019, corrected (docs/proofs/bounding_theory.md).
+[0, 1]. Its worst case is exactly the total variation distance; the published bounds follow and are weaker.
+Amin, Kulesza, Muñoz Medina, Vassilvitskii: ICML 2019 (docs/papers.md; docs/proofs/bounding_theory.md).
 What must not change: counts are private data, and so is everything computed from them here, n_tau included.
 """
 
@@ -55,7 +55,7 @@ class CorollaryTerms:
 
 
 def kept_rows(counts: ArrayLike, row_cap: float) -> float:
-    """n_tau: the rows that remain when each user keeps at most ``row_cap`` (the papers' tau).
+    """n_tau: the rows that remain when each user keeps at most ``row_cap`` (tau of Amin et al.).
 
     >>> kept_rows([1, 5, 9], 5)
     11.0
@@ -64,7 +64,7 @@ def kept_rows(counts: ArrayLike, row_cap: float) -> float:
 
 
 def heavy_users(shares: ArrayLike, share_cap: float, *, rows: float | None = None, delta: float = 0.05) -> int:
-    """K(tau0): how many users take part with a probability above ``share_cap`` (the papers' tau0, or gamma).
+    """K(tau0): how many users take part with a probability above ``share_cap`` (tau0 of Amin et al., or gamma).
 
     With ``rows`` only those count who bring more than their capped share of so many rows, all of them at once, unless an event
     of probability ``delta`` happens: K(gamma) of the workshop paper, p > gamma + sqrt(4 ln(n/delta)/n). Then n_tau >= K tau.
@@ -76,8 +76,8 @@ def heavy_users(shares: ArrayLike, share_cap: float, *, rows: float | None = Non
 def bias_bounds(counts: ArrayLike, row_cap: float, variance: float | None = None) -> BiasBounds:
     """Every bound on the bias of capping at ``row_cap``; ``variance`` is that of the users' losses, weighted n_j/n.
 
-    *Accuracy:* total variation is attained by some losses in [0, 1]; entropy is sqrt(ln(n/n_tau)/2); variance is the
-    papers' sqrt(2 Var n/n_tau); centred is sqrt(Var (n/n_tau - 1)); spread is sqrt(Var (sum q^2/r - 1)), the sharpest.
+    *Accuracy:* total variation is attained by some losses in [0, 1]; entropy is sqrt(ln(n/n_tau)/2); variance is
+    their sqrt(2 Var n/n_tau); centred is sqrt(Var (n/n_tau - 1)); spread is sqrt(Var (sum q^2/r - 1)), the sharpest.
 
     >>> bounds = bias_bounds([1, 1, 8], 4)
     >>> round(bounds.total_variation, 3), round(bounds.entropy, 3)
@@ -111,7 +111,7 @@ def corollary_terms(
     """Bias, sample and noise terms of Corollary 1: 2 sqrt(1 - n_tau/n), sqrt(d ln(n/delta)/n_tau), C (tau ln(1/delta)/(n_tau epsilon))^2.
 
     *Accuracy:* below a quarter of the rows kept, the bias term is twice the entropy bound, from which the other form
-    follows only above it. ``constant`` is the papers' unstated C, and the sample term's constant is taken as 1.
+    follows only above it. ``constant`` is the C they leave open, and the sample term's constant is taken as 1.
     *Privacy:* none; n_tau is private, so a private trainer must not use tau/n_tau as its sensitivity.
     """
     if not (0 < delta < 1 and epsilon > 0 and dimension > 0 and constant > 0):
@@ -152,7 +152,7 @@ def choice_bound(row_cap: float, kept: float, epsilon: float, *, dimension: int,
     """Lemma 1 of the workshop paper: 8 tau/(n_tau epsilon) ((d + 1) ln 3 + ln(1/delta)), the excess of a choice over the ball.
 
     *Accuracy:* above it the mean loss, less the ball's best, of a model drawn with density exp(-epsilon S/(2 tau)) lies with
-    probability ``delta`` at most, S being the SUM of convex losses between 0 and 1 (the paper writes their mean, whose
+    probability ``delta`` at most, S being the SUM of convex losses between 0 and 1 (the workshop paper writes their mean, whose
     weight is n_tau times too small, and calls the bound one of an expectation; docs/proofs/bounding_theory.md).
     *Privacy:* none; n_tau is private.
 
@@ -165,7 +165,7 @@ def choice_bound(row_cap: float, kept: float, epsilon: float, *, dimension: int,
 
 
 def loss_variance(losses: ArrayLike, users: ArrayLike) -> Floats:
-    """Var(h) of the papers for each hypothesis: how the users' mean losses differ, users weighted by their rows.
+    """Var(h) of Amin et al. for each hypothesis: how the users' mean losses differ, users weighted by their rows.
 
     ``losses`` has one entry, or one row with an entry for each hypothesis, for each row of data; ``users`` says whose each
     is. The largest is Var(H), what ``bias_bounds`` takes. *Privacy:* none; ``loss_moments`` is the way to buy it.
@@ -209,7 +209,7 @@ def loss_moments(losses: ArrayLike, users: ArrayLike, row_cap: float) -> dict[st
 def kept_share_below(shares: ArrayLike, share_cap: float, rows: int, delta: float) -> float:
     """A lower bound on n_tau/n that fails with probability at most ``delta``: Proposition 5 with 1/2 in place of 1/4.
 
-    *Accuracy:* sum_j min(p_j, tau0)/2 - sqrt(ln(1/delta)/(2n)), at least the papers' tau0 K(tau0)/4 - sqrt(...);
+    *Accuracy:* sum_j min(p_j, tau0)/2 - sqrt(ln(1/delta)/(2n)), at least the published tau0 K(tau0)/4 - sqrt(...);
     it needs tau = tau0 n >= 1.
     """
     if not (rows * share_cap >= 1 and 0 < delta < 1):

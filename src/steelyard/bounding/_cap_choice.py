@@ -211,7 +211,7 @@ class ContributionProfile:
         return choose_cap(self.histogram, spend.level, law)
 
     def kept(self, cap: Number, confidence: float = 0.95) -> Estimate:
-        """The share of everything contributed that a cap keeps (the papers' n_tau / n, for rows), and its interval.
+        """The share of everything contributed that a cap keeps (n_tau / n of Amin et al., for rows), and its interval.
 
         *Privacy:* post-processing. *Accuracy:* calibrated, not proved: numerator and denominator are those of the same
         plausible users, so a giant whom nobody can see widens the interval instead of vanishing.

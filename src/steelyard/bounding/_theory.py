@@ -1,8 +1,8 @@
-"""The cap on one user's total for data one may look at: exact error, the papers' bound, and the best cap of each.
+"""The cap on one user's total for data one may look at: exact error, the bound of Amin et al. (2019), and the best cap of each.
 
 Capping at T loses B(T), the sum of what exceeds T, and needs noise T X. The expected error E|T X - B(T)| is convex
-in T for every symmetric noise (docs/proofs/bounding_theory.md), so its minimum is found without a grid. The papers
-(Amin, Kulesza, Muñoz Medina, Vassilvitskii, ICML 2019) minimise the upper bound T E|X| + B(T) instead, whose best
+in T for every symmetric noise (docs/proofs/bounding_theory.md), so its minimum is found without a grid. Amin,
+Kulesza, Muñoz Medina and Vassilvitskii (ICML 2019) minimise the upper bound T E|X| + B(T) instead, whose best
 cap is the ceil(E|X|)-th largest total: for Laplace noise the ceil(1/epsilon)-th.
 What must not change: these functions read totals in the clear, so what they return about private data is private.
 """
@@ -127,12 +127,12 @@ def expected_error(totals: ArrayLike, cap: float, epsilon: float, noise: str = "
 
 
 def error_bound(totals: ArrayLike, cap: float, epsilon: float, noise: str = "laplace") -> float:
-    """The papers' upper bound T E|X| + B(T); the exact error is never above it and never below half of it."""
+    """The upper bound of Amin et al., T E|X| + B(T); the exact error is never above it and never below half of it."""
     return cap * mean_noise(epsilon, noise) + float(_Sorted.read(totals).loss(cap))
 
 
 def bound_cap(totals: ArrayLike, epsilon: float, noise: str = "laplace") -> float:
-    """The cap that minimises the papers' bound: the ceil(E|X|)-th largest total, 0 when there are fewer users.
+    """The cap that minimises the bound of Amin et al.: the ceil(E|X|)-th largest total, 0 when there are fewer users.
 
     >>> bound_cap([1, 2, 3, 50], epsilon=0.5)
     3.0

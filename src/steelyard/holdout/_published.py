@@ -1,6 +1,6 @@
 """Published bounds on adaptive questions, each the half-width it certifies for so many answers on n rows.
 
-They stand beside our own in a plan, so that a reader of the papers can see what each would promise; ``capacity`` turns
+They stand beside our own in a plan, so that a reader of what was published can see what each would promise; ``capacity`` turns
 a half-width around into a number of questions. Law: half-widths are rounded up.
 """
 

@@ -1,7 +1,7 @@
 """What the reusable holdout's own theorems promise: of a question that private answers led to, and of Thresholdout's rows.
 
 After Dwork, Feldman, Hardt, Pitassi, Reingold and Roth (2015), numbered as in Lee's notes; where those slip,
-docs/proofs/thresholdout.md says what is meant. Letters of the paper: tau is the tolerance, beta the chance of failure,
+docs/proofs/thresholdout.md says what is meant. Letters as there: tau is the tolerance, beta the chance of failure,
 m the questions, B the paid answers (``budget``), sigma the scale of a paid answer's noise.
 Law: these are promises of proofs, at any n; whether they say anything at yours is for the numbers to tell. Prices are
 not read from here.

@@ -78,7 +78,7 @@ def test_the_bounds_vanish_when_nothing_is_capped_and_when_losses_agree() -> Non
     free, alike = bias_bounds([1, 2, 3], 3, 0.2), bias_bounds([1, 2, 30], 3, 0.0)
     assert (free.total_variation, free.entropy, free.centred, free.spread) == (0.0, 0.0, 0.0, 0.0)
     assert free.variance is not None
-    assert free.variance > 0  # the papers' bound does not vanish
+    assert free.variance > 0  # the bound of Amin et al. does not vanish
     assert alike.best == 0.0
 
 

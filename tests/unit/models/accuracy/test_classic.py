@@ -45,7 +45,29 @@ def test_both_searches_find_a_model_within_the_excess(published: bool) -> None:
     assert classic.doubling(problem, 0.02, 0.1, DRAWS).epsilon > found.check
 
 
-def test_the_papers_sensitivity_of_an_excess_can_be_exceeded() -> None:
+def passed(levels: int, gap: float, runs: int = 4000) -> float:
+    """How often one of so many hopeless models passes, each beyond the threshold by this many units of noise."""
+    bar = DRAWS.laplace(scale=2.0, size=(runs, 1))
+    return float(np.mean((DRAWS.laplace(scale=4.0, size=(runs, levels)) - bar > gap).any(axis=1)))
+
+
+@pytest.mark.parametrize("levels", [10, 100])
+def test_a_tuned_watch_lets_no_more_models_pass_than_it_may(levels: int) -> None:
+    gap = classic.one_sided(levels, 0.1)
+    assert passed(levels, gap) == pytest.approx(0.1, abs=0.025)
+    assert passed(levels, gap / 2) > 0.3  # the twin: a threshold set for noise of half the size
+
+
+def test_a_tuned_walk_is_cheaper_and_finds_a_model_within_the_excess() -> None:
+    problem = classic.ridge(X, Y, 0.01, 0.02, published=False)
+    made = [classic.ridge(x, y, 0.01, 0.02, published=False) for x, y in classic.made_up(4000, 3, 1.0)]
+    found = classic.tuned(problem, made, 0.02, 0.1, 15)
+    plain = [classic.noise_reduction(problem, 0.02, 0.1, DRAWS, 30).epsilon for _ in range(15)]
+    assert found.missed <= 3
+    assert found.median < 0.9 * float(np.median(plain))
+
+
+def test_the_published_sensitivity_of_an_excess_can_be_exceeded() -> None:
     penalty = 0.005
     long = 1 / np.sqrt(penalty)
     published = 0.5 * (long + 1) ** 2

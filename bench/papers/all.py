@@ -1,0 +1,66 @@
+"""Every figure and experiment of the five papers in one page: the claim, our picture, and whether what we find agrees.
+
+    python bench/papers/all.py --quick [--out papers.html]     a few minutes on one core
+    python bench/papers/all.py [--data FOLDER]                 the long form; its run time is on the page
+
+The sentences are computed from the results, so they can be false. ``--only bounding models`` draws some of them;
+``--pictures FOLDER`` saves each picture too. docs/papers.md says where everything else of the papers is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from time import perf_counter, process_time
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from papers import accuracy_first_figures, bounding_figures, holdout_figures, labels_figures, models_figures
+from papers.shown import LEE, Check, Shown
+from steelyard.charts import Report, Section, Tabular
+
+Drawer = Callable[[bool, Path | None], list[Shown]]
+DRAWERS: dict[str, Drawer] = {
+    "bounding": bounding_figures.figures,
+    "models": lambda quick, _: models_figures.figures(quick),
+    "labels": lambda quick, _: labels_figures.figures(quick),
+    "holdout": lambda quick, _: [
+        Shown(LEE, each.title, each.claim, (each.chart,), (Check(each.found, each.holds),))
+        for each in holdout_figures.figures(quick)
+    ],
+    "accuracy": accuracy_first_figures.figures,
+}
+
+
+def page(shown: Sequence[Shown], seconds: float, quick: bool) -> Report:
+    """The page: a summary, then every figure."""
+    took, form = timedelta(seconds=round(seconds)), "quick" if quick else "long"
+    lead = f"The {form} form, drawn in {took} of processor time. What is said under each picture is computed from it."
+    rows = [(each.name, each.paper.split(":")[0], each.verdict) for each in shown]
+    summary = Section("Summary", [Tabular(["figure", "paper", "what we find"], rows)])
+    return Report("The papers, redrawn", [summary, *(each.section() for each in shown)], lead=lead)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer runs of everything")
+    parser.add_argument("--only", nargs="+", choices=DRAWERS, default=list(DRAWERS))
+    parser.add_argument("--data", type=Path, default=os.environ.get("STEELYARD_DATA"))
+    parser.add_argument("--out", type=Path, default=Path("papers.html"))
+    parser.add_argument("--pictures", type=Path, help="save the pictures into this folder too")
+    options = parser.parse_args()
+    shown, wall, began = [], perf_counter(), process_time()
+    for name in options.only:
+        found = DRAWERS[name](options.quick, options.data)
+        for each in found:
+            each.save(options.pictures)
+        shown += found
+        print(f"{name}: {process_time() - began:.0f} s of processor, {perf_counter() - wall:.0f} s in all", flush=True)
+    print(page(shown, process_time() - began, options.quick).save(options.out))
+
+
+if __name__ == "__main__":
+    main()
