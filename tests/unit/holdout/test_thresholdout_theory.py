@@ -7,8 +7,10 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 
+from papers import holdout_figures
 from papers.thresholdout_theory import paid_answers, paid_answers_tightened
 from steelyard.accounting import epsilon_of, price
 from steelyard.errors import InvalidTask
@@ -176,3 +178,19 @@ def test_a_conversation_that_makes_no_sense_is_refused(wrong: dict[str, Any]) ->
 def test_numbers_beyond_all_floats_are_refused_by_their_name(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidTask, match=next(iter(wrong))):
         Holdout([0, 1] * 50, mode="classic", classes=[0, 1], **wrong)
+
+
+def test_the_paper_s_figures_say_who_answered() -> None:
+    """Two pictures of Thresholdout: the experiment's variant, and Algorithm 1 behind the public door."""
+    opened = holdout_figures.algorithm(np.arange(400) % 2 > 0)
+    assert (opened.mode, opened.forecast()) == ("classic", 100)
+    drawn = holdout_figures.pictures(holdout_figures.studies(400, 1, 1))
+    assert [each.title.split(": ")[0] for each in drawn] == [
+        "Figure 1", "Figure 2", "Figure 2", "Beside figure 2", "Figure 3", "Figure 4", "Figure 4", "Beside figure 4",
+    ]  # fmt: skip
+    assert [each.title.split(": ")[1] for each in drawn[1:4]] == [
+        "Thresholdout, the published experiment",
+        "Thresholdout, Algorithm 1",
+        "a certified holdout",
+    ]
+    assert all(each.chart.svg().startswith("<svg") for each in drawn)
