@@ -39,7 +39,7 @@ QUICK, LONG = (2_000, 3, 4), (10_000, 100, 10)
 ABOUT = {
     PLAIN: ("plain holdout", "every answer is the holdout's own mean"),
     EXPERIMENT: ("Thresholdout, the published experiment", "normal noise, none on the threshold, no budget"),
-    ALGORITHM: ("Thresholdout, Algorithm 1", "Laplace noise, also on the threshold; {budget:,} paid answers"),
+    ALGORITHM: ("Thresholdout, Algorithm 1", "Laplace noise, also on the threshold; a budget of {budget:,}"),
     CERTIFIED: ("a certified holdout", "±{tolerance:.2g}; the band is what was certified"),
 }
 CLAIMS = {

@@ -339,6 +339,14 @@ def test_it_says_how_little_it_certifies() -> None:
     assert counts == sorted(counts)
 
 
+@pytest.mark.parametrize("tolerance", ["0.01", "0.05", "0.3"])
+@pytest.mark.parametrize(("budget", "questions"), [(1, 1), (1, 10_000), (50, 50), (50, 10**9)])
+def test_what_the_published_theorem_promises_the_mode_promises_too(tolerance: str, budget: int, questions: int) -> None:
+    n = math.ceil(Thresholdout.rows_needed(budget, questions, tolerance, "0.05"))
+    mode = ClassicMode(Frame("h", n, 1, Fraction(1), Fraction(tolerance), Fraction("0.95")), budget, questions)
+    assert mode.width(open_account(":memory:", f"classic-{next(NUMBER)}", **mode.terms()).terms) <= float(tolerance)
+
+
 def test_the_bound_on_noise_holds_in_simulation() -> None:
     """The largest error over many answers, averaged over its worst twentieth, stays below the bound."""
     plan = Thresholdout(10_000, budget=5, threshold="0.01", sigma="0.001")
