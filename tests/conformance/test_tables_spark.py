@@ -2,46 +2,66 @@
 
 from __future__ import annotations
 
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from steelyard.errors import TableError, UncheckedQuery
 from steelyard.privacy import users
-from steelyard.tables import Capped, Quantity, read
+from steelyard.tables import Capped, Quantity, _spark, read
+from steelyard.tables import _plain as plain
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::steelyard.errors.UncheckedQuery"),
+]
 
 NASTY = "u long, k string, x double, i long"
 DATA = [(1, "a", float("nan"), 2**63 - 1), (1, "b", 1e308, -(2**63)), (2, "a", None, None), (None, "a", 5.0, 1)]
 
 
+SECRET = b"s" * 32
+
+
+@contextmanager
+def told(spark: Any, setting: str, value: str) -> Iterator[None]:
+    """A session with one setting changed for a while."""
+    before = spark.conf.get(setting)
+    spark.conf.set(setting, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(setting, before)
+
+
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_answers_do_not_depend_on_ansi_mode(spark: Any, ansi: str) -> None:
-    before = spark.conf.get("spark.sql.ansi.enabled")
-    spark.conf.set("spark.sql.ansi.enabled", ansi)
-    try:
+    with told(spark, "spark.sql.ansi.enabled", ansi):
         table = read(spark.createDataFrame(DATA, NASTY))
         assert table.capped_sum(users("u"), Quantity("x", Fraction(1, 2)), -10, 2**60) == 2**53
         parts = [Capped(Quantity("i"), 10, norm) for norm in ("l1", "l2")]
         assert table.sums_by_key(users("u"), parts, "k", ["a", "b"]) == [[5, -5], [7, -7]]
-    finally:
-        spark.conf.set("spark.sql.ansi.enabled", before)
+        rows = pa.table({"i": range(9), "k": [f"k{i}" for i in range(9)]})
+        found = read(spark.createDataFrame(rows)).fingerprint(["i", "k"], SECRET)
+        assert found == read(rows).fingerprint(["i", "k"], SECRET)
 
 
 def test_the_catalogue_and_the_settings_are_left_alone(spark: Any) -> None:
-    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
-    try:
+    with told(spark, "spark.sql.session.timeZone", "Asia/Tokyo"):
         table = read(spark.createDataFrame(DATA, NASTY))
         table.count_units(users("u"))
         list(table.batches(["u"], 2))
         assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
         assert spark.catalog.listTables() == []
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
 def test_a_streaming_frame_is_refused(spark: Any) -> None:
@@ -55,7 +75,87 @@ def test_a_spark_frame_that_computes_is_a_table_as_given(spark: Any, tmp_path: P
     assert read(rows).stored
     assert read(spark.read.parquet(str(tmp_path / "rows"))).stored
     rows.createOrReplaceTempView("as_given")
-    for query in (rows.filter("u > 1"), rows.limit(1), spark.sql("SELECT u, max(v) OVER () AS v FROM as_given")):
+    window = spark.sql("SELECT u, max(v) OVER () AS v FROM as_given")
+    behind = spark.createDataFrame(window.rdd, window.schema)  # an RDD does not tell what was done to its rows
+    for query in (rows.filter("u > 1"), rows.limit(1), window, behind):
         with pytest.warns(UncheckedQuery):
             assert not read(query).stored
     spark.catalog.dropTempView("as_given")
+
+
+def test_a_frame_that_reads_otherwise_each_time_gives_no_unit_more_rows_than_its_limit(spark: Any) -> None:
+    def tossed(place: int) -> bool:
+        return random.SystemRandom().random() < 0.5
+
+    rows = spark.sparkContext.parallelize(range(400), 2).filter(tossed).map(lambda i: (i % 4, i))
+    table = read(spark.createDataFrame(rows, "u long, v long"))
+    kept = [row["u"] for batch in table.keep_rows(users("u"), 50).batches(["u"]) for row in batch.to_pylist()]
+    assert max(Counter(kept).values()) <= 50  # half of the readings have more, half fewer, and two of them up to 100
+
+
+HALF_PAST = 1_698_539_400_000_000
+"""Half past midnight in UTC on the morning when Berlin's clocks are set back: half past two there, as an hour later."""
+
+
+def set_back(spark: Any) -> Any:
+    moments = [HALF_PAST, HALF_PAST + 1_800_000_000, HALF_PAST + 3_600_000_000]
+    return spark.createDataFrame(pa.table({"m": pa.array(moments, pa.timestamp("us", "UTC")), "u": [1, 2, 3]}))
+
+
+@pytest.fixture
+def berlin(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Python and Spark by Berlin's clocks."""
+    with monkeypatch.context() as patched, told(spark, "spark.sql.session.timeZone", "Europe/Berlin"):
+        patched.setenv("TZ", "Europe/Berlin")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("berlin")
+def test_clocks_that_are_set_back_make_two_units_one_nowhere(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetched() -> int:
+        batches = read(set_back(spark)).batches_by_unit(["u"], users("m"))
+        return len({row["m"] for batch in batches for row in batch.to_pylist()})
+
+    assert fetched() == 3
+    monkeypatch.setattr(plain, "_on_one_clock", lambda moment: moment)
+    assert fetched() == 2
+
+
+def scan(spark: Any, folder: Path, last: int, *lands: str) -> Any:
+    """A partitioned Parquet table with a column of moments that is counted in milliseconds."""
+    body = b"".join(moment.to_bytes(8, "little") for moment in [*range(len(lands) - 1), last])
+    moments = pa.Array.from_buffers(pa.timestamp("ms"), len(lands), [None, pa.py_buffer(body)])
+    table = pa.table({"m": moments, "land": list(lands)})
+    pq.write_to_dataset(table, folder, partition_cols=["land"])
+    return spark.read.parquet(str(folder))
+
+
+def test_what_spark_may_fail_to_read_cannot_be_asked_for(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = read(scan(spark, tmp_path, 2**62, "1", "2"))
+    with pytest.raises(TableError, match="cannot name a unit"):
+        table.count_units(users("m"))
+    monkeypatch.setattr(_spark, "doubtful", lambda frame: set())
+    with pytest.raises(TableError, match="could not answer"):
+        read(spark.read.parquet(str(tmp_path))).count_units(users("m"))
+
+
+def test_no_folder_decides_the_kind_of_the_others_on_spark_either(spark: Any, tmp_path: Path) -> None:
+    for name, lands in {"few": ("1", "2"), "more": ("1", "2", "n/a")}.items():
+        assert read(scan(spark, tmp_path / name, 3, *lands)).columns["land"] == "other"
+        with told(spark, _spark._GUESSES, "false"):
+            assert read(spark.read.parquet(str(tmp_path / name))).columns["land"] == "string"
+
+
+def test_files_that_one_row_can_make_unreadable_are_refused(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("1,2.0\n")
+    files = spark.read.schema("u int, v double")
+    assert read(files.csv(str(tmp_path))).stored
+    for mode in ("FAILFAST", "failfast"):
+        strict = files.option("mode", mode).csv(str(tmp_path))
+        for guesses in ("true", "false"):
+            with told(spark, _spark._GUESSES, guesses), pytest.raises(TableError, match="one row decides"):
+                read(strict)

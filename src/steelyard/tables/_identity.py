@@ -100,7 +100,10 @@ def _short(text: str) -> str:
 
 
 _STORED_RELATIONS = {"TABLE_RELATION", "VALUE_LIST_RELATION"}
-_SPARK_ROWS = {"LocalRelation", "LogicalRDD", "CachedLocalRelation"}
+SPARK_ROWS = {
+    "LocalRelation",
+    "CachedLocalRelation",
+}  # an RDD is no such thing: any function of rows may stand before it
 _CATALOGUES = {
     "duckdb": "SELECT table_type = 'BASE TABLE' FROM information_schema.tables WHERE lower(table_name) = lower(?)",
     "sqlite": "SELECT type = 'table' FROM sqlite_master WHERE lower(name) = lower(?)",
@@ -140,16 +143,17 @@ def _ibis_stored(table: Any) -> bool:
 
 def _spark_stored(frame: Any) -> bool:
     if not hasattr(frame, "_jdf"):  # Spark Connect keeps the plan in Python
-        return type(getattr(frame, "_plan", None)).__name__ in _SPARK_ROWS
+        return type(getattr(frame, "_plan", None)).__name__ in SPARK_ROWS
     plan = frame._jdf.queryExecution().analyzed()
-    while _simple_name(plan) == "SubqueryAlias":
+    while simple_name(plan) == "SubqueryAlias":
         plan = plan.child()
-    if _simple_name(plan) == "LogicalRelation":
-        return _simple_name(plan.relation()) == "HadoopFsRelation"
-    return _simple_name(plan) in _SPARK_ROWS
+    if simple_name(plan) == "LogicalRelation":
+        return simple_name(plan.relation()) == "HadoopFsRelation"
+    return simple_name(plan) in SPARK_ROWS
 
 
-def _simple_name(of: Any) -> str:
+def simple_name(of: Any) -> str:
+    """The name of the class of one of Spark's own objects."""
     return str(of.getClass().getSimpleName())
 
 

@@ -8,7 +8,7 @@ Law: a plain form is a total function of the cell alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 SOURCE = "steelyard_source"
@@ -72,25 +72,37 @@ def _between(column: str, kind: str, first: str, after: str) -> str:
     return f"CASE WHEN {column} >= {lower} AND {column} < {upper} THEN {column} END"
 
 
-def in_spark(frame: Any) -> Any:
-    """A Spark data frame with its columns in plain form; nothing runs."""
-    return frame.select(*(_spark_column(field).alias(field.name) for field in frame.schema.fields))
+def in_spark(frame: Any, doubtful: Collection[str]) -> Any:
+    """A Spark data frame with its columns in plain form; nothing runs. The doubtful ones are seen but cannot be used."""
+    return frame.select(
+        *(_spark_column(field, field.name in doubtful).alias(field.name) for field in frame.schema.fields)
+    )
 
 
-def _spark_column(field: Any) -> Any:
+def _spark_column(field: Any, doubtful: bool) -> Any:
     from pyspark.sql import functions as spark
     from pyspark.sql.types import DateType, StringType, TimestampNTZType, TimestampType
 
-    column = spark.col("`" + field.name.replace("`", "``") + "`")
-    if isinstance(field.dataType, StringType):
+    column, kind = spark.col("`" + field.name.replace("`", "``") + "`"), field.dataType
+    if doubtful:
+        return spark.struct(column.alias("v"))
+    if isinstance(kind, StringType):
         return spark.collate(spark.make_valid_utf8(spark.collate(column, "UTF8_BINARY")), "UTF8_BINARY")
-    if isinstance(field.dataType, DateType):
+    if isinstance(kind, DateType):
         return spark.when(
             (column >= spark.lit(FIRST_DAY).cast("date")) & (column <= spark.lit("9999-12-31").cast("date")), column
         )
-    if isinstance(field.dataType, TimestampType | TimestampNTZType):
-        kind = field.dataType
-        return spark.when(
-            (column >= spark.lit(FIRST_MOMENT).cast(kind)) & (column < spark.lit(LAST_MOMENT).cast(kind)), column
-        )
-    return column
+    if not isinstance(kind, TimestampType | TimestampNTZType):
+        return column
+    held = spark.when(
+        (column >= spark.lit(FIRST_MOMENT).cast(kind)) & (column < spark.lit(LAST_MOMENT).cast(kind)), column
+    )
+    return _on_one_clock(held) if isinstance(kind, TimestampType) else held
+
+
+def _on_one_clock(moment: Any) -> Any:
+    """A moment by the clock of UTC: where clocks are set back, the session's own shows two moments alike, in text and in Python."""
+    from pyspark.sql import functions as spark
+
+    since = spark.unix_micros(moment) * spark.expr("INTERVAL '0.000001' SECOND")
+    return spark.lit("1970-01-01").cast("timestamp_ntz") + since

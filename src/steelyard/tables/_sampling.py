@@ -86,27 +86,39 @@ def keep_rows(rows: Any, column: str, columns: Sequence[str], limit: int, secret
 
 
 def _keep(rows: Any, group: Sequence[str], limit: int, secret: bytes, engine: Dialect, *, as_text: bool) -> Any:
-    """At most ``limit`` rows of each group: light groups whole, heavy ones in the order of their digests.
+    """At most ``limit`` rows of each group: those of the smallest digests.
 
-    Identical rows are numbered. They are told by their text where columns may hold values that compare equal but read
-    differently (0.0 and -0.0), else by their columns, which is faster.
+    Where a source reads alike twice, groups that are small enough are taken whole, which spares them the digests. Elsewhere a group
+    could be small in one reading and large in the other, so all come from one.
     """
-    import ibis
-
+    if not engine.rereads:
+        return _smallest(rows, group, limit, secret, as_text=as_text)
     names = list(rows.columns)
     marked = beside(rows, group, engine, {"steelyard_c": rows.count()})
     light = marked.filter(marked.steelyard_c <= limit).select(*names)
     heavy = marked.filter(marked.steelyard_c > limit).select(*names)
+    return light.union(_smallest(heavy, group, limit, secret, as_text=as_text))
+
+
+def _smallest(rows: Any, group: Sequence[str], limit: int, secret: bytes, *, as_text: bool) -> Any:
+    """The ``limit`` rows of each group whose digests are smallest.
+
+    Identical rows are numbered, each group's by themselves. They are told by their text where columns may hold values that compare
+    equal but read differently (0.0 and -0.0), else by their columns, which is faster.
+    """
+    import ibis
+
+    names = list(rows.columns)
     if as_text:
-        heavy = heavy.mutate(steelyard_t=_content(heavy, names))
-    alike = ["steelyard_t"] if as_text else names
-    told = heavy.mutate(steelyard_n=ibis.row_number().over(group_by=alike, order_by=alike[0]))
+        rows = rows.mutate(steelyard_t=_content(rows, names))
+    alike = [*group, "steelyard_t"] if as_text else names
+    told = rows.mutate(steelyard_n=ibis.row_number().over(group_by=alike, order_by=alike[0]))
     content = told.steelyard_t if as_text else _content(told, names)
     told = told.mutate(steelyard_d=_digest(secret, content + told.steelyard_n.cast("string")))
     ties = [name for name in alike if name not in group]
     order = [told[name] for name in ("steelyard_d", *ties, "steelyard_n")]
     ranked = told.mutate(steelyard_r=ibis.row_number().over(group_by=list(group), order_by=order))
-    return light.union(ranked.filter(ranked.steelyard_r < limit).select(*names))
+    return ranked.filter(ranked.steelyard_r < limit).select(*names)
 
 
 def _digest(secret: bytes, text: Any) -> Any:
@@ -149,11 +161,14 @@ def sealed_fingerprint(numbers: Sequence[int], secret: bytes) -> str:
 
 
 def _number(digest: Any, start: int) -> Any:
-    """Fifteen hexadecimal digits as an integer, by operations every engine has."""
+    """Fifteen hexadecimal digits as an integer, by operations every engine has.
+
+    Powers are written as text and converted: Spark takes a bare literal, as it takes a place, for 32 bits, and fails where a product is longer.
+    """
     import ibis
 
-    places = [ibis.literal(_DIGITS).find(digest.substr(start + i, 1)).cast("int64") for i in range(_EACH)]
-    return reduce(add, [place * ibis.literal(16**i, "int64") for i, place in enumerate(places)])
+    places = [ibis.literal(_DIGITS).find(digest.substr(start + i, 1)) for i in range(_EACH)]
+    return reduce(add, [place * ibis.literal(str(16**i)).cast("int64") for i, place in enumerate(places)])
 
 
 def _row_text(rows: Any, columns: Sequence[str]) -> Any:

@@ -19,12 +19,16 @@ from steelyard.tables import _plain as plain
 from steelyard.tables import _soundness as soundness
 from steelyard.tables._engine import guarded, guarded_batches
 from steelyard.tables._folding import Step, on_spark
+from steelyard.tables._identity import SPARK_ROWS, simple_name
 from steelyard.tables._kinds import check_names
 from steelyard.tables._plain import SOURCE
 from steelyard.tables._table import Table
 from steelyard.tables._totals import SPARK
 
 INSTALL = "pip install 'steelyard[spark]'"
+_GUESSES = "spark.sql.sources.partitionColumnTypeInference.enabled"
+_HELD = {*SPARK_ROWS, "Range", "OneRowRelation"}
+"""What a plan may begin with that is no file, no RDD and no other system's table."""
 
 
 class SparkEngine:
@@ -97,10 +101,51 @@ def read_spark(frame: Any, *, stored: bool) -> Table:
 
     soundness.once("Spark", lambda: soundness.spark_passes(frame.sparkSession))
     check_names(frame.columns)
-    frame = plain.in_spark(frame)
+    frame = plain.in_spark(frame, doubtful(frame))
     schema = {field.name: _ibis_type(PySparkType, field.dataType) for field in frame.schema.fields}
     engine = SparkEngine(frame)
     return Table(engine, ibis.table(schema, name=engine.source), stored=stored)
+
+
+def doubtful(frame: Any) -> set[str]:
+    """The columns that are shown but cannot be used, as the plan says.
+
+    A moment of a file may be counted in milliseconds, and Spark fails at one that microseconds cannot count. What folders name has a type
+    that Spark guessed from all of them, unless it was told to guess none; a catalogue declares it.
+    """
+    leaves = _leaves(frame)
+    if all(kind in _HELD for kind, _ in leaves):
+        return set()
+    named = {name.casefold() for scan in _scans(leaves) for name in _by_folders(scan)}
+    if str(frame.sparkSession.conf.get(_GUESSES, "true")).lower() == "false":
+        named = set()
+    kinds = {field.name: str(field.dataType.typeName()) for field in frame.schema.fields}
+    return {name for name, kind in kinds.items() if kind.startswith("timestamp") or name.casefold() in named}
+
+
+def _leaves(frame: Any) -> list[tuple[str, Any]]:
+    """What a plan reads, each with its kind; Spark Connect tells only whether that is rows of its own."""
+    if not hasattr(frame, "_jdf"):
+        return [(type(getattr(frame, "_plan", None)).__name__, None)]
+    found = frame._jdf.queryExecution().analyzed().collectLeaves()
+    return [(simple_name(leaf), leaf) for leaf in map(found.apply, range(found.size()))]
+
+
+def _scans(leaves: Sequence[tuple[str, Any]]) -> Iterator[Any]:
+    """The scans of files; one that a single row can make fail is refused."""
+    for kind, leaf in leaves:
+        if kind == "LogicalRelation" and simple_name(leaf.relation()) == "HadoopFsRelation":
+            mode = leaf.relation().options().get("mode")
+            if mode.isDefined() and str(mode.get()).upper() == "FAILFAST":
+                raise TableError(
+                    "the files are read with mode FAILFAST, in which one row decides a failure; read them with PERMISSIVE."
+                )
+            yield leaf
+
+
+def _by_folders(scan: Any) -> list[str]:
+    """The columns that folders name, and no catalogue declares."""
+    return list(scan.relation().partitionSchema().fieldNames()) if scan.catalogTable().isEmpty() else []
 
 
 def load_dialect() -> None:
