@@ -33,6 +33,7 @@ _HOMES = {
     "Loss": "privacy",
     "Mean": "bounding",
     "Numeric": "models",
+    "PoissonRegression": "labels",
     "PrivateScaler": "models",
     "Profile": "bounding",
     "Quantile": "bounding",
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from steelyard.bounding import Together as Together
     from steelyard.holdout._holdout import Holdout as Holdout
     from steelyard.holdout._question import Question as Question
+    from steelyard.labels._poisson import PoissonRegression as PoissonRegression
     from steelyard.labels._randomizer import LabelRandomizer as LabelRandomizer
     from steelyard.labels._regressor import LabelPrivateRegressor as LabelPrivateRegressor
     from steelyard.ledger import Account as Account

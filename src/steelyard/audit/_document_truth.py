@@ -162,23 +162,31 @@ def _false_gap(table: Document, rows: list[list[int]], outputs: list[Fraction]) 
         return "it is certified against mechanisms of another kind"
     certificate, inputs = table["certificate"], [Fraction(y) for y in table["inputs"]]
     prior = [int(p) for p in certificate["prior"]]
+    loss, ends = certificate["loss"]["name"], tuple(certificate["loss"]["outputs"])
+    if loss not in ("squared", "absolute") or (loss == "absolute") != (len(ends) == 2) or certificate["loss"]["costs"]:
+        return "it is certified for a loss that nobody can work out"
+    if ends and not Fraction(ends[0]) <= min(outputs) <= max(outputs) <= Fraction(ends[1]):
+        return "it has outputs outside the range it is certified for"
+    power = {"squared": 2, "absolute": 1}[loss]
     error = sum(
-        p * sum(w * (z - y) ** 2 for w, z in zip(row, outputs, strict=True))
+        p * sum(w * abs(z - y) ** power for w, z in zip(row, outputs, strict=True))
         for p, row, y in zip(prior, rows, inputs, strict=True)
     )
     error = Fraction(error, sum(prior) << table["bits"])
     gap = Fraction(certificate["gap"])
-    least = _least(tuple(table["inputs"]), tuple(prior), table["epsilon"])
+    least = _least(tuple(table["inputs"]), tuple(prior), table["epsilon"], loss, ends)
     if gap < 0 or float(error * (1 - gap)) > least * (1 + 1e-9):
         return "its error is further from the least possible than it says"
     return None
 
 
 @cache
-def _least(inputs: tuple[str, ...], prior: tuple[int, ...], epsilon: str) -> float:
+def _least(inputs: tuple[str, ...], prior: tuple[int, ...], epsilon: str, loss: str, ends: tuple[str, ...]) -> float:
     from steelyard.labels import solve_unbiased
 
-    return float(solve_unbiased([Fraction(y) for y in inputs], prior, Fraction(epsilon)).value)
+    outputs = [Fraction(z) for z in ends] or None
+    labels = [Fraction(y) for y in inputs]
+    return float(solve_unbiased(labels, prior, Fraction(epsilon), loss=loss, outputs=outputs).value)
 
 
 def _false_noise(noise: Document, sampler: Any) -> str | None:

@@ -50,6 +50,7 @@ def documents() -> dict[str, Document]:
     prior, y = [6, 1, 1, 1, 1], [0, 0, 1, 4, 2] * 40
     made = {name: LabelRandomizer(1, 0, 4, name, prior=prior, missing=2).fit() for name in (*METHODS, *KINDS)}
     made["no_prior"] = LabelRandomizer("0.3", -2, 2, "unbiased").fit()
+    made["absolute"] = LabelRandomizer(1, 0, 4, "unbiased", prior, noise_loss="absolute").fit()
     made["uneven"] = LabelRandomizer(2, 0, 9, "unbiased", nodes=[0, 1, "2.5", 9]).fit()
     made["compromise"] = LabelRandomizer(1, 0, 4, prior=prior, unbiased=False).fit(y)
     for name, more in (("bought", {}), ("bought_gaussian", {"delta": "1e-6"})):
@@ -307,5 +308,5 @@ def names() -> list[str]:
     from steelyard.labels._baselines import KINDS
     from steelyard.labels._choice import METHODS
 
-    others = ("no_prior", "uneven", "compromise", "bought", "bought_gaussian", "grouped", "packed", "table")
+    others = ("no_prior", "absolute", "uneven", "compromise", "bought", "bought_gaussian", "grouped", "packed", "table")
     return [*METHODS, *KINDS, *others]

@@ -61,7 +61,12 @@ def _add_fit(verbs: Any, shared: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let auto trade bias for variance under the prior, by the number of rows",
     )
-    fit.add_argument("--loss", default="squared", help="the loss rr_on_bins is made for (default squared)")
+    fit.add_argument("--loss", default="squared", help="the loss a model is trained with (default squared)")
+    fit.add_argument(
+        "--noise-loss",
+        help="what method unbiased makes least between noisy and true labels: squared (default) or absolute",
+    )
+    fit.add_argument("--outputs", nargs=2, metavar=("LOW", "HIGH"), help="with --noise-loss: the range of noisy labels")
     fit.add_argument("--prior", default="none", help="none (default), private, or a JSON file of public weights")
     fit.add_argument(
         "--groups", metavar="COLUMN", help="public groups, each with a mechanism of its own, for one epsilon"
@@ -95,6 +100,7 @@ def _fit(args: argparse.Namespace) -> Reply:
     made = LabelRandomizer(
         args.epsilon, args.lower, args.upper, args.method, _prior(args.prior), args.loss, account,
         nodes=args.nodes, missing=missing, column=args.column, unbiased=not args.allow_bias,
+        noise_loss=args.noise_loss, outputs=args.outputs,
     )  # fmt: skip
     known = file.known_groups()
     planned = made.plan(file.rows, len(known))
@@ -175,7 +181,8 @@ def _verify(args: argparse.Namespace) -> Reply:
     findings = [*report.findings, *(_charge(data, args.ledger) if args.ledger and report.passed else [])]
     gap = None if report.gap is None else float(report.gap)
     open_ = list(report.unproved)
-    facts = {"passed": not findings, "findings": findings, "bias": _text(report.bias), "gap": gap, "unproved": open_}
+    facts = {"passed": not findings, "findings": findings, "bias": _text(report.bias), "gap": gap, "unproved": open_,
+             "loss": report.loss}  # fmt: skip
     if findings:
         return Reply("\n".join(["does NOT hold:", *findings]), facts, exit_code=2)
     bias = "bias exactly zero" if not report.bias else f"bias up to {float(report.bias):.4g}, as declared"
@@ -184,7 +191,13 @@ def _verify(args: argparse.Namespace) -> Reply:
         bias += " before outputs become floats"
     elif report.rounding:
         bias += f" (and up to {float(report.rounding):.1g} where outputs become floats)"
-    told = "no optimality is claimed" if gap is None else f"error proved within {gap:.2g} of the least possible"
+    told = (
+        "no optimality is claimed"
+        if gap is None
+        else f"{report.loss} error proved within {gap:.2g} of the least possible"
+    )
+    if report.ends is not None:
+        told += f" with outputs from {float(report.ends[0]):g} to {float(report.ends[1]):g}"
     lines = [f"holds: {held}; {bias}; {told}.", *(f"not proved here: {text}." for text in open_)]
     if args.ledger:
         lines.append(f"the receipt is one of {args.ledger}; that its counts are the prior's was not looked at.")

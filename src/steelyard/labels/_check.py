@@ -2,8 +2,8 @@
 
 Only integers and fractions, only the standard library and the bounded reader of numbers (``privacy.written``). Privacy,
 row sums and bias are equalities between integers; the lower bound holds for every epsilon-private unbiased mechanism
-over all real outputs, whatever the certificate says, because it is computed here from the certificate's numbers
-(docs/proofs/labels_solver.md). Added noise is symmetric whatever its numbers are, so what can be wrong is the grid, the
+over all real outputs (or all outputs of a range, for losses that need one), whatever the certificate says, because it is
+computed here (_bounds.py) from the certificate's numbers (docs/proofs/labels_solver.md, labels_noise_loss.md). Added noise is symmetric whatever its numbers are, so what can be wrong is the grid, the
 width of the range in its steps (too narrow breaks privacy, too wide moves every label) and the noise's own width
 (docs/proofs/label_noise.md).
 The law: a document passes only if every claim in it is true.
@@ -19,15 +19,14 @@ from fractions import Fraction
 from itertools import accumulate, pairwise
 from typing import Any
 
+from steelyard.labels._bounds import LATTICE, Knots, Weighted, common, exponential, lower_bound, squared_error
 from steelyard.privacy import written
 
 TABLE_FORMAT = "steelyard label mechanism 1"
 NOISE_FORMAT = "steelyard label noise 1"
-FINE = 1 << 200
 MOST_BITS = 64  # of a row's sum: one random word draws an output
 MOST_EPSILON = 64  # beyond any mechanism that is made; e^epsilon is computed from it
 MOST_COLUMNS = 1 << 16
-_LATTICE = 1 << 15  # bits of the labels' (or prices') common denominator
 _FINEST = 1 << 19  # bits of the outputs' one: each may have a denominator of its own
 _TINY = Fraction(1, 1 << 1000)  # nearer to zero a device's arithmetic on floats is not exact
 GRID_BITS = 24  # bits between two nodes, where noise is not on the nodes themselves
@@ -36,7 +35,6 @@ _NOISES = {"laplace": ("scale",), "discrete_laplace": ("scale",), "staircase": (
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, IndexError, OverflowError)
 _WEIGHT = re.compile(r"[1-9][0-9]{0,19}")  # read alike by int and by a browser's BigInt
 _FIELDS = ("format", "epsilon", "bits", "unbiased", "inputs", "columns", "certificate")
-Weighted = tuple[Fraction, list[tuple[int, int, int]]]  # an output, and (first row, past the last, weight) runs
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,8 @@ class CheckReport:
     """What was found: ``findings`` is empty if and only if every claim of the document that can be judged holds.
 
     ``rounding`` is the most that an output moves when it becomes a float; ``unproved`` says what no document can show.
+    Where a gap is proved, ``loss`` says of which loss between noisy and true label, and ``ends`` among which outputs (None:
+    all reals).
     """
 
     findings: tuple[str, ...]
@@ -52,6 +52,8 @@ class CheckReport:
     lower_bound: Fraction | None = None
     rounding: Fraction | None = None
     unproved: tuple[str, ...] = ()
+    loss: str | None = None
+    ends: tuple[Fraction, Fraction] | None = None
 
     @property
     def passed(self) -> bool:
@@ -64,26 +66,6 @@ class CheckReport:
         if self.value is None or self.lower_bound is None or self.value <= 0:
             return None
         return (self.value - self.lower_bound) / self.value
-
-
-def exponential(x: Fraction) -> tuple[Fraction, Fraction]:
-    """Rational bounds of e^x, x >= 0: Taylor sums at x/2^m <= 1/2, whose tail is below the last term, squared m times.
-
-    >>> low, high = exponential(Fraction(1))
-    >>> bool(low < Fraction(math.e) * (1 + Fraction(1, 2**50)) and high - low < Fraction(1, 2**150))
-    True
-    """
-    unit, halvings = 1 << 200, max(0, math.ceil(x).bit_length() + 1)
-    y = x / (1 << halvings)
-    low = high = unit
-    term_low = term_high = unit
-    for i in range(1, 60):
-        term_low, term_high = math.floor(term_low * y / i), math.ceil(term_high * y / i)
-        low, high = low + term_low, high + term_high
-    high += term_high
-    for _ in range(halvings):
-        low, high = low * low // unit, -(-high * high // unit)
-    return Fraction(low, unit), Fraction(high, unit)
 
 
 def check(document: Mapping[str, Any]) -> CheckReport:
@@ -128,18 +110,8 @@ def rising(labels: Any) -> list[Fraction]:
     inputs = [written(y, "a label") for y in listed(labels, "the labels")]
     if len(inputs) < 2 or any(x >= y for x, y in pairwise(inputs)):
         raise ValueError("a mechanism has at least two labels, rising")
-    _common(inputs, _LATTICE, "the labels")
+    common(inputs, LATTICE, "the labels")
     return inputs
-
-
-def _common(numbers: Sequence[Fraction], most: int, name: str) -> int:
-    """The least common denominator; refused as soon as it is known to have too many bits."""
-    found = 1
-    for denominator in {number.denominator for number in numbers}:
-        found = math.lcm(found, denominator)
-        if found.bit_length() > most:
-            raise ValueError(f"{name} have no common step of sensible size")
-    return found
 
 
 def read_epsilon(value: Any) -> Fraction:
@@ -198,7 +170,7 @@ def _certified(
 ) -> CheckReport:
     """The report with the gap that the certificate proves; its bound is one on unbiased mechanisms and on no others."""
     certificate, findings = document["certificate"], list(report.findings)
-    only(certificate, "prior", "u", "slope", "gap")
+    only(certificate, "prior", "u", "slope", "gap", "loss")
     lists = (listed(certificate[name], name) for name in ("prior", "u", "slope"))
     prior, *duals = ([written(x, "a price") for x in numbers] for numbers in lists)
     claimed, mass = written(certificate["gap"], "the gap"), sum(prior)
@@ -206,12 +178,30 @@ def _certified(
         return replace(report, findings=(*findings, "the prior is not a prior"))
     if not document["unbiased"]:
         return replace(report, findings=(*findings, "the certificate is one for mechanisms without bias"))
-    value = squared_error(columns, inputs, prior) / (mass * total)
-    bound = lower_bound(inputs, prior, epsilon, *duals) / mass
+    knots = _knots(certificate["loss"], inputs)
+    value = (squared_error(columns, inputs, prior) if knots is None else knots.error(columns, prior)) / (mass * total)
+    least = lower_bound if knots is None else knots.bound
+    bound = least(inputs, prior, epsilon, *duals) / mass
     if claimed < 0 or value <= 0 or value - bound > claimed * value:
         proved = f"a gap of {float((value - bound) / value):.3g} only" if value > 0 else "nothing"
         findings.append(f"the certificate proves {proved}, not the one claimed")
-    return replace(report, findings=tuple(findings), value=value, lower_bound=bound)
+    ends = None if knots is None else (knots.outputs[0], knots.outputs[-1])
+    loss = certificate["loss"]["name"]
+    return replace(report, findings=tuple(findings), value=value, lower_bound=bound, loss=loss, ends=ends)
+
+
+def _knots(loss: Mapping[str, Any], inputs: list[Fraction]) -> Knots | None:
+    """Where the certificate's loss bends, and what it is there; None for the squared loss, which bends everywhere."""
+    only(loss, "name", "outputs", "costs")
+    outputs = [written(z, "an output") for z in listed(loss["outputs"], "outputs")]
+    costs = [[written(c, "a loss") for c in listed(row, "costs")] for row in listed(loss["costs"], "costs")]
+    if loss["name"] == "table" and len(costs) == len(inputs):
+        return Knots.of(outputs, costs)
+    if loss["name"] == "absolute" and len(outputs) == 2 and not costs:
+        return Knots.absolute(inputs, *outputs)
+    if loss["name"] == "squared" and not outputs and not costs:
+        return None
+    raise ValueError("the certificate's loss is none that is known")
 
 
 def _column(column: Any, count: int) -> Weighted:
@@ -250,8 +240,8 @@ def _bias(columns: Sequence[Weighted], inputs: Sequence[Fraction], total: int) -
 
     In integers: outputs count in the one step they have in common, so that sums stay as long as that step's denominator.
     """
-    lattice = _common(inputs, _LATTICE, "the labels")
-    unit = math.lcm(lattice, _common([z for z, _ in columns], _FINEST, "the outputs"))
+    lattice = common(inputs, LATTICE, "the labels")
+    unit = math.lcm(lattice, common([z for z, _ in columns], _FINEST, "the outputs"))
     changes = [0] * len(inputs)
     for z, runs in columns:
         place, before = z.numerator * (unit // z.denominator), 0
@@ -261,90 +251,6 @@ def _bias(columns: Sequence[Weighted], inputs: Sequence[Fraction], total: int) -
     label = unit // lattice * total
     means = zip(accumulate(changes), inputs, strict=True)
     return Fraction(max(abs(mean - int(y * lattice) * label) for mean, y in means), unit * total)
-
-
-def squared_error(columns: Sequence[Weighted], inputs: Sequence[Fraction], prior: Sequence[Fraction]) -> Fraction:
-    """The mean squared error under the prior, times the total weight and the prior's mass; rounded up, by 2^-200 a column.
-
-    The outputs' denominators differ: their exact sum would have tens of thousands of digits.
-    """
-    lattice, share = (math.lcm(*(x.denominator for x in numbers)) for numbers in (inputs, prior))
-    sums = [[0], [0], [0]]
-    for y, p in zip(inputs, prior, strict=True):
-        for power in range(3):
-            sums[power].append(sums[power][-1] + int(p * share) * int(y * lattice) ** power)
-    out = 0
-    for z, runs in columns:
-        n, d = (z * lattice).as_integer_ratio()
-        parts = [sum(w * (sums[m][stop] - sums[m][start]) for start, stop, w in runs) for m in range(3)]
-        out -= (2 * parts[1] * n * d - parts[0] * n * n - parts[2] * d * d) * FINE // (d * d)
-    return Fraction(out, FINE * lattice**2 * share)
-
-
-def lower_bound(
-    inputs: Sequence[Fraction],
-    prior: Sequence[Fraction],
-    epsilon: Fraction,
-    u: Sequence[Fraction],
-    slope: Sequence[Fraction],
-) -> Fraction:
-    """A proved lower bound on the error of every private unbiased mechanism: sum u + min(0, min over z of g(z)).
-
-    g(z) = sum of min(c_i, E c_i), c_i(z) = p_i (z - y_i)^2 - slope_i (z - y_i) - u_i. Each c_i counts E times on an
-    interval that certainly contains its negative part; what that overcounts is bounded and taken off. Everything is
-    an integer: z counts in 1/L, prices in 1/D.
-    """
-    L = math.lcm(*(y.denominator for y in inputs)) << 140
-    D = math.lcm(*(x.denominator for x in (*prior, *u, *slope)))
-    if D.bit_length() > _LATTICE:
-        raise ValueError("the prices have no common unit of sensible size")
-    extra = math.ceil((exponential(epsilon)[1] - 1) * (1 << 140))
-    base, active, slack, events = [0, 0, 0], [0, 0, 0], 0, []
-    for y, p, s, v in zip(inputs, prior, slope, u, strict=True):
-        Y, P, S = int(y * L), int(p * D), int(s * D) * L
-        c = [P, -2 * P * Y - S, P * Y * Y + S * Y - int(v * D) * L * L]
-        base = [x + d for x, d in zip(base, c, strict=True)]
-        for start, stop in _negative(*c):
-            slack += extra * max((_at(c, z) for z in (start, stop) if z is not None), default=0)
-            if start is None:
-                active = [x + d for x, d in zip(active, c, strict=True)]
-            else:
-                events.append((start, 1, c))
-            if stop is not None:
-                events.append((stop, -1, c))
-    events.sort(key=lambda event: event[0])
-    least, left = 0, None
-    for right, sign, c in [*events, (None, 0, base)]:
-        whole = [(b << 140) + extra * x for b, x in zip(base, active, strict=True)]
-        least = min(least, _minimum(whole, left, right))
-        active = [x + sign * d for x, d in zip(active, c, strict=True)]
-        left = right
-    return sum(u, Fraction(0)) + min(Fraction(0), Fraction(least - slack, (D * L * L) << 140))
-
-
-def _negative(a: int, b: int, c: int) -> list[tuple[int | None, int | None]]:
-    """An interval with integer ends (None: infinite) that contains every x with a x^2 + b x + c < 0; none if none."""
-    if a:
-        root = math.isqrt(max(0, b * b - 4 * a * c)) + 1
-        return [((-b - root) // (2 * a), -((b - root) // (2 * a)))] if b * b > 4 * a * c else []
-    if b:
-        return [(None, -(c // b))] if b > 0 else [(c // -b, None)]
-    return [(None, None)] if c < 0 else []
-
-
-def _at(c: Sequence[int], x: int) -> int:
-    return (c[0] * x + c[1]) * x + c[2]
-
-
-def _minimum(c: Sequence[int], left: int | None, right: int | None) -> int:
-    """A lower bound (the integer below) of a convex quadratic's minimum between two ends."""
-    a, b = 2 * c[0], -c[1]
-    after, before = left is None or a * left <= b, right is None or b <= a * right
-    if c[0] and after and before:
-        return c[2] - (-(-b * b // (2 * a)))
-    if not c[0] and ((left is None and b < 0) or (right is None and b > 0)):
-        raise ValueError("the certificate bounds nothing: the penalty falls for ever")
-    return min((_at(c, x) for x in (left, right) if x is not None), default=c[2])
 
 
 def blurred(inputs: Sequence[Fraction]) -> bool:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from steelyard.labels._baselines import KINDS, AddedNoise, debiased_response, ra
 from steelyard.labels._bins import response_on_bins
 from steelyard.labels._mechanism import FiniteMechanism
 from steelyard.labels._nodes import Nodes
+from steelyard.labels._noise_loss import NAMED
 from steelyard.labels._prior import Prior
 from steelyard.labels._prior_free import hybrid, piecewise, two_point
 from steelyard.labels.solve._frontier import solve_compromise
@@ -87,10 +89,14 @@ METHODS = ("unbiased", "balanced", *_FREE, "rr_on_bins", "rr_with_prior")
 WITHOUT_PRIOR = ("balanced", *_FREE, *KINDS)
 BIASED = ("rr", "rr_on_bins", "rr_with_prior")
 AFFINE = ("squared", "poisson", "logistic")
+LEAST_VARIANCE = ("auto", "unbiased", "balanced")  # what they make least is the variance, unless told otherwise
 
 
-def check_method(method: str, loss: str) -> None:
-    """Refuse a method or a loss that is not known, and losses that unbiased labels do not serve."""
+def check_method(method: str, loss: str, noise_loss: Any = None, outputs: Any = None) -> None:
+    """Refuse a method or a loss that is not known, losses that unbiased labels do not serve, and one loss said for another.
+
+    ``loss`` is what a model will be trained with, ``noise_loss`` what is made least between noisy and true labels.
+    """
     if method not in ("auto", *METHODS, *KINDS):
         raise InvalidTask(f"method must be auto, {', '.join((*METHODS, *KINDS))}; got {method!r}.")
     if loss not in (*AFFINE, "absolute"):
@@ -102,6 +108,21 @@ def check_method(method: str, loss: str) -> None:
         )
     if method == "rr_on_bins" and loss == "logistic":
         raise InvalidTask("rr_on_bins knows the losses squared, absolute and poisson.")
+    if noise_loss is not None and not callable(noise_loss) and noise_loss not in NAMED:
+        raise InvalidTask(
+            f"noise_loss is what is made least between noisy and true labels: {', '.join(NAMED)} or a function of (output, "
+            f"label); got {noise_loss!r}. What a model is trained with is loss=."
+        )
+    if method != "unbiased" and (outputs is not None or noise_loss not in (None, "squared")):
+        raise InvalidTask(
+            f"noise_loss= and outputs= are for method='unbiased', which makes that loss least; {method!r} does not."
+        )
+    if method in LEAST_VARIANCE and loss != "squared" and noise_loss is None:
+        raise InvalidTask(
+            f"loss={loss!r} is what your model is trained with, and labels with no bias serve it; it is not what method "
+            f"{method!r} makes least between noisy and true labels. Say that too: noise_loss='squared'"
+            + (", 'absolute' or a function." if method == "unbiased" else ".")
+        )
 
 
 def weight_of(records: int) -> int:
@@ -124,13 +145,15 @@ def check_bias(method: str, loss: str, prior: object, records: int, nodes: int) 
 
 
 def build(
-    method: str, nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str, records: int | None = None
+    method: str, nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str, records: int | None = None, noise: Any = None
 ) -> tuple[str, FiniteMechanism | AddedNoise]:
     """The method that is used in the end, and its mechanism; a function of public and released facts.
 
     ``records`` is their public number where bias is allowed, None where it is not.
-    ``prior`` is what ``balanced`` gave for the method of that name.
+    ``prior`` is what ``balanced`` gave for the method of that name; ``noise`` is (noise_loss, outputs) of ``unbiased``.
     """
+    if method == "unbiased" and noise is not None:
+        return method, solve_unbiased(nodes.labels, prior.weights, epsilon, loss=noise[0], outputs=noise[1]).mechanism
     if method != "auto":
         return method, _named(method, nodes, prior, epsilon, loss)
     if prior.source == "none":

@@ -204,6 +204,8 @@ def _method(method: Any, table: Mapping[str, Any]) -> list[str]:
         return ["the method is not one that is known"]
     if method not in (*BIASED, "compromise") and not table["unbiased"]:
         return [f"method {method} has no bias, and this table does"]
+    if method == "balanced" and table["certificate"] and table["certificate"]["loss"]["name"] != "squared":
+        return ["method balanced is one for the squared loss"]
     if method in ("unbiased", "balanced") and table["certificate"] is None:
         return [f"method {method} comes with a certificate, and there is none"]
     return []

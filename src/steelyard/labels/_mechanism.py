@@ -58,24 +58,50 @@ class Column:
 
 
 @dataclass(frozen=True)
+class NoiseLoss:
+    """What is made least between noisy and true labels: squared, absolute from one output to another, or a table."""
+
+    name: str = "squared"
+    outputs: tuple[Fraction, ...] = ()
+    costs: tuple[tuple[Fraction, ...], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary; ``NoiseLoss.from_json`` reads it back."""
+        costs = [[str(cost) for cost in row] for row in self.costs]
+        return {"name": self.name, "outputs": [str(z) for z in self.outputs], "costs": costs}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> NoiseLoss:
+        """Read back what ``to_json`` wrote."""
+        costs = tuple(tuple(Fraction(cost) for cost in row) for row in data["costs"])
+        return cls(data["name"], tuple(Fraction(z) for z in data["outputs"]), costs)
+
+
+@dataclass(frozen=True)
 class DualCertificate:
-    """What proves how far from optimal a mechanism is: the prior, the prices ``u`` and ``slope``, the gap claimed."""
+    """What proves how far from optimal a mechanism is: the prior, the prices ``u`` and ``slope``, the gap claimed.
+
+    ``loss`` is what the gap is one of: the loss between noisy and true labels.
+    """
 
     prior: tuple[int, ...]
     u: tuple[Fraction, ...]
     slope: tuple[Fraction, ...]
     gap: Fraction
+    loss: NoiseLoss = NoiseLoss()
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``DualCertificate.from_json`` reads it back."""
         u, slope = [str(x) for x in self.u], [str(x) for x in self.slope]
-        return {"prior": [str(p) for p in self.prior], "u": u, "slope": slope, "gap": str(self.gap)}
+        prior = [str(p) for p in self.prior]
+        return {"prior": prior, "u": u, "slope": slope, "gap": str(self.gap), "loss": self.loss.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> DualCertificate:
         """Read back what ``to_json`` wrote."""
         u, slope = (tuple(Fraction(x) for x in data[name]) for name in ("u", "slope"))
-        return cls(tuple(int(p) for p in data["prior"]), u, slope, Fraction(data["gap"]))
+        loss = NoiseLoss.from_json(data["loss"])
+        return cls(tuple(int(p) for p in data["prior"]), u, slope, Fraction(data["gap"]), loss)
 
 
 @dataclass(frozen=True)

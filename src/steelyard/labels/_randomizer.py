@@ -29,6 +29,7 @@ from steelyard.labels._choice import WITHOUT_PRIOR, balanced, build, check_bias,
 from steelyard.labels._document import GroupFit, document, judge, read, restore, write
 from steelyard.labels._mechanism import FiniteMechanism, read_epsilon
 from steelyard.labels._nodes import Floats, Nodes
+from steelyard.labels._noise_loss import read_noise_loss
 from steelyard.labels._prior import ALL, Prior, count, public_priors
 from steelyard.labels._prior_free import two_point
 from steelyard.labels._records import Collection, Pass, beside, buy, check_once, digests, read_groups, wrapped
@@ -42,7 +43,7 @@ from steelyard.tables import numbers_of
 
 _NAMES = (
     "epsilon", "lower", "upper", "method", "prior", "loss", "account", "nodes", "missing", "column", "noise",
-    "unbiased",
+    "unbiased", "noise_loss", "outputs",
 )  # fmt: skip
 _NOT_NUMBERS = (
     "some labels are missing, not finite or no numbers (a text is none: give each word a number first). Say what they count "
@@ -61,6 +62,10 @@ class LabelRandomizer:
     (no bias), or rr, rr_with_prior, rr_on_bins (biased). ``prior`` is
     None, public weights for the nodes, or "private" (a part of epsilon buys a histogram). Labels outside
     [lower, upper] are clipped to it first; ``missing`` is what labels that are no number count as (default: refused).
+
+    Two losses, not to be mixed up: ``loss`` is what a model will be trained with (labels with no bias serve the ones affine in the
+    label; rr_on_bins is made for it). ``noise_loss`` is what method "unbiased" makes least between noisy and true labels:
+    "squared" (default), "absolute" or a function of (output, label), the last two with public ``outputs`` (see ``solve_unbiased``).
 
     ``unbiased=False`` lets auto trade bias for variance under the prior, by the number of records: better models where epsilon
     or data are small, and noisy labels that are no longer right on average.
@@ -88,8 +93,10 @@ class LabelRandomizer:
         column: str | None = None,
         noise: Noise | None = None,
         unbiased: bool = True,
+        noise_loss: Any = None,
+        outputs: Any = None,
     ) -> None:
-        self.unbiased = unbiased
+        self.unbiased, self.noise_loss, self.outputs = unbiased, noise_loss, outputs
         self.epsilon, self.lower, self.upper = epsilon, lower, upper
         self.method, self.prior, self.loss, self.account = method, prior, loss, account
         self.nodes, self.missing, self.column, self.noise = nodes, missing, column, noise
@@ -139,18 +146,20 @@ class LabelRandomizer:
 
         ``of`` says in public words which labels they are; the key of a bought prior is bound to it.
         """
-        check_method(self.method, self.loss)
+        if not self.unbiased:
+            check_bias(self.method, self.loss, self.prior, records, len(self.grid()[0].labels))
+        check_method(self.method, self.loss, self.noise_loss, self.outputs)
         if groups != ALL and self.method in KINDS:
             raise InvalidTask(f"method {self.method!r} treats all records alike; leave groups= out.")
         nodes, missing = self.grid()
-        if not self.unbiased:
-            check_bias(self.method, self.loss, self.prior, records, len(nodes.labels))
         micro, cells = Loss.pure(read_epsilon(self.epsilon)).amount, len(nodes.labels) * len(groups)
         part = self._part(micro, cells, records)
         rest = read_epsilon(Fraction(micro - part, MICRO))
         found = self._priors(nodes, Fraction(micro, MICRO), groups)
         if part and self.method == "auto" and self.unbiased:
             two_point(nodes.labels, rest)  # what nodes rule out is told before the prior is paid for
+        noise = "squared" if self.noise_loss is None else self.noise_loss, self.outputs
+        read_noise_loss(*noise, nodes.labels, rest)  # what cannot be made least is told before a prior is paid for
         self._start(micro)
         if part:
             about = hashlib.sha256(repr([[str(node) for node in nodes.labels], groups, missing]).encode()).hexdigest()
@@ -159,7 +168,7 @@ class LabelRandomizer:
             self._spent(event)
             found = bought.split(len(groups))
         weighed = None if self.unbiased else records // len(groups)
-        built = [(*build(self.method, nodes, prior, rest, self.loss, weighed), prior) for prior in found]
+        built = [(*build(self.method, nodes, prior, rest, self.loss, weighed, noise), prior) for prior in found]
         made = [GroupFit(method, sampler_of(mechanism, missing), prior) for method, mechanism, prior in built]
         self._adopt(dict(zip(groups, made, strict=True)), Fraction(micro, MICRO))
         return self
@@ -174,7 +183,7 @@ class LabelRandomizer:
 
     def plan(self, records: int = 0, groups: int = 1) -> dict[str, Loss]:
         """What fit would spend on a prior and a pass on labels, in pure epsilon; reads nothing and spends nothing."""
-        check_method(self.method, self.loss)
+        check_method(self.method, self.loss, self.noise_loss, self.outputs)
         nodes, _ = self.grid()
         whole = Loss.pure(read_epsilon(self.epsilon))
         prior = Loss(whole.currency, self._part(whole.amount, len(nodes.labels) * groups, records))
@@ -244,9 +253,12 @@ class LabelRandomizer:
         groups = restore(data)
         first, epsilon = next(iter(groups.values())), Fraction(data["epsilon"])
         nodes, free = first.sampler.nodes, first.method == "compromise"
+        proof = getattr(first.mechanism, "certificate", None)
+        noise_loss = None if proof is None or proof.loss.name == "squared" else proof.loss
         made = cls(
             epsilon, nodes.lower, nodes.upper, "auto" if free else first.method, unbiased=not free, account=account, nodes=list(nodes.labels),
             missing=first.sampler.missing, column=data["column"] if account is None else None, noise=noise,
+            noise_loss=noise_loss and noise_loss.name, outputs=noise_loss and noise_loss.outputs,
         )  # fmt: skip
         made._start(int(epsilon * MICRO) - first.prior.micro)
         made._adopt(groups, epsilon)

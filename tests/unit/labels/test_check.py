@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.labels._check import check, exponential, lower_bound
+from steelyard.labels._bounds import exponential, lower_bound
+from steelyard.labels._check import check
 from steelyard.labels._mechanism import FiniteMechanism, growth_below, ratio_below
 from steelyard.labels.solve._unbiased import solve_unbiased
 

@@ -228,3 +228,17 @@ def test_a_ledger_is_asked_about_documents_that_hold_and_no_others(
     (tmp_path / "m.json").write_text(json.dumps(held))
     answer = run("verify", tmp_path / "m.json", "--ledger", tmp_path / "budget.db")
     assert (answer.exit_code, answer.data["passed"]) == (2, False)
+
+
+def test_a_noise_loss_is_said_judged_and_drawn(data: Path, tmp_path: Path) -> None:
+    saved, asked = tmp_path / "m.json", ("fit", data, "spend", *BOUNDS, "--method", "unbiased")
+    fitted = run(*asked, "--noise-loss", "absolute", "--outputs", "-5", "25", "--out", saved)
+    assert fitted.data["bias"] == 0
+    judged = run("verify", saved)
+    assert judged.exit_code == 0
+    assert judged.data["loss"] == "absolute"
+    assert "with outputs from -5 to 25" in judged.text
+    run("chart", saved, tmp_path / "m.svg")
+    for wrong in (("--loss", "poisson"), ("--noise-loss", "poisson"), ("--outputs", "-5", "25")):
+        with pytest.raises(InvalidTask):
+            run(*asked, *wrong, "--out", tmp_path / "n.json")

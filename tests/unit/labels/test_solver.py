@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
 from steelyard.labels.solve import _unbiased as unbiased
-from steelyard.labels.solve._unbiased import Solution, solve_unbiased
+from steelyard.labels.solve._solution import Solution
+from steelyard.labels.solve._unbiased import solve_unbiased
 
 Floats = NDArray[np.float64]
 

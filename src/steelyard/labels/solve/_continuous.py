@@ -19,10 +19,11 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from steelyard.errors import InvalidTask
-from steelyard.labels._check import lower_bound, squared_error
+from steelyard.labels._bounds import lower_bound, squared_error
 from steelyard.labels._mechanism import FiniteMechanism, places, read_epsilon, read_inputs, read_prior
 from steelyard.labels._nodes import MOST, Nodes
-from steelyard.labels.solve._unbiased import Solution, solve_unbiased
+from steelyard.labels.solve._solution import Solution
+from steelyard.labels.solve._unbiased import solve_unbiased
 from steelyard.privacy import positive
 
 FIRST = 65  # nodes to begin with

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from steelyard.errors import InvalidTask, OurBug
-from steelyard.labels._check import lower_bound
+from steelyard.labels._bounds import lower_bound
 from steelyard.labels._mechanism import BITS, Column, FiniteMechanism, read_epsilon, read_inputs, read_prior
 from steelyard.labels.solve._interior import Iterate, minimise, start
 from steelyard.labels.solve._program import Columns, Floats, Scaled, every_interval, row_duals
 from steelyard.labels.solve._round import put_back, rounded
-from steelyard.labels.solve._unbiased import Solution
+from steelyard.labels.solve._solution import Solution
 from steelyard.privacy import exact, positive
 
 

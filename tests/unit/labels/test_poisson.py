@@ -1,0 +1,56 @@
+"""A Poisson model of labels that may be negative: scikit-learn's own checks, the right minimum, and the right model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import PoissonRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from steelyard.errors import InvalidTask
+from steelyard.labels import LabelPrivateRegressor, PoissonRegression
+
+
+@parametrize_with_checks([PoissonRegression()])  # type: ignore[untyped-decorator]
+def test_scikit_learns_own_checks_pass(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def counts(size: int = 20_000) -> tuple[Any, Any]:
+    draw = np.random.default_rng(4)
+    X = draw.normal(size=(size, 3))
+    return X, np.minimum(draw.poisson(np.exp(0.3 + X @ [0.5, -0.3, 0.2])), 30).astype(float)
+
+
+def test_on_counts_it_is_scikit_learns_model() -> None:
+    X, y = counts(2000)
+    ours, theirs = PoissonRegression(alpha=1e-9).fit(X, y), PoissonRegressor(alpha=0, tol=1e-9, max_iter=500).fit(X, y)
+    assert ours.coef_ == pytest.approx(theirs.coef_, abs=1e-5)
+    assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=1e-5)
+
+
+def test_noisy_negative_counts_lead_to_the_model_of_the_true_ones() -> None:
+    X, y = counts()
+    model = LabelPrivateRegressor(PoissonRegression(), epsilon=3, lower=0, upper=30, method="balanced").fit(X, y)
+    assert model.noisy_.min() < 0
+    assert model.estimator_.coef_ == pytest.approx([0.5, -0.3, 0.2], abs=0.15)
+
+
+@pytest.mark.parametrize("y", [-5.0, 0.0])
+def test_labels_below_zero_on_average_still_have_a_minimum(y: float) -> None:
+    model = PoissonRegression().fit([[0.0], [1.0]] * 20, [y] * 40)
+    assert np.all(np.isfinite(model.predict([[0.0], [1.0]])))
+    assert model.predict([[0.0]])[0] < 0.01
+
+
+def test_wild_rows_and_labels_give_finite_numbers() -> None:
+    X = np.array([[1e3], [-1e3], [0.0], [50.0]] * 10)
+    assert np.all(np.isfinite(PoissonRegression().fit(X, [1e6, -3.0, 2.0, 7.0] * 10).predict(X)))
+
+
+@pytest.mark.parametrize("alpha", [0, -1, float("nan"), float("inf")])
+def test_a_model_without_a_ridge_is_refused(alpha: float) -> None:
+    with pytest.raises(InvalidTask, match="alpha"):
+        PoissonRegression(alpha).fit([[0.0], [1.0]], [1, 2])
