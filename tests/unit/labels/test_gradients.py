@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -19,12 +23,13 @@ X = np.column_stack([np.ones(8), np.linspace(-1, 1, 8)])
 
 @pytest.mark.parametrize("kind", ["unbiased", "absolute", "bins", "laplace"])
 def test_bias_and_variance_are_those_of_many_draws(kind: str) -> None:
-    mechanism = {
+    makers: dict[str, Callable[[], Any]] = {
         "unbiased": lambda: solve_unbiased(range(5), PRIOR, 2).mechanism,
         "absolute": lambda: solve_unbiased(range(5), PRIOR, 2, loss="absolute").mechanism,
         "bins": lambda: response_on_bins(range(5), PRIOR, 2),
-        "laplace": lambda: AddedNoise.of(tuple(solve_unbiased(range(5), PRIOR, 2).mechanism.inputs), 2, "laplace"),
-    }[kind]()
+        "laplace": lambda: AddedNoise.of(tuple(Fraction(y) for y in range(5)), Fraction(2), "laplace"),
+    }
+    mechanism = makers[kind]()
     found, draws = gradient_error(mechanism, Y, X), 20_000
     noisy = sampler_of(mechanism, None).noisy(np.tile(Y, draws), TestNoise(3)).reshape(draws, -1)
     errors = -(noisy - Y) @ X / len(Y)
