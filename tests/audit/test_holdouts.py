@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from fractions import Fraction
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from steelyard.audit._holdouts import MODES, ROWS, hidden_labels
 from steelyard.audit._odd_labels import containers
 from steelyard.errors import InvalidTask
 from steelyard.holdout import _metrics as metrics
+from steelyard.holdout import _modes as modes
 from steelyard.holdout._holdout import Holdout
 from steelyard.holdout._metrics import AbsoluteError, PerExample
 from steelyard.holdout._modes import HIDING
@@ -28,8 +30,8 @@ def differs(label: Any, said: Any) -> float:
     return float(label != said)
 
 
-def subject(metric: metrics.Metric, *modes: str) -> HiddenLabels:
-    return HiddenLabels(metric, (1,), ONES, modes=modes or ("private",))
+def subject(metric: metrics.Metric, *names: str) -> HiddenLabels:
+    return HiddenLabels(metric, (1,), ONES, modes=names or ("private",))
 
 
 def broken(told: HiddenLabels, share: int = 1) -> set[str]:
@@ -61,6 +63,13 @@ def test_every_metric_and_every_mode_that_hides_labels_is_replayed() -> None:
     }  # fmt: skip
     assert shipped == {type(each.metric) for each in hidden_labels().values()}
     assert {given["mode"] for given in MODES.values()} == set(HIDING)
+
+
+@pytest.mark.parametrize("name", modes.MODES)
+def test_a_mode_is_named_as_hiding_labels_when_its_answers_are_noisy(name: str) -> None:
+    module, _, kind = modes.MODES[name].partition(".")
+    made = getattr(import_module(f"{modes.__name__}._{module}"), kind)
+    assert issubclass(made, modes.NoisyMode) == (name in HIDING)
 
 
 def test_every_kind_of_container_is_tried() -> None:

@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.poly1305 import Poly1305
 from steelyard.documents import plain
 from steelyard.errors import InvalidTask, LedgerError, UnitMismatch
 from steelyard.holdout._answer import Answer
+from steelyard.holdout._intervals import read_confidence
 from steelyard.holdout._metrics import Metric, find_metric, settled
 from steelyard.holdout._modes import HIDING, Frame, Query, make_mode
 from steelyard.holdout._record import Record
@@ -226,7 +227,7 @@ def _share(guess: Number, upper: Fraction) -> tuple[Fraction, bytes]:
     """A guess as a share of the metric's range, and spelled out."""
     share = exact(guess, "guess") / upper
     if not 0 <= share <= 1:
-        raise InvalidTask(f"a guess of the score is between 0 and {_text(upper)}; got {guess!r}.")
+        raise InvalidTask(f"a guess of the score is between 0 and {decimal_text(upper, 6)}; got {guess!r}.")
     return share, str(share).encode()
 
 
@@ -280,13 +281,8 @@ def _name(name: str | None, account: Account | None) -> str:
 
 
 def _frame(name: str, rows: int, metric: Metric, tolerance: Number, confidence: Number) -> Frame:
-    width, sure = positive(tolerance, "tolerance") / metric.upper, exact(confidence, "confidence")
+    upper, sure = metric.upper, read_confidence(confidence)
+    width = positive(tolerance, "tolerance") / upper
     if width >= 1:
-        raise InvalidTask(f"a tolerance of {tolerance!r} allows any score: it must be below {_text(metric.upper)}.")
-    if not 0 < sure < 1:
-        raise InvalidTask(f"confidence must be between 0 and 1, such as 0.95; got {confidence!r}.")
-    return Frame(name, rows, metric.scale, metric.upper, width, sure, metric.higher_is_better)
-
-
-def _text(value: Fraction) -> str:
-    return decimal_text(value, 6)
+        raise InvalidTask(f"a tolerance of {tolerance!r} allows any score: it must be below {decimal_text(upper, 6)}.")
+    return Frame(name, rows, metric.scale, upper, width, sure, metric.higher_is_better)

@@ -20,7 +20,7 @@ from functools import lru_cache
 import numpy as np
 
 from steelyard.errors import InvalidTask
-from steelyard.privacy import Number, decimal_text, positive
+from steelyard.privacy import Number, decimal_text, exact, positive
 
 _ULP = 2.0**-52
 _TERMS = 4096
@@ -269,6 +269,14 @@ def read_whole(value: int, name: str, least: int = 1) -> int:
         told = "more" if isinstance(value, int) and value > _MOST else repr(value)
         raise InvalidTask(f"{name} must be a whole number of at least {least} and at most 10^15; got {told}.")
     return value
+
+
+def read_confidence(value: Number) -> Fraction:
+    """How sure all intervals are together: a number between 0 and 1, or an error."""
+    sure = exact(value, "confidence")
+    if not 0 < sure < 1:
+        raise InvalidTask(f"confidence must be between 0 and 1, such as 0.95; got {value!r}.")
+    return sure
 
 
 def read_size(value: Number, name: str) -> Fraction:

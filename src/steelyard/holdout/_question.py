@@ -21,7 +21,7 @@ from steelyard.accounting import mu_request
 from steelyard.bounding import check_list, check_range, keep_exact, noise_error
 from steelyard.errors import CurrencyMismatch, InvalidTask, TableError, UnitMismatch
 from steelyard.holdout._answer import PAID, Answer
-from steelyard.holdout._intervals import read_whole
+from steelyard.holdout._intervals import read_confidence, read_whole
 from steelyard.holdout._transfer import account_distance, laplace_width, normal_width, shared_distance_at
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
@@ -72,8 +72,7 @@ class Question:
                 raise InvalidTask(
                     "lower and upper lie too close together for their size; subtract a public number first."
                 )
-        if not 0 < exact(self.confidence, "confidence") < 1:
-            raise InvalidTask(f"confidence must be between 0 and 1, such as 0.95; got {self.confidence!r}.")
+        read_confidence(self.confidence)
         read_whole(self.questions, "questions")
         keep_exact(self, "epsilon", "mu", "lower", "upper", "confidence")
 

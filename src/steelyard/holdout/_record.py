@@ -22,7 +22,7 @@ from typing import Any
 from steelyard.account import Charge
 from steelyard.desk import Desk, NoTable
 from steelyard.errors import KeyConflict, UnitMismatch
-from steelyard.holdout._modes import HIDING, Mode
+from steelyard.holdout._modes import HIDING, Mode, NoisyMode
 from steelyard.ledger import Account, Ledger, Lock
 from steelyard.noise import Noise
 from steelyard.privacy import Event, Loss, Neighbours, canonical
@@ -52,7 +52,7 @@ class Record:
         self.entries: list[HoldoutEntry] = []
         self._ledger = Ledger(account.location)
         self._lock_name = canonical([account.name, name]).decode()
-        self._other = "another" if mode.hides else "other labels, another"
+        self._other = "another" if isinstance(mode, NoisyMode) else "other labels, another"
         self._fresh, self._mark = False, b""
         request = {"holdout": name, "bound": self.secret("binding", bound).hex()}
         self._desks = {

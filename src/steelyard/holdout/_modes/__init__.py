@@ -109,8 +109,6 @@ class Mode(ABC):
 
     kinds: tuple[str, ...]
     """The kinds of entries it makes on the record, the most frequent first."""
-    hides = False
-    """Whether it promises privacy, so that nothing but its noisy answers may depend on a label."""
     source: Noise
     """What its noise is drawn from."""
     counter: Counter | None = None
@@ -187,8 +185,6 @@ class NatsMode(Mode):
 
 class NoisyMode(Mode):
     """A mode whose answers are private: the score with noise, in an interval of one width for all ``questions``."""
-
-    hides = True
 
     def __init__(self, frame: Frame, questions: int, source: Noise | None) -> None:
         super().__init__(frame, source)
