@@ -29,6 +29,7 @@ from steelyard.models._passes import Method
 from steelyard.models._regression import LinearRegression, LogisticRegression
 from steelyard.models._rows import Rows
 from steelyard.models._user_descent import CappedFit, kept
+from steelyard.models.accuracy import AccuracyFirst
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Event, Terms, rows, users
 from steelyard.session import Session
@@ -234,6 +235,22 @@ def test_a_choice_on_a_gaussian_account_costs_the_mu_of_its_group() -> None:
     squared = Fraction(price(event, gaussian(WHO)).amount)
     assert squared == math.ceil(pure_to_mu(Fraction(200_000, MICRO)) ** 2)
     assert price(event, pure(WHO)).amount == 200_000
+
+
+def test_several_classes_share_what_a_capped_fit_may_spend() -> None:
+    table = read({"x": X, "c": np.digitize(SPEND, [-1, 1]), "who": USERS})
+    for budget in (PURE, GAUSSIAN):
+        account = open_account(":memory:", "classes", unit=WHO, **budget)
+        asked = FitLogistic([Numeric("x", -1, 1)], "c", [0, 1, 2], epsilon=8, cap=4, method="output")
+        release = Session(table, account, noise=TestNoise(1)).release(asked)
+        assert 0.98 * account.terms.cap.value <= release.guarantee.spent.value <= account.terms.cap.value
+
+
+def test_a_search_for_an_accuracy_does_not_pass_over_a_cap_or_a_method() -> None:
+    for more in ({"cap": 3}, {"method": "output"}, {"radius": 1, "method": "choice"}):
+        for made in (LinearRegression(1, 1e-6, 1, (-3, 3), **more), task("linear", **more)):  # type: ignore[arg-type]
+            with pytest.raises(InvalidTask, match="way of fitting of its own"):
+                AccuracyFirst(made, target_loss=0.1).release(session(rows(), **GAUSSIAN))
 
 
 BAD: list[tuple[dict[str, Any], Any, dict[str, Any], Any]] = [

@@ -224,7 +224,17 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
                 if wanted.kind == "relative"
                 else "a Sum or a Count takes relative_error."
             )
+        if wanted.kind != "relative":
+            self._check_way()
         return wanted
+
+    def _check_way(self) -> None:
+        """Refuse settings of a fit at a fixed price, which a search would pass over in silence."""
+        names = ("ridge", "cap", "public_rows", "candidates", "radius")
+        given = [name for name in names if getattr(self.estimator, name, None) is not None]
+        given += ["method"] if getattr(self.estimator, "method", "auto") != "auto" else []
+        if given:
+            raise InvalidTask(f"an accuracy has a way of fitting of its own; leave {' and '.join(given)} out.")
 
     def _arrays(self, X: Any, y: Any, users: Any, *, reset: bool) -> tuple[NDArray[np.float64], Any]:
         from steelyard.models._regression import LinearRegression, LogisticRegression
