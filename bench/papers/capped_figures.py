@@ -123,7 +123,8 @@ def curve(data: Data, kind: str, way: str, epsilon: float, draws: int, rows_know
 
 
 def panel(found: dict[str, list[float]], kind: str, way: str, about: str) -> Chart:
-    words = {"title": f"{kind}, {way}", "subtitle": about, "x_title": "cap, rows per user", "y_title": "excess loss"}
+    words: dict[str, Any] = {"title": f"{kind}, {way}", "subtitle": about, "y_title": "excess loss"}
+    words |= {"x_title": "cap, rows per user"}
     return tradeoff(CAPS, found["noise"], found["bias"], found["total"], **words)
 
 

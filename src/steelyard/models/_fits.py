@@ -87,11 +87,11 @@ class Fit(ABC):
             raise InvalidTask("a choice needs candidates, or the radius of a ball of them, and not both.")
         if len(self.target.targets) > 1 or self.ridge is not None:
             raise InvalidTask("a choice is between models of two classes, or of a number, and has no ridge.")
-        if self.radius is not None:
-            check_ball(self.features.width, Fraction(self.radius))
+        if self.candidates is None:
+            check_ball(self.features.width, Fraction(self.radius or 0))
             return
-        object.__setattr__(self, "candidates", read_candidates(self.candidates or ()))
-        if {len(each) for each in self.candidates or ()} != {self.features.width}:
+        object.__setattr__(self, "candidates", read_candidates(self.candidates))
+        if {len(each) for each in self.candidates} != {self.features.width}:
             raise InvalidTask(f"each candidate has {self.features.width} coefficients, one for each feature.")
 
     @property

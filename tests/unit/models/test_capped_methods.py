@@ -248,7 +248,7 @@ def test_several_classes_share_what_a_capped_fit_may_spend() -> None:
 
 def test_a_search_for_an_accuracy_does_not_pass_over_a_cap_or_a_method() -> None:
     for more in ({"cap": 3}, {"method": "output"}, {"radius": 1, "method": "choice"}):
-        for made in (LinearRegression(1, 1e-6, 1, (-3, 3), **more), task("linear", **more)):  # type: ignore[arg-type]
+        for made in (LinearRegression(1, 1e-6, 1, (-3, 3), **more), task("linear", **more)):
             with pytest.raises(InvalidTask, match="way of fitting of its own"):
                 AccuracyFirst(made, target_loss=0.1).release(session(rows(), **GAUSSIAN))
 
@@ -324,6 +324,8 @@ def test_the_estimators_take_every_way_with_a_cap() -> None:
         assert curved.fit(points, RICH, users=USERS).score(points, RICH) > 0.85
     with pytest.raises(SteelyardError):
         LinearRegression(8, None, 1, (-3, 3), cap=4).fit(points, SPEND)
+    given = LinearRegression(8, None, 1, (-3, 3), cap=4, method="choice", candidates=np.array(NEAR), noise=TestNoise(2))  # type: ignore[arg-type]
+    assert given.fit(points, SPEND, users=USERS).model_.theta in [tuple(each) for each in NEAR]
 
 
 def test_a_user_with_very_many_rows_keeps_the_cap_whatever_their_order() -> None:
