@@ -69,6 +69,8 @@ def heavy_users(shares: ArrayLike, share_cap: float, *, rows: float | None = Non
     With ``rows`` only those count who bring more than their capped share of so many rows, all of them at once, unless an event
     of probability ``delta`` happens: K(gamma) of the workshop paper, p > gamma + sqrt(4 ln(n/delta)/n). Then n_tau >= K tau.
     """
+    if rows is not None and not (rows >= 1 and 0 < delta < 1):
+        raise InvalidTask("heavy users of a sample need at least one row and a delta between 0 and 1.")
     margin = 0.0 if rows is None else math.sqrt(4 * math.log(rows / delta) / rows)
     return int((_shares(shares) > share_cap + margin).sum())
 

@@ -149,6 +149,8 @@ def test_heavy_users_fill_their_cap_all_at_once() -> None:
     source = np.random.default_rng(5)
     samples = source.multinomial(rows, shares, size=300)
     assert (np.minimum(samples, 0.12 * rows).sum(axis=1) >= least * 0.12 * rows).all()
+    with pytest.raises(InvalidTask):
+        heavy_users(shares, cap, rows=0)
     heavy = (samples[:, :4] > cap * rows).all(axis=1)
     assert 0 < heavy.mean() < 0.9  # users above gamma alone do not all bring gamma n rows
 

@@ -29,7 +29,7 @@ from steelyard.models._passes import Method
 from steelyard.models._regression import LinearRegression, LogisticRegression
 from steelyard.models._rows import Rows
 from steelyard.models._user_descent import CappedFit, kept
-from steelyard.models.accuracy import AccuracyFirst
+from steelyard.models import AccuracyFirst
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Event, Terms, rows, users
 from steelyard.session import Session
