@@ -4,7 +4,7 @@ Users of Pareto weight, of whom heavy ones differ from the others. For each cap,
 "bias" is what the best model of the capped rows loses (users weighted min(n_j, tau)), "total" what a private model loses on
 average, "noise" the difference (the draw, the ridge, and which rows were kept). Privacy is pure, per user. The choice is among a
 grid on a ball, and its best is the grid's; output perturbation has a ridge of a fiftieth of the rows, taken as a public number, as
-in the papers' example. Printed beside them: the bias bound by total variation, and Lemma 1's bound on what a choice adds.
+in the example of Amin et al. (2019). Printed beside them: the bias bound by total variation, and Lemma 1's bound on what a choice adds.
 
     python bench/papers/capped_figures.py [--rows 10000] [--draws 5] [--epsilon 2] [--out folder]
 
@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.bounding import bias_bounds, choice_bound, kept_rows
+from steelyard.bounding import bias_bounds, choice_bound
+from steelyard.bounding._bias import kept_rows
 from steelyard.charts import Chart, tradeoff
 from steelyard.ledger import open_account
 from steelyard.models import FitLinear, FitLogistic

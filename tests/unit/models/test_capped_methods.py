@@ -19,6 +19,7 @@ from steelyard.audit import audit
 from steelyard.audit._suite import CLASSED, gaussian, pure
 from steelyard.errors import InvalidTask, SteelyardError, UnitMismatch
 from steelyard.ledger import open_account
+from steelyard.models import AccuracyFirst
 from steelyard.models._columns import Numeric
 from steelyard.models._exponential_mechanism import Hypotheses
 from steelyard.models._fits import FitLinear, FitLogistic
@@ -29,7 +30,6 @@ from steelyard.models._passes import Method
 from steelyard.models._regression import LinearRegression, LogisticRegression
 from steelyard.models._rows import Rows
 from steelyard.models._user_descent import CappedFit, kept
-from steelyard.models import AccuracyFirst
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Event, Terms, rows, users
 from steelyard.session import Session
