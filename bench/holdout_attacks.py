@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.audit import attacks
+from steelyard.audit.attacks import _strategies as strategies
 from steelyard.holdout import Holdout
 from steelyard.holdout._intervals import clopper_pearson
 
@@ -98,27 +99,27 @@ def block(step: float) -> Attack:
     """Climb by blocks whose luck passes a step of this ladder now and then."""
 
     def attack(oracle: Any, *, n: int, **given: Any) -> attacks.Attacked:
-        return attacks.block_flip_climb(oracle, n=n, block=min(n // 2, max(2, round((step * n) ** 2 / 4))), **given)
+        return strategies.block_flip_climb(oracle, n=n, block=min(n // 2, max(2, round((step * n) ** 2 / 4))), **given)
 
     return attack
 
 
 ROWS: tuple[tuple[str, str, Any, Attack], ...] = (
     ("plain", "wacky boosting", lambda y, r: lambda p: score(y, p), attacks.wacky_boosting),
-    ("plain", "pair-flip climb", lambda y, r: lambda p: score(y, p), attacks.pair_flip_climb),
+    ("plain", "pair-flip climb", lambda y, r: lambda p: score(y, p), strategies.pair_flip_climb),
     ("rounded to 0.001", "wacky boosting", rounded(3), attacks.wacky_boosting),
     ("rounded to 0.01", "wacky boosting", rounded(2), attacks.wacky_boosting),
     ("Gaussian 0.01", "wacky boosting", gaussian(0.01), attacks.wacky_boosting),
     ("Gaussian 0.025", "wacky boosting", gaussian(0.025), attacks.wacky_boosting),
     ("Gaussian 0.05", "wacky boosting", gaussian(0.05), attacks.wacky_boosting),
     ("published experiment", "wacky boosting", Published, attacks.wacky_boosting),
-    ("published experiment", "threshold riding", Published, attacks.threshold_riding),
-    ("published experiment", "memorising", Published, attacks.memorising),
-    ("Thresholdout, no limit", "memorising", algorithm(MOST), attacks.memorising),
-    ("Thresholdout, 200 answers", "memorising", algorithm(200), attacks.memorising),
+    ("published experiment", "threshold riding", Published, strategies.threshold_riding),
+    ("published experiment", "memorising", Published, strategies.memorising),
+    ("Thresholdout, no limit", "memorising", algorithm(MOST), strategies.memorising),
+    ("Thresholdout, 200 answers", "memorising", algorithm(200), strategies.memorising),
     ("ladder, step 0.01", "wacky boosting", lambda y, r: Ladder(y, 0.01), attacks.wacky_boosting),
     ("ladder, no parameter", "wacky boosting", lambda y, r: Ladder(y, None), attacks.wacky_boosting),
-    ("ladder, no parameter", "pair-flip climb", lambda y, r: Ladder(y, None), attacks.pair_flip_climb),
+    ("ladder, no parameter", "pair-flip climb", lambda y, r: Ladder(y, None), strategies.pair_flip_climb),
     ("ladder, step 0.001", "block-flip climb", lambda y, r: Ladder(y, 0.001), block(0.001)),
     ("ladder, step 0.005", "block-flip climb", lambda y, r: Ladder(y, 0.005), block(0.005)),
     ("ladder, step 0.01", "block-flip climb", lambda y, r: Ladder(y, 0.01), block(0.01)),

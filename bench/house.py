@@ -166,6 +166,7 @@ def walks() -> dict[str, Callable[[], Any]]:
     import numpy as np
 
     import steelyard as sy
+    from steelyard.noise import TestNoise  # a search is as long as its noise wants: the same one every time
 
     draw = np.random.default_rng(3)
     x, noise = draw.normal(size=(4000, 3)) / 2, draw.normal(size=4000) / 9
@@ -173,7 +174,8 @@ def walks() -> dict[str, Callable[[], Any]]:
     table = sy.read({"user": users, "amount": np.abs(y)})
     session = sy.Session(table, sy.open_account(":memory:", "walk", unit=sy.users("user"), epsilon=9))
     model = sy.LinearRegression(epsilon=1, delta=1e-6, y_bounds=(-1, 1), x_bound=3)
-    first = sy.AccuracyFirst(sy.LinearRegression(y_bounds=(-1, 1), x_bound=3), target_loss=0.06, epsilon=5, delta=1e-6)
+    line = sy.LinearRegression(y_bounds=(-1, 1), x_bound=3)
+    first = sy.AccuracyFirst(line, target_loss=0.06, epsilon=5, delta=1e-6, noise=TestNoise(1))
     randomizer = sy.LabelRandomizer(epsilon=1, lower=0, upper=9)
     hold = sy.Holdout(y > 0, tolerance=0.1, confidence=0.95)
     hold.check(x[:, 0] > 0, guess=0.7)
@@ -213,7 +215,10 @@ def main() -> None:
     classes, public = names(found)
     doubled = {name: where for name, where in classes.items() if len(where) > 1}
     print(f"class names in more than one module {len(doubled)}: {', '.join(sorted(doubled))}")
-    print(f"public names {len(public):,}")
+    own = [name for name in public if name.count(".") > 1]
+    print(
+        f"public names {len(public):,}: {len(own)} on the rooms' doors, {len(public) - len(own)} offered again by the root"
+    )
     used = Counter(other for others in graph.values() for other in others)
     print(f"modules imported by one other {sum(1 for count in used.values() if count == 1)}")
     _print_walks()

@@ -37,15 +37,17 @@ class lazy(Generic[_T]):  # noqa: N801 - used like property
         return kept.setdefault(self._name, self._work(instance))
 
 
-def loading(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a room whose names, listed by their modules, load when they are first used.
+def loading(package: str, homes: Mapping[str, Sequence[str]] | Mapping[str, str]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a room whose names load when they are first used; ``homes`` has names by module, or modules by name.
 
-    >>> loading("steelyard", {"privacy": ("Loss",)})("Loss").__name__
-    'Loss'
+    >>> loading("steelyard", {"privacy": ("Loss",)})("Loss") is loading("steelyard", {"Loss": "privacy"})("Loss")
+    True
     """
+    where = {name: home for home, names in homes.items() for name in names if not isinstance(names, str)}
+    where |= {name: home for name, home in homes.items() if isinstance(home, str)}
 
     def find(name: str) -> Any:
-        home = next((home for home, names in homes.items() if name in names), None)
+        home = where.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(f"{package}.{home}"), name)

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from audit.twins import NarrowGaussian, NarrowLaplace
 from steelyard.accounting._gaussian import delta_of
-from steelyard.audit import Epsilon, Mu, audit, certify
+from steelyard.audit import Epsilon, audit, certify
 from steelyard.audit._probes import Effort, probe
 from steelyard.audit._sampling import Bound
+from steelyard.audit._verdict import Mu
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import ExactNoise

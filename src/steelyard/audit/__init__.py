@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     from steelyard.audit._replays import audit, replay
     from steelyard.audit._sampling import certify
     from steelyard.audit._suite import registry, run, select
-    from steelyard.audit._verdict import Epsilon, Mu, Verdict
+    from steelyard.audit._verdict import Epsilon, Verdict
 
 __all__ = [
     "Epsilon",
     "HiddenLabels",
-    "Mu",
     "RandomizedLabels",
     "Verdict",
     "audit",
@@ -47,6 +46,6 @@ _HOMES = {
     "_replays": ("audit", "replay"),
     "_sampling": ("certify",),
     "_suite": ("registry", "run", "select"),
-    "_verdict": ("Epsilon", "Mu", "Verdict"),
+    "_verdict": ("Epsilon", "Verdict"),
 }
 __getattr__ = loading(__name__, _HOMES)

@@ -44,7 +44,7 @@ _SUBSTEPS = 2**10
 
 
 @dataclass(frozen=True)
-class Look:
+class BoughtCounts:
     """What buys one look at totals, and the noise that hides a unit in one bin at exactly that price."""
 
     spend: Spend
@@ -82,7 +82,7 @@ class TotalsGrid:
         """The bins' half-open edges, in steps."""
         return self.grid.signed_edges if self.signed else self.grid.edges
 
-    def look(self, table: Table, terms: Terms, column: str | None, look: Look, noise: Noise) -> NoisyHistogram:
+    def look(self, table: Table, terms: Terms, column: str | None, look: BoughtCounts, noise: Noise) -> NoisyHistogram:
         """Count units by their total and noise the counts: the only private step of any choice."""
         edges = self.edges
         counts = table.totals_histogram(terms.unit, Quantity(column, self.step), edges)

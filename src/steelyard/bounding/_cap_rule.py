@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from steelyard.bounding._amounts import Noisy, Spend, bound
-from steelyard.bounding._cap_choice import ContributionProfile, Look, TotalsGrid, choice_share, choose_cap
+from steelyard.bounding._cap_choice import BoughtCounts, ContributionProfile, TotalsGrid, choice_share, choose_cap
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, Laplace, Staircase
@@ -100,7 +100,9 @@ class CapRule:
             return Bounds(self.lower, choice.cap * step, float(choice.bias * step))
         return None if self.cap == "auto" else Bounds(self.lower, Fraction(self.cap))
 
-    def bought(self, table: Table, terms: Terms, column: str | None, look: Look, total: Spend, noise: Noise) -> Bounds:
+    def bought(
+        self, table: Table, terms: Terms, column: str | None, look: BoughtCounts, total: Spend, noise: Noise
+    ) -> Bounds:
         """The bounds that ``look`` buys for noise of ``total``."""
         seen = self.grid.look(table, terms, column, look, noise)
         choice = choose_cap(seen, total.level, self._law(total))
@@ -108,7 +110,7 @@ class CapRule:
         upper = cap if self.upper is None else min(cap, self.upper)
         return Bounds(max(-cap, self.lower), upper, float(choice.bias * self.grid.step))
 
-    def noise(self, look: Spend | None, total: Spend) -> tuple[Look | None, Noisy]:
+    def noise(self, look: Spend | None, total: Spend) -> tuple[BoughtCounts | None, Noisy]:
         """What is looked at with which noise, where a look is bought, and the noise of the total.
 
         The total's grid has as many steps whatever the cap, so that its price does not depend on it. One number takes the least
@@ -116,7 +118,7 @@ class CapRule:
         """
         kind, steps = Gaussian if total.gaussian else Laplace, total.steps
         once, scale = None if look is None else look.scale(1), total.scale(steps)
-        seen = None if look is None or once is None else Look(look, kind(1, once))
+        seen = None if look is None or once is None else BoughtCounts(look, kind(1, once))
         if self.scalar and not total.gaussian:
             return seen, Staircase.least(steps, steps / scale)
         return seen, kind(steps, scale)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from steelyard.bounding._amounts import Spend, bound, check_unit, noise_error
-from steelyard.bounding._cap_choice import ContributionProfile, Look, TotalsGrid
+from steelyard.bounding._cap_choice import BoughtCounts, ContributionProfile, TotalsGrid
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.noise import Noise
@@ -58,7 +58,7 @@ class Profile:
         if self.column is not None:
             schema.require_numeric(self.column)
         spend = Spend.read(self.epsilon, self.mu, terms)
-        bought = Look(spend, spend.mechanism(1))
+        bought = BoughtCounts(spend, spend.mechanism(1))
         error = noise_error(bought.mechanism, Fraction(1), 0.0)
 
         def look(table: Table, noise: Noise) -> Outcome:

@@ -17,7 +17,7 @@ from typing import Any
 
 from steelyard.accounting import composed
 from steelyard.bounding._amounts import Amount, Noisy, Spend, check_kind, check_unit, noise_error, norm_of
-from steelyard.bounding._cap_choice import Look
+from steelyard.bounding._cap_choice import BoughtCounts
 from steelyard.bounding._cap_rule import Bounds, Cap, CapRule
 from steelyard.bounding._grouping import Grouping, keep_exact, keep_keys, labelled
 from steelyard.bounding._private_keys import SHARE, PrivateKeys
@@ -199,7 +199,7 @@ class Request:
     grouping: Grouping
     terms: Terms
     private: PrivateKeys | None
-    look: Look | None
+    look: BoughtCounts | None
     share: Spend
     mechanism: Noisy
     fixed: Bounds | None

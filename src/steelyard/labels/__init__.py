@@ -7,10 +7,9 @@ same public name: ``labels("column")`` hides one row's label.
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from types import ModuleType
-from typing import Any
 
+from steelyard.lazy import loading
 from steelyard.privacy import Unit
 from steelyard.privacy import labels as unit_of_labels
 
@@ -34,15 +33,7 @@ _HOMES: dict[str, str] = {
 }
 __all__ = sorted(_HOMES)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+__getattr__ = loading(__name__, _HOMES)
 
 
 class _Labels(ModuleType):

@@ -5,8 +5,9 @@ Names load when first used, so importing this package costs nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from steelyard.lazy import loading
 
 if TYPE_CHECKING:
     from steelyard.models._columns import Categorical as Categorical
@@ -46,12 +47,4 @@ __all__ = sorted(_HOMES)
 TASKS = ("FitLinear", "FitLogistic")
 """What may be asked of a session by its name."""
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+__getattr__ = loading(__name__, _HOMES)

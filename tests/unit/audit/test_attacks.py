@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from steelyard.audit import attacks
+from steelyard.audit.attacks import _strategies as strategies
 from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.holdout._holdout import Holdout
 
@@ -47,8 +48,8 @@ class Oracle:
     [
         (attacks.feature_selection, 2_000, 0.6),
         (attacks.wacky_boosting, 2_000, 0.75),
-        (attacks.pair_flip_climb, 4_000, 0.78),
-        (attacks.block_flip_climb, 2_000, 0.58),
+        (strategies.pair_flip_climb, 4_000, 0.78),
+        (strategies.block_flip_climb, 2_000, 0.58),
     ],
 )
 def test_a_plain_score_is_climbed_while_fresh_rows_stay_at_a_half(attack: Any, questions: int, least: float) -> None:
@@ -64,7 +65,7 @@ def test_an_oracle_that_tells_nothing_is_not_climbed(attack: Any) -> None:
     assert abs(attacked.holdout - 0.5) < 0.05
 
 
-@pytest.mark.parametrize("attack", [attacks.threshold_riding, attacks.memorising])
+@pytest.mark.parametrize("attack", [strategies.threshold_riding, strategies.memorising])
 def test_a_training_score_that_must_be_corrected_draws_answers_out(attack: Any) -> None:
     def published(predictions: Any, guess: float) -> Said:
         real = accuracy(predictions)
@@ -79,7 +80,7 @@ def test_a_refusal_ends_the_attack_and_is_counted() -> None:
     attacked = attacks.wacky_boosting(oracle, n=N, questions=100, labels=LABELS)
     assert (attacked.asked, attacked.answered, attacked.reported) == (11, 10, None)
     refusing = Oracle(lambda predictions, guess: Said(None, None, None, "refused"))
-    assert attacks.pair_flip_climb(refusing, n=N, questions=100).answered == 0
+    assert strategies.pair_flip_climb(refusing, n=N, questions=100).answered == 0
 
 
 def test_intervals_that_miss_are_counted_and_others_are_not() -> None:
@@ -100,15 +101,15 @@ def loss(digits: int) -> Any:
 
 @pytest.mark.parametrize("digits", [4, 5, 8, 12, 15])
 def test_every_label_is_read_out_of_a_rounded_and_clipped_log_loss(digits: int) -> None:
-    attacked = attacks.log_loss_reconstruction(loss(digits), n=N, questions=N, labels=LABELS, digits=digits)
+    attacked = strategies.log_loss_reconstruction(loss(digits), n=N, questions=N, labels=LABELS, digits=digits)
     assert attacked.holdout == 1.0
-    assert attacked.asked == -(-N // attacks.labels_per_question(N, digits))
+    assert attacked.asked == -(-N // strategies.labels_per_question(N, digits))
 
 
 def test_few_digits_of_a_mean_over_many_rows_give_no_label_away() -> None:
-    assert attacks.labels_per_question(10**6, 4) == 0
+    assert strategies.labels_per_question(10**6, 4) == 0
     with pytest.raises(InvalidTask):
-        attacks.log_loss_reconstruction(loss(1), n=N, questions=5, digits=1)
+        strategies.log_loss_reconstruction(loss(1), n=N, questions=5, digits=1)
 
 
 def test_a_suite_tells_people_and_programs_the_same() -> None:

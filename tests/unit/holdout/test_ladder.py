@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steelyard.audit.attacks import pair_flip_climb
+from steelyard.audit.attacks._strategies import pair_flip_climb
 from steelyard.errors import InvalidTask
 from steelyard.holdout._holdout import Holdout
 from steelyard.holdout._modes import Frame

@@ -23,8 +23,9 @@ from steelyard.ledger import open_account
 from steelyard.models import Categorical, FitLinear, FitLogistic, Numeric
 from steelyard.models.accuracy import GradualSum
 from steelyard.privacy import Terms, Unit, canonical, holdout, labels, rows, users
-from steelyard.requests import AccuracyRequest, accuracy_from, schema_from, task_from, terms_from, unit_from
-from steelyard.requests._tasks import TASKS
+from steelyard.requests import AccuracyRequest, schema_from, task_from
+from steelyard.requests._accuracy import accuracy_from
+from steelyard.requests._tasks import TASKS, terms_from, unit_from
 from steelyard.tables import Schema
 from unit.test_accepted_tasks import Draw, models, profile, profiles, questions, spreads, together, totals
 

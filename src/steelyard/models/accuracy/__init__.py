@@ -6,8 +6,9 @@ best one. Names load when first used, so importing this package costs nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from steelyard.lazy import loading
 
 if TYPE_CHECKING:
     from steelyard.models.accuracy._chart import path_chart as path_chart
@@ -55,12 +56,4 @@ __all__ = [
     "within",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+__getattr__ = loading(__name__, _HOMES)
