@@ -36,6 +36,10 @@ __all__ = sorted(_HOMES)
 __getattr__ = loading(__name__, _HOMES)
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
+
+
 class _Labels(ModuleType):
     """A module that can be called, because ``labels`` names both a package and a unit of privacy."""
 

@@ -48,3 +48,7 @@ TASKS = ("FitLinear", "FitLogistic")
 """What may be asked of a session by its name."""
 
 __getattr__ = loading(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -57,3 +57,7 @@ __all__ = [
 ]
 
 __getattr__ = loading(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
