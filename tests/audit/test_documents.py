@@ -47,6 +47,7 @@ OVERLOOKED = {
     "noise width": ("discrete_laplace", ("as wide as epsilon",)),
     "another's certificate": ("rr", ("without bias", "made for another prior")),
     "gap": ("unbiased", ("the certificate proves",)),
+    "gap of another loss": ("absolute", ("the certificate proves",)),
     "receipt": ("bought", ("receipt",)),
     "price of the prior": ("bought", ("epsilon is not what",)),
     "counts": ("bought", ("does not follow", "another prior")),

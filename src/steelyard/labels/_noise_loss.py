@@ -23,6 +23,7 @@ Loss = str | Callable[[float, float], float]
 NAMED = ("squared", "absolute")
 MOST = 1 << 18  # labels times outputs of a programme
 EVEN = 65  # outputs of a grid that was not given, besides the labels
+FARTHEST = 10**5  # times the width that is needed
 _ROOM, _SPARE = 2, Fraction(1, 20)
 _BENT = 1e-9  # of the largest loss: how far floats may be from a convex table
 
@@ -96,6 +97,11 @@ def _check_reach(ends: tuple[Fraction, Fraction], inputs: tuple[Fraction, ...], 
             f"outputs from {float(ends[0]):g} to {float(ends[1]):g} leave no room for labels without bias: at epsilon "
             f"{float(epsilon):g} they must go from {float(inputs[0] - needed):.6g} or below to "
             f"{float(inputs[-1] + needed):.6g} or above."
+        )
+    if ends[1] - ends[0] > FARTHEST * (inputs[-1] - inputs[0] + 2 * needed):
+        raise InvalidTask(
+            f"outputs from {float(ends[0]):g} to {float(ends[1]):g} are no range: more than {FARTHEST:,} times as wide as needed "
+            "gains nothing and is beyond what floats can solve."
         )
 
 

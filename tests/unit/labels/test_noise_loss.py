@@ -156,6 +156,8 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
     ({"loss": "absolute", "outputs": (-9, math.inf)}, "an output"),
     ({"loss": "absolute", "outputs": (-9, 0, 9)}, "the pair"),
     ({"loss": "absolute", "outputs": (0, 4)}, "no room for labels without bias"),
+    ({"loss": "absolute", "outputs": (-1e9, 1e9)}, "are no range"),
+    ({"loss": "absolute", "outputs": (-1e300, 1e300)}, "are no range"),
     ({"loss": "absolute", "outputs": 7}, "outputs="),
     ({"loss": "absolute", "outputs": "ab"}, "outputs="),
     ({"loss": "squared", "outputs": (-9, 9)}, "takes any real output"),
@@ -231,7 +233,7 @@ def a_loss_without_a_name(doc: Document, rng: random.Random) -> None:
 
 def a_narrower_range(doc: Document, rng: random.Random) -> None:
     outputs = doc["certificate"]["loss"]["outputs"]
-    outputs[-1] = str(Fraction(outputs[-1]) - Fraction(1, 10**6))
+    outputs[-1] = str(max(Fraction(column[0]) for column in doc["columns"]) - Fraction(1, 10**6))
 
 
 def an_output_out_of_range(doc: Document, rng: random.Random) -> None:

@@ -1,7 +1,7 @@
 """Columns at fixed outputs, from float weights to a table of integers that is exactly private and exactly unbiased.
 
 Where a loss bends at known outputs, outputs must not move, so rounding is paid for otherwise: a sliver of the mass is kept
-back and given to a few columns of its own. Row by row, the lowest and the highest output take what is missing of mass and
+back and given to a few columns of its own. Row by row, a low and a high output take what is missing of mass and
 mean up to a remainder, and outputs 0, 1, B, B^2, ... lattice steps from the middle write that remainder in base B. Every
 equation is one between integers. docs/proofs/labels_noise_loss.md, section 4, has the argument.
 """
@@ -63,6 +63,11 @@ class _Books:
         self.place = [of[z] - of[middle] for z in outputs]
         self.label = [of[y] - of[middle] for y in inputs]
         self.middle, self.kept = middle, round(sliver * (1 << BITS))
+        width = self.label[-1] - self.label[0]
+        # as far as the default range, whose ends are then used; farther out would cost more
+        far = 2 * self.low * width // (self.high - self.low) + width // 2 + width // 500 + 1
+        self.first = max(self.place[0], self.label[0] - far)
+        self.last = min(self.place[-1], self.label[-1] + far)
         self.weights: dict[int, list[int]] = {}
         self._fill(pieces, 1 - sliver)
 
@@ -82,7 +87,7 @@ class _Books:
 
     def table(self) -> tuple[Column, ...] | None:
         """The columns, once every row's mass and mean are exact; None if some ratio would be too large."""
-        first, last = self.place[0], self.place[-1]
+        first, last = self.first, self.last
         digits = self._digits(last - first)
         if not digits or not first <= digits[-1] <= last:
             return None
@@ -113,7 +118,7 @@ class _Books:
     def _digits(self, width: int) -> list[int]:
         """The places 1, B, B^2, ... on the longer side, B so small that no spare column is tilted by more than e^epsilon."""
         steepest = (self.high - self.low) / (self.high + self.low)
-        side = 1 if self.place[-1] >= -self.place[0] else -1
+        side = 1 if self.last >= -self.first else -1
         for count in range(1, _MOST_DIGITS):
             base = _root(width, count) + 1
             if (count + 1) ** 2 * base < steepest * self.kept * self._spare():
@@ -123,7 +128,7 @@ class _Books:
     def _spare(self) -> float:
         """The share of what is kept back that may lie in the middle: it pushes the rest out towards both ends."""
         width, needed = self.label[-1] - self.label[0], self.low / (self.high - self.low)
-        beyond = min(self.label[0] - self.place[0], self.place[-1] - self.label[-1]) / width - needed
+        beyond = min(self.label[0] - self.first, self.last - self.label[-1]) / width - needed
         return min(1 / 32, beyond / (2 + 4 * needed))
 
     def _columns(self, spare: dict[int, list[int]]) -> tuple[Column, ...] | None:
