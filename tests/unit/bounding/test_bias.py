@@ -176,7 +176,7 @@ def test_lemma_one_bounds_a_choice_over_the_ball_with_sums_and_not_with_means(di
     """Draws with density exp(-epsilon S/(2 tau)) on a fine grid of the ball: S convex losses between 0 and 1."""
     cap, rows, epsilon, delta = 3, 2_000, 1.0, 0.1
     source = np.random.default_rng(7)
-    axes = np.linspace(-1, 1, 201)
+    axes = np.linspace(-1, 1, 101)
     ball = axes[:, None] if dimension == 1 else np.stack(np.meshgrid(axes, axes), -1).reshape(-1, 2)
     ball = ball[np.linalg.norm(ball, axis=1) <= 1]
     x = source.normal(size=(rows, dimension))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from papers import capped_figures
 from papers.models_figures import theorem_terms
 from steelyard.errors import InvalidTask
 
@@ -62,3 +63,13 @@ def test_what_makes_no_sense_is_refused() -> None:
     for counts, epsilon, people in (([], 1, None), ([1], 0, None), ([1], 1, [1, 2]), ([float("nan")], 1, None)):
         with pytest.raises(InvalidTask):
             theorem_terms(counts, epsilon, 3, users=people)
+
+
+def test_measured_trade_offs_add_up_and_lose_their_bias_as_caps_rise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capped_figures, "CAPS", (1, 10, 10_000))
+    data = capped_figures.made("logistic", 400, 3)
+    found = capped_figures.curve(data, "logistic", "objective", 2.0, 1, 400)
+    assert found["total"] == pytest.approx([a + b for a, b in zip(found["noise"], found["bias"], strict=True)])
+    assert found["bias"][0] > found["bias"][-1] == pytest.approx(0, abs=1e-12)
+    panels = [capped_figures.panel(found, "logistic", way, "made up") for way in capped_figures.WAYS] * 2
+    assert capped_figures.together(panels).count("sweet spot:") == 6
