@@ -8,12 +8,13 @@ fetch one (law 4: nothing leaves but a ``Release``).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from steelyard.account import Receipt
 from steelyard.documents import plain
+from steelyard.errors import InvalidTask
 from steelyard.privacy import Currency, Event, Loss, Status, Terms, Unit, canonical, decimal_text
 
 _LONG = 4096
@@ -79,25 +80,65 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class Error:
-    """The error to expect: ``noise`` and ``bias`` are expected absolute errors, ``interval`` the noise's half width.
+    """The error to expect: ``noise`` is its mean size, ``interval`` its half width at ``confidence``; ``bias`` is what the cap cuts off.
 
-    ``bias`` is ``None`` where nothing is known about what the cap cut off. It is estimated from totals up to ``upper``:
-    what lies above is not in it, and heavy tails may hold more than it says. The interval covers the noise alone, at
-    ``confidence``; the bias of the cap comes on top.
+    Noise is exact (*proved*). The bias is modelled from a noisy look at the totals (*calibrated*): its median, and where it
+    lies, from ``bias_low`` to ``bias_high``; ``None`` where nothing was looked at. ``offsets`` are how far below and above the
+    released value the truth lies, noise and bias together, by confidence. ``blind_spot`` is what no look at this price
+    can rule out (*proved*). Totals above ``upper`` are in none of this: where some were seen, ``at_least`` is true.
+    ``each`` are half widths by key where they differ, ``unit`` what the noise is measured in, if not in the value's own.
     """
 
     noise: float
     interval: float
     bias: float | None = None
     confidence: float = 0.95
+    bias_low: float | None = None
+    bias_high: float | None = None
+    offsets: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    blind_spot: str = ""
+    at_least: bool = False
+    each: Sequence[float] = ()
+    unit: str = ""
+
+    @property
+    def status(self) -> Status:
+        """Proved where only noise is in it, calibrated where a bias was modelled."""
+        return Status.CALIBRATED if self.offsets else Status.PROVED
+
+    def span(self, confidence: float = 0.95) -> tuple[float, float] | None:
+        """How far below and above the released value the truth lies; ``None`` where nothing is known of what was cut off."""
+        known = {float(name): (ends[0], ends[1]) for name, ends in self.offsets.items()}
+        if not known and self.bias == 0 and not self.unit:
+            known = {self.confidence: (-self.interval, self.interval)}
+        if known and confidence not in known:
+            told = ", ".join(f"{each:g}" for each in known)
+            raise InvalidTask(f"the interval of this release is known at confidence {told}; got {confidence!r}.")
+        return known.get(confidence)
 
     def __str__(self) -> str:
-        cut = "not estimated" if self.bias is None else f"estimated {figure(self.bias)}, totals above upper not counted"
-        return f"noise ± {figure(self.interval)} in {self.confidence:.0%} of draws; what the cap cuts off: {cut}"
+        return f"noise ± {self._size} in {self.confidence:.0%} of draws; what the cap cuts off: {self._cut}"
+
+    @property
+    def _size(self) -> str:
+        if len(set(self.each)) > 1:
+            return f"{figure(min(self.each))} to {figure(max(self.each))}, by key,"
+        return f"{figure(self.interval)} {self.unit}".rstrip()
+
+    @property
+    def _cut(self) -> str:
+        if self.bias is None:
+            return "not estimated"
+        if self.bias_low is None or self.bias_high is None:
+            return "nothing" if self.bias == 0 else f"about {figure(self.bias)}"
+        about = "at least" if self.at_least else "about"
+        range_ = f"{figure(self.bias_low)} to {figure(self.bias_high)}"
+        return f"{about} {figure(self.bias)} ({range_} at {self.confidence:.0%}, calibrated), totals above upper not counted"
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``Error(**data)`` reads it back."""
-        return {"noise": self.noise, "interval": self.interval, "bias": self.bias, "confidence": self.confidence}
+        ends = {name: list(pair) for name, pair in self.offsets.items()}
+        return {**vars(self), "offsets": ends, "each": list(self.each)}
 
 
 @dataclass(frozen=True)
@@ -127,10 +168,42 @@ class Release:
     receipt: Receipt
     stored_on: str | None = field(default=None, compare=False)
 
+    def interval(self, confidence: float = 0.95) -> tuple[Any, Any]:
+        """Where the truth lies, noise and what the cap cuts off together: two numbers, or two dictionaries by key.
+
+        *Status:* ``error.status``: calibrated where a bias was modelled. ``(None, None)`` where nothing is known of it; the noise
+        alone is ``error.interval``.
+        """
+        ends = None if self.error is None else self.error.span(confidence)
+        if ends is None or not isinstance(self.value, int | float | dict):
+            return None, None
+        return _moved(self.value, ends[0]), _moved(self.value, ends[1])
+
+    @property
+    def low(self) -> Any:
+        """The lower end of the 95 % interval."""
+        return self.interval()[0]
+
+    @property
+    def high(self) -> Any:
+        """The upper end of the 95 % interval."""
+        return self.interval()[1]
+
     def __str__(self) -> str:
         shown = self.value if isinstance(self.value, int | float | str) else json.dumps(plain(self.value))
-        lines = [str(shown), str(self.error or ""), str(self.guarantee), *([self.again] if self.again else [])]
+        lines = [str(shown), *self.told, str(self.guarantee), *([self.again] if self.again else [])]
         return "\n".join(lines)
+
+    @property
+    def told(self) -> list[str]:
+        """The error in sentences: where the truth lies, its parts, and what cannot be known."""
+        error = self.error
+        if error is None:
+            return []
+        low, high = self.interval(error.confidence) if isinstance(self.value, int | float) else (None, None)
+        sure = f"at {error.confidence:.0%}, {error.status}"
+        truth = [] if low is None or high is None else [f"truth between {figure(low)} and {figure(high)} {sure}"]
+        return [*truth, str(error), *([error.blind_spot] if error.blind_spot else [])]
 
     @property
     def again(self) -> str:
@@ -169,6 +242,10 @@ class Release:
         error = None if data["error"] is None else Error(**data["error"])
         guarantee, event = Guarantee.from_json(data["guarantee"]), Event.from_json(data["event"])
         return cls(value, error, guarantee, data["point"], event, data["task"], receipt, day)
+
+
+def _moved(value: Any, by: float) -> Any:
+    return {key: each + by for key, each in value.items()} if isinstance(value, dict) else value + by
 
 
 def figure(value: float) -> str:

@@ -21,9 +21,9 @@ import numpy as np
 
 from steelyard.bounding._amounts import Spend, bound
 from steelyard.bounding._cap_grid import CapGrid
-from steelyard.bounding._laws import check_law
-from steelyard.bounding._posterior import CapSetting, Curves, posterior
-from steelyard.bounding._tails import SMOOTH, Behind, Estimate, behind
+from steelyard.bounding._laws import check_law, mean_error, mean_noise
+from steelyard.bounding._posterior import CapSetting, posterior
+from steelyard.bounding._tails import BROKEN, SMOOTH, Behind, Estimate, behind
 from steelyard.bounding._theory import Tradeoff, curve
 from steelyard.documents import decode, load, request_of
 from steelyard.errors import InvalidTask
@@ -113,6 +113,13 @@ class NoisyHistogram:
             )
 
     @lazy
+    def broken(self) -> tuple[Behind, ...]:
+        """Equally likely users behind the counts above zero, and of signed totals those below, if trends may break."""
+        counts, middle = np.array(self.counts, dtype=float), self.grid.bins - 1
+        sides = [counts[middle:], counts[: middle + 1][::-1]] if self.signed else [counts]
+        return tuple(behind(self.grid, side, self.law, self.level, BROKEN) for side in sides)
+
+    @lazy
     def smooth(self) -> Behind:
         """Equally likely users behind the counts of totals that are not negative, if their trend does not break."""
         return behind(self.grid, np.array(self.counts, dtype=float), self.law, self.level, SMOOTH)
@@ -120,13 +127,10 @@ class NoisyHistogram:
 
 @dataclass(frozen=True)
 class CapChoice:
-    """A cap of the public grid, its index there, and what to expect of it; for signed totals ``cap`` is the magnitude."""
+    """A cap of the public grid and its index there; for signed totals ``cap`` is the magnitude."""
 
     index: int
     cap: int
-    bias: float
-    noise: float
-    error: float
 
 
 def choice_share(level: float, noise: str = "laplace") -> Fraction:
@@ -145,32 +149,36 @@ def choose_cap(histogram: NoisyHistogram, level: float, noise: str | None = None
 
     Of signed totals it is one magnitude for both sides: under add/remove the sensitivity is the larger of the two caps, so a
     smaller one on the other side would save no noise; the bias counted is the difference of what the two sides lose.
-    *Privacy:* post-processing of the histogram. *Accuracy:* predictions are trimmed posterior means, not guarantees.
+    *Privacy:* post-processing of the histogram. *Accuracy:* measured (bench/bounding_accuracy.py), not guaranteed.
     *Cost:* some milliseconds; the first choice at a new level builds a table and takes some tens.
 
     >>> counts = (0, 0, 10, 40, 100, 80, 30)
     >>> choose_cap(NoisyHistogram(CapGrid(1, 16), counts, "laplace", 3.0), 1.0).cap
     16
     """
-    grid, curves = histogram.grid, _curves(histogram, level, noise)
-    at = curves.chosen
-    return CapChoice(at, grid.caps[at], float(curves.bias[at]), float(curves.noise[at]), float(curves.error[at]))
+    at = _chosen(histogram, level, noise or histogram.law)
+    return CapChoice(at, histogram.grid.caps[at])
 
 
 def plan_caps(histogram: NoisyHistogram, level: float, noise: str | None = None) -> Tradeoff:
     """The predicted trade-off of every candidate cap for a release at ``level``; free, however often it is asked."""
-    law, curves = noise or histogram.law, _curves(histogram, level, noise)
-    caps = np.array(histogram.grid.caps, dtype=float)
-    return curve(caps, curves.bias, curves.noise, curves.error, curves.chosen, float(level), law)
+    law, caps = noise or histogram.law, np.array(histogram.grid.caps, dtype=float)
+    at = _chosen(histogram, level, law)
+    sides = [side.cut(caps) for side in histogram.broken]
+    lost = np.abs(sides[0] - sides[1]) if histogram.signed else sides[0]
+    error = mean_error(lost, caps, level, law)
+    low, high = np.quantile(error, (0.025, 0.975), axis=0)
+    lines = np.median(lost, axis=0), caps * mean_noise(level, law), np.median(error, axis=0)
+    return curve(caps, *lines, at, float(level), law, band=(low, high))
 
 
-def _curves(histogram: NoisyHistogram, level: float, noise: str | None) -> Curves:
-    law, counts, middle = noise or histogram.law, np.array(histogram.counts, dtype=float), histogram.grid.bins - 1
+def _chosen(histogram: NoisyHistogram, level: float, law: str) -> int:
+    counts, middle = np.array(histogram.counts, dtype=float), histogram.grid.bins - 1
     check_law(level, law)
     tables = posterior(CapSetting(histogram.grid, histogram.law, float(histogram.level), law, float(level)))
     if not histogram.signed:
-        return tables.curves(counts)
-    return tables.two_sided_curves(counts[middle:], counts[: middle + 1][::-1])  # both sides begin with the middle bin
+        return tables.chosen(counts)
+    return tables.chosen_for_both(counts[middle:], counts[: middle + 1][::-1])  # both sides begin with the middle bin
 
 
 @dataclass(frozen=True)
@@ -201,14 +209,11 @@ class ContributionProfile:
     def plan(self, epsilon: Number | None = None, *, mu: Number | None = None, delta: Number | None = None) -> Tradeoff:
         """The predicted trade-off over all candidate caps for a release at epsilon (with ``delta``: Gaussian), or mu.
 
-        *Privacy:* post-processing. *Accuracy:* predictions are posterior means, not promises.
+        *Privacy:* post-processing. *Accuracy:* calibrated, not proved: bias and error are medians of what is plausible, and
+        ``low`` to ``high`` is where the error lies at 95 %.
         """
         level, law = self._level(epsilon, mu, delta)
         return plan_caps(self.histogram, level, law).times(float(self.step))
-
-    def choose(self, spend: Spend, law: str) -> CapChoice:
-        """The best cap for what a release may spend on noise of this law, in grid steps."""
-        return choose_cap(self.histogram, spend.level, law)
 
     def kept(self, cap: Number, confidence: float = 0.95) -> Estimate:
         """The share of everything contributed that a cap keeps (n_tau / n of Amin et al., for rows), and its interval.

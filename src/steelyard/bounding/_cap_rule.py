@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from steelyard.bounding._amounts import Noisy, Spend, bound
-from steelyard.bounding._cap_choice import BoughtCounts, ContributionProfile, TotalsGrid, choice_share, choose_cap
+from steelyard.bounding._cap_choice import (
+    BoughtCounts,
+    ContributionProfile,
+    NoisyHistogram,
+    TotalsGrid,
+    choice_share,
+    choose_cap,
+)
+from steelyard.bounding._cut import Added, Cut
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, Laplace, Staircase
@@ -24,11 +32,11 @@ Cap = Number | ContributionProfile | str
 
 @dataclass(frozen=True)
 class Bounds:
-    """What one unit's total is clamped to, and the bias that is expected of it (``None``: nothing is known)."""
+    """What one unit's total is clamped to, and what that is believed to cut off (``None``: nothing is known)."""
 
     lower: Fraction
     upper: Fraction
-    bias: float | None = None
+    cut: Cut | None = None
 
 
 @dataclass(frozen=True)
@@ -96,19 +104,24 @@ class CapRule:
     def fixed(self, spend: Spend) -> Bounds | None:
         """The bounds, where they are known before any row is read."""
         if isinstance(self.cap, ContributionProfile):
-            choice, step = self.cap.choose(spend, self._law(spend)), self.cap.step
-            return Bounds(self.lower, choice.cap * step, float(choice.bias * step))
+            seen, step = self.cap.histogram, self.cap.step
+            cap = choose_cap(seen, spend.level, self._law(spend)).cap * step
+            return self._bounds(seen, step, (self.lower, cap), spend)
         return None if self.cap == "auto" else Bounds(self.lower, Fraction(self.cap))
 
     def bought(
         self, table: Table, terms: Terms, column: str | None, look: BoughtCounts, total: Spend, noise: Noise
     ) -> Bounds:
         """The bounds that ``look`` buys for noise of ``total``."""
-        seen = self.grid.look(table, terms, column, look, noise)
-        choice = choose_cap(seen, total.level, self._law(total))
-        cap = choice.cap * self.grid.step
+        seen, step = self.grid.look(table, terms, column, look, noise), self.grid.step
+        cap = choose_cap(seen, total.level, self._law(total)).cap * step
         upper = cap if self.upper is None else min(cap, self.upper)
-        return Bounds(max(-cap, self.lower), upper, float(choice.bias * self.grid.step))
+        return self._bounds(seen, step, (max(-cap, self.lower), upper), total)
+
+    def _bounds(self, seen: NoisyHistogram, step: Fraction, ends: tuple[Fraction, Fraction], total: Spend) -> Bounds:
+        """Bounds that were chosen, and what they are believed to cut off."""
+        noise = Added(float(max(-ends[0], ends[1])), total.level, self._law(total), self.scalar)
+        return Bounds(*ends, Cut.of(seen, *ends, step, noise))
 
     def noise(self, look: Spend | None, total: Spend) -> tuple[BoughtCounts | None, Noisy]:
         """What is looked at with which noise, where a look is bought, and the noise of the total.

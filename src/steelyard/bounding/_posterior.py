@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from steelyard.accounting import normal_tail
 from steelyard.bounding._cap_grid import CapGrid
-from steelyard.bounding._laws import Floats, mean_error, mean_noise
+from steelyard.bounding._laws import Floats, mean_error
 
 _COUNTS = 2 * 1.15 ** np.arange(29)
 _FALLS = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0, 2.0, 4.0])
@@ -64,19 +64,8 @@ class TailWeights:
     nobody: float
 
 
-@dataclass(frozen=True)
-class Curves:
-    """What each candidate cap is expected to lose, to add as noise, and to miss in all; and the best one's index."""
-
-    bias: Floats
-    noise: Floats
-    error: Floats
-    loss: Floats
-    chosen: int
-
-
 class Posterior:
-    """The tables of one setting; ``curves(counts)`` is a pure function of the noisy counts."""
+    """The tables of one setting; ``chosen(counts)`` is a pure function of the noisy counts."""
 
     def __init__(self, setting: CapSetting) -> None:
         self.setting = setting
@@ -95,14 +84,15 @@ class Posterior:
         self.overshoot = self._overshoot()
         self._losses: dict[int, NDArray[np.float32]] = {}
 
-    def curves(self, counts: Floats) -> Curves:
-        """Weigh every tail by the noisy counts, then every cap by the tails."""
+    def chosen(self, counts: Floats) -> int:
+        """Weigh every tail by the noisy counts, then every cap by the tails; the best cap's index."""
         wide, real = self.grid.spread(counts)
         weights = self.weigh(wide, real)
-        bias = self._drawn_bias(wide, real, weights)
-        return self._judge(bias, None if self.level >= _SHARP else self._mean_loss(weights), weights.full)
+        if self.level < _SHARP:
+            return self._least(self._mean_loss(weights), weights.full)
+        return self._least(self._drawn_loss(self._drawn_bias(wide, real, weights), weights.full), weights.full)
 
-    def two_sided_curves(self, above: Floats, below: Floats) -> Curves:
+    def chosen_for_both(self, above: Floats, below: Floats) -> int:
         """The same for signed totals: counts of positive and of negative totals, one cap for both magnitudes."""
         sides, full = [], []
         for counts in (above, below):
@@ -111,17 +101,16 @@ class Posterior:
             sides.append(self._drawn_bias(wide, real, weights))
             full.append(weights.full)
         mixed = (np.arange(_DRAWS) * _STRIDE) % _DRAWS
-        return self._judge(np.abs(sides[0] - sides[1][mixed]), None, max(full))
+        return self._least(self._drawn_loss(np.abs(sides[0] - sides[1][mixed]), max(full)), max(full))
 
-    def _judge(self, bias: Floats, loss: Floats | None, full: int) -> Curves:
+    def _drawn_loss(self, bias: Floats, full: int) -> Floats:
         error = mean_error(bias, self.caps, self.setting.sum_level, self.setting.sum_law)
-        if loss is None:
-            allowed = np.where(self._too_low(full), np.inf, error)
-            ratio = allowed / np.maximum(allowed.min(axis=1, keepdims=True), np.finfo(float).tiny)
-            loss = (ratio ** (1.0 if self.level >= _SHARP else _POWER)).mean(axis=0)
-        loss = np.where(self._too_low(full), np.inf, loss)
-        noise = self.caps * mean_noise(self.setting.sum_level, self.setting.sum_law)
-        return Curves(_typical(bias), noise, _typical(error), loss, int(loss.argmin()))
+        allowed = np.where(self._too_low(full), np.inf, error)
+        ratio = allowed / np.maximum(allowed.min(axis=1, keepdims=True), np.finfo(float).tiny)
+        return np.asarray((ratio ** (1.0 if self.level >= _SHARP else _POWER)).mean(axis=0))
+
+    def _least(self, loss: Floats, full: int) -> int:
+        return int(np.where(self._too_low(full), np.inf, loss).argmin())
 
     def _too_low(self, full: int) -> NDArray[np.bool_]:
         """Caps that would cut into the last full bin."""
@@ -243,12 +232,6 @@ class Posterior:
 def posterior(setting: CapSetting) -> Posterior:
     """The tables of a setting, made once."""
     return Posterior(setting)
-
-
-def _typical(values: Floats) -> Floats:
-    """The mean over draws without the largest twentieth, in which far tails nobody can rule out would drown all else."""
-    kept = values.shape[0] * 19 // 20
-    return np.asarray(np.partition(values, kept, axis=0)[:kept].mean(axis=0))
 
 
 def _variance(law: str, level: float) -> float:

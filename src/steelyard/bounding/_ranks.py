@@ -60,7 +60,7 @@ class QuantileSearch:
     def error(self, candidates: int) -> Error:
         """The rank error of one choice, in rows: usual, and in 95 of 100."""
         unit = 2 * self.cap / float(self.epsilon) * float(max(max(q, 1 - q) for q in self.quantiles))
-        return Error(unit * math.log(candidates), unit * math.log(candidates / 0.05))
+        return Error(unit * math.log(candidates), unit * math.log(candidates / 0.05), unit="rows of rank")
 
     def run(self, counts: Sequence[int], noise: Noise) -> list[int]:
         """The chosen edge for each quantile, as an index from 0 to the number of bins."""

@@ -25,26 +25,35 @@ _PARTICLES = 2000
 _STRIDE = 1237
 _SLOPE, _SLOPES = -0.3, 0.4  # a priori, in logarithms per half octave: Pareto with an index near one, give or take
 _BEND, _LEAN = 0.35, 0.2  # the most that a slope steepens from bin to bin: an exponential tail, about
+_DEEP = 6.0  # how many times as far a trend falls where a crowd ends
 _WOBBLE = 0.1  # how far a single bin strays from its trend
 _STEEPEST, _FLATTEST = -8.0, 0.7
 
 
 @dataclass(frozen=True)
 class Trend:
-    """How trends go on a priori: a window of so many users times the level, how many are straight, and how much they wander."""
+    """How trends go on a priori.
+
+    They are followed from ``window`` / level users on; so many are ``straight`` (Pareto), and slopes ``wander``. So often one
+    ``breaks``: its logarithm falls by ``fall`` in the mean, by six times that at the ``deep`` end of a crowd, and goes on with
+    a slope around ``after``, give or take a factor of e^``afters``.
+    """
 
     window: float
     straight: float
     wander: float
     breaks: float = 0.0
-    ends: float = 0.0
-    fall: float = 1.0
-    after: float = 0.35
-    afters: float = 0.5
+    fall: float = 0.5
+    deep: float = 0.4
+    after: float = 0.4
+    afters: float = 0.4
 
 
 SMOOTH = Trend(600.0, 0.8, 0.015)
 """Trends that do not break: for the middle of what is plausible."""
+
+BROKEN = Trend(200.0, 0.5, 0.03, breaks=0.25)
+"""Trends that end, or fall and go on in another way: for what cannot be ruled out."""
 
 
 @dataclass(frozen=True)
@@ -128,11 +137,11 @@ class _Cloud:
         draw, size, trend = self.draw, _PARTICLES, self.trend
         steeper = self.slope - self.bend * (np.abs(self.slope) + _LEAN)
         slope = steeper + trend.wander * draw.normal(size=size) * (1 + np.abs(self.slope))
-        chance = draw.random(size)
-        breaks, ends = chance < trend.breaks, chance > 1 - trend.ends
+        breaks = draw.random(size) < trend.breaks
         slope = np.where(breaks, -trend.after * np.exp(trend.afters * draw.normal(size=size)), slope)
         self.slope = np.clip(slope, _STEEPEST, _FLATTEST)
-        falls = np.where(breaks, trend.fall * draw.exponential(size=size), np.where(ends, 50.0, 0.0))
+        far = np.where(draw.random(size) < trend.deep, _DEEP, 1.0)
+        falls = np.where(breaks, trend.fall * far * draw.exponential(size=size), 0.0)
         self.log_rate = np.clip(self.log_rate + self.slope - falls, -50.0, 40.0)
 
     def see(self, users: Floats, slot: int, count: float, room: float, last: bool) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,17 +30,21 @@ _PER_OCTAVE = 6
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """One operating point: a cap, what capping loses, what the noise adds, and the expected error of both together."""
+    """One operating point: a cap, what capping loses, what the noise adds, the expected error of both, and where that lies."""
 
     cap: float
     bias: float
     noise: float
     error: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
 class Tradeoff:
     """Candidate caps with predicted bias, noise and total error; ``chosen`` is the index of the best one.
+
+    Where the bias is modelled, the error lies between ``low`` and ``high`` at 95 %; where it is known they are empty.
 
     >>> curve = tradeoff([1, 2, 3, 50], epsilon=1)
     >>> from steelyard.documents import decode
@@ -55,18 +59,21 @@ class Tradeoff:
     chosen: int
     epsilon: float
     law: str = "laplace"
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
 
     @property
     def best(self) -> OperatingPoint:
         """The chosen operating point."""
         at = self.chosen
-        return OperatingPoint(self.caps[at], self.bias[at], self.noise[at], self.error[at])
+        low, high = ((self.low or self.error)[at], (self.high or self.error)[at])
+        return OperatingPoint(self.caps[at], self.bias[at], self.noise[at], self.error[at], low, high)
 
     def times(self, size: float) -> Tradeoff:
         """The same curve in another unit of amount, ``size`` of which make one of this."""
-        caps, bias = tuple(size * v for v in self.caps), tuple(size * v for v in self.bias)
-        noise, error = tuple(size * v for v in self.noise), tuple(size * v for v in self.error)
-        return Tradeoff(caps, bias, noise, error, self.chosen, self.epsilon, self.law)
+        lines = (self.caps, self.bias, self.noise, self.error, self.low, self.high)
+        caps, bias, noise, error, low, high = (tuple(size * v for v in line) for line in lines)
+        return replace(self, caps=caps, bias=bias, noise=noise, error=error, low=low, high=high)
 
     def chart(self, subtitle: str = "") -> Chart:
         """The U-curve with the chosen point marked; caps far below it are left out."""
@@ -74,7 +81,8 @@ class Tradeoff:
 
         shown = [i for i, cap in enumerate(self.caps) if cap >= self.best.cap / 2**_OCTAVES]
         lines = ([line[i] for i in shown] for line in (self.caps, self.noise, self.bias, self.error))
-        return draw(*lines, subtitle=subtitle, chosen=self.best.cap)
+        band = [[line[i] for i in shown] for line in (self.low, self.high)] if self.low else None
+        return draw(*lines, subtitle=subtitle, chosen=self.best.cap, band=band)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``decode`` of ``documents`` reads it back."""
@@ -176,10 +184,14 @@ def tradeoff(
     return curve(grid, bias, noises, error, int(error.argmin()), float(epsilon), noise)
 
 
-def curve(caps: Floats, bias: Floats, noise: Floats, error: Floats, chosen: int, level: float, law: str) -> Tradeoff:
+def curve(
+    caps: Floats, bias: Floats, noise: Floats, error: Floats, chosen: int, level: float, law: str,
+    band: tuple[Floats, Floats] | None = None,
+) -> Tradeoff:  # fmt: skip
     """A trade-off from arrays, as plain numbers."""
-    lines = [tuple(float(v) for v in line) for line in (caps, bias, noise, error)]
-    return Tradeoff(lines[0], lines[1], lines[2], lines[3], chosen, level, law)
+    lines = [tuple(float(v) for v in line) for line in (caps, bias, noise, error, *(band or ()))]
+    low, high = (lines[4], lines[5]) if band else ((), ())
+    return Tradeoff(lines[0], lines[1], lines[2], lines[3], chosen, level, law, low, high)
 
 
 def _best(data: _Sorted, epsilon: float, noise: str) -> float:

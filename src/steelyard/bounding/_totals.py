@@ -222,7 +222,7 @@ class Request:
         _, event = mechanism.size, mechanism.event  # worked out before rows are read
         event = event if look is None else composed(look.mechanism.event, event)
         event = event if private is None else composed(private.threshold.event, event)
-        predicted = None if fixed is None else Ready(column, fixed, mechanism, share).error
+        predicted = None if fixed is None else Ready(column, fixed, mechanism, share, whole(column, terms)).error
         schema.require_unit(terms.unit)
         if column is not None:
             schema.require_numeric(column)
@@ -237,7 +237,7 @@ class Request:
         if bounds is None:
             assert self.look is not None  # a cap that is not known is bought
             bounds = self.rule.bought(table, self.terms, self.column, self.look, self.share, noise)
-        return Ready(self.column, bounds, self.mechanism, self.share)
+        return Ready(self.column, bounds, self.mechanism, self.share, whole(self.column, self.terms))
 
     def run(self, table: Table, noise: Noise) -> Outcome:
         """Bound, ask, noise."""
@@ -252,12 +252,16 @@ class Request:
 
 @dataclass(frozen=True)
 class Ready:
-    """One total whose bounds are fixed: what to ask the table, and what to do with its answer."""
+    """One total whose bounds are fixed: what to ask the table, and what to do with its answer.
+
+    ``whole`` says that the bounds cut nothing off whatever the rows: where the unit is the row, and rows are counted.
+    """
 
     column: str | None
     bounds: Bounds
     mechanism: Noisy
     share: Spend
+    whole: bool = False
 
     @lazy
     def amount(self) -> Amount:
@@ -279,7 +283,8 @@ class Ready:
     @property
     def error(self) -> Error:
         """The error to expect within these bounds."""
-        return noise_error(self.mechanism, self.amount.step, self.bounds.bias)
+        alone, cut = noise_error(self.mechanism, self.amount.step, 0.0 if self.whole else None), self.bounds.cut
+        return alone if cut is None else cut.onto(alone)
 
     def told(self, keys: Sequence[Any] | None, noised: Sequence[int]) -> Outcome:
         """What noisy integers mean; counts are rounded to whole rows after the noise."""
@@ -288,6 +293,11 @@ class Ready:
         bounds = self.bounds
         point = {"cap": float(bounds.upper), "lower": float(bounds.lower), "spent_on_noise": self.share.level}
         return Outcome(told[0] if keys is None else labelled(keys, told), self.error, point)
+
+
+def whole(column: str | None, terms: Terms) -> bool:
+    """Whether a cap cuts nothing off whatever the rows hold: where rows are counted and hidden one by one."""
+    return column is None and terms.unit.kind == "rows"
 
 
 def totals_of(ready: Sequence[Ready], grouping: Grouping, unit: Unit, table: Table) -> Sequence[Sequence[int]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -137,7 +137,7 @@ class _Pairs:
         values = [float(self.lower) + share * float(self.upper - self.lower) for share, _ in found]
         counts = [round(max(whole / self.steps, 0.0)) for _, whole in found]
         point = {"cap": self.cap, "rows": counts[0] if self.grouping.by is None else counts}
-        return Outcome(self.grouping.label(values), max(errors, key=lambda error: error.noise), point)
+        return Outcome(self.grouping.label(values), self._worst(errors), point)
 
     def _pairs(self, table: Table) -> list[tuple[int, int]]:
         step = (self.upper - self.lower) / self.steps
@@ -152,6 +152,11 @@ class _Pairs:
         """Where the mean lies between the bounds, and the noised size it was divided by."""
         whole = above + below
         return (min(max(above / whole, 0.0), 1.0) if whole > 0 else 0.5), whole
+
+    def _worst(self, errors: list[Error]) -> Error:
+        """The largest error; by key with the half width of each, in the order of the keys."""
+        worst = max(errors, key=lambda error: error.noise)
+        return worst if self.grouping.by is None else replace(worst, each=tuple(error.interval for error in errors))
 
     def _error(self, share: float, whole: int) -> Error:
         span, mechanism = float(self.upper - self.lower), self.mechanism

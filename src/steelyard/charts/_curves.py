@@ -32,10 +32,11 @@ class Line:
 def tradeoff(caps: Sequence[Number], noise: Sequence[Number], bias: Sequence[Number], total: Sequence[Number], *,
              title: str = "Where the cap balances noise and bias", subtitle: str = "", caption: str = "",
              x_title: str = "cap on one unit's contribution", y_title: str = "expected error",
-             log_y: bool | None = None, chosen: Number = None) -> Chart:  # fmt: skip
-    """The U-curve: noise rises with the cap, bias falls, and the sweet spot is marked.
+             log_y: bool | None = None, chosen: Number = None,
+             band: Sequence[Sequence[Number]] | None = None) -> Chart:  # fmt: skip
+    """The U-curve: noise rises with the cap, bias falls, and the sweet spot, the smallest total drawn, is marked.
 
-    The sweet spot is the smallest total, or the cap nearest to ``chosen`` where a choice weighs more than the total.
+    ``chosen`` is the cap that is taken, marked where it is another one; ``band`` holds where the total lies, low and high.
     """
     sheet = Sheet(title, subtitle, caption)
     rows = sorted((cap, n, b, t) for cap, n, b, t in zip(*columns(caps=caps, noise=noise, bias=bias, total=total),
@@ -56,14 +57,26 @@ def tradeoff(caps: Sequence[Number], noise: Sequence[Number], bias: Sequence[Num
               for name, values in named.items()}  # fmt: skip
     drawn = [_curve(points, x, y, SERIES[i], _DASHES[i], width=3 if i == 0 else 2)
              for i, points in enumerate(curves.values())]  # fmt: skip
-    sheet.add(clipped(x.start, y.end - 3, right + 3, y.start + 3, *reversed(drawn)))
+    around = [_band(_around(caps, band), x, y, SERIES[0])] if band else []
+    sheet.add(clipped(x.start, y.end - 3, right + 3, y.start + 3, *around, *reversed(drawn)))
     _end_labels(sheet, curves, x, y)
-    best = min(rows, key=lambda row: row[3] if chosen is None else abs(row[0] - float(chosen)))
+    best = min(rows, key=lambda row: row[3])
+    taken = best if chosen is None else min(rows, key=lambda row: abs(row[0] - float(chosen)))
+    if taken[0] != best[0]:
+        _taken(sheet, x, y, taken[0], taken[3])
     _sweet_spot(sheet, x, y, best[0], best[3])
     return sheet.chart(f"{one_line(y_title)} against {one_line(x_title)} for {len(rows)} "
                        f"candidate{'s' if len(rows) > 1 else ''}. The sweet "
                        f"spot is {short(best[3])}, at {short(best[0])}: noise {short(best[1])}, "
                        f"bias {short(best[2])}.")  # fmt: skip
+
+
+def _around(
+    caps: Sequence[Number], band: Sequence[Sequence[Number]]
+) -> list[tuple[float, None, float | None, float | None]]:
+    """The points of a band over caps, in order."""
+    read = zip(*columns(caps=caps, low=band[0], high=band[1]), strict=True)
+    return sorted((cap, None, low, high) for cap, low, high in read if cap is not None and cap > 0 and low and high)
 
 
 def lines(series: Sequence[Line], *, title: str, subtitle: str = "", caption: str = "", x_title: str = "",
@@ -161,6 +174,17 @@ def _end_labels(sheet: Sheet, curves: dict[str, list[_Point]], x: Scale, y: Scal
         above = min(max(end, above + 16), y.start - 16 * (len(ends) - 1 - i))
         colour = SERIES[list(curves).index(name)]
         sheet.add(text(x.end + 10, above + 4, name, size=12.5, fill=colour, bold=name == "total"))
+
+
+def _taken(sheet: Sheet, x: Scale, y: Scale, cap: float, total: float) -> None:
+    """A mark on the cap that is taken, where it is not the smallest total: the choice weighs tails that the total averages."""
+    words = f"taken: {short(cap)}"
+    place = min(max(x(cap), x.start + measure(words) / 2 + 6), x.end - measure(words) / 2 - 6)
+    sheet.add(
+        tag("line", x1=x(cap), x2=x(cap), y1=y(total), y2=y.start, stroke="ink", stroke_dasharray="1 3"),
+        tag("circle", cx=x(cap), cy=y(total), r=3.5, fill="ink", class_="sy-taken"),
+        text(place, y.start - 6, words, anchor="middle", halo=True),
+    )
 
 
 def _sweet_spot(sheet: Sheet, x: Scale, y: Scale, cap: float, total: float) -> None:

@@ -204,4 +204,6 @@ def _plan(args: argparse.Namespace) -> Reply:
     save_chart(args, lambda: curve.chart(f"Predicted from {args.profile}"), inputs=[args.profile])
     found = {"cap": best.cap, "noise": best.noise, "bias": best.bias, "error": best.error}
     lines = [("best cap" if name == "cap" else f"expected {name}", figure(value)) for name, value in found.items()]
+    lines += [("error between", f"{figure(best.low)} and {figure(best.high)} at 95%, calibrated")]
+    found |= {"low": best.low, "high": best.high}
     return Reply(columns(lines), {"best": found, "curve": curve.to_json()})

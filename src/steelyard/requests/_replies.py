@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from steelyard.privacy import decimal_text
+from steelyard.release import figure
 
 if TYPE_CHECKING:
     from steelyard.account import Account
     from steelyard.charts import Chart
-    from steelyard.release import Release
+    from steelyard.release import Error, Release
     from steelyard.session import Session, Task
 
 Lines = list[tuple[str, str]]
@@ -65,13 +66,13 @@ class Reply:
             lines += [("hides", str(account.terms.unit)), ("features", str(features.width))]
             return cls(columns(lines), {**data, "features": features.names()})
         told = str(error) if error else "known after the release; a profile or a public cap tells it before"
-        return cls(columns([*lines, ("error", told)]), {**data, "error": error.to_json() if error else None})
+        lines += [("error", told), *_truth(error)]
+        return cls(columns(lines), {**data, "error": error.to_json() if error else None})
 
     @classmethod
     def of_release(cls, release: Release, problems: Sequence[str]) -> Reply:
         """A release for people, and all of it for programs; ``problems`` are files that could not be written after the payment."""
-        error = [str(release.error)] if release.error else []
-        return cls._released(release, [value_text(release.value), *error], [], problems)
+        return cls._released(release, [value_text(release.value), *release.told], [], problems)
 
     @classmethod
     def of_model(cls, release: Release, note: str, saved: str, problems: Sequence[str]) -> Reply:
@@ -91,6 +92,16 @@ class Reply:
         lines = [*value, str(release.guarantee), *([release.again] if release.again else []), note or proof]
         data = json.loads(release.to_json()) | {"stored_on": release.stored_on}
         return cls("\n".join([*lines, *after, *problems]), data, exit_code=2 if problems else 0)
+
+
+def _truth(error: Error | None) -> Lines:
+    """Where the truth will lie around what is released, and what could not be noticed."""
+    ends = None if error is None or not error.offsets else error.span(error.confidence)
+    if error is None or ends is None:
+        return []
+    around = f"from {figure(-ends[0])} below to {figure(ends[1])} above the answer, {error.confidence:.0%}"
+    blind = [("blind spot", error.blind_spot)] if error.blind_spot else []
+    return [("truth", f"{around}, {error.status}"), *blind]
 
 
 def columns(rows: Sequence[tuple[str, ...]]) -> str:

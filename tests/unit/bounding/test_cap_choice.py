@@ -115,7 +115,9 @@ def test_any_noisy_counts_whatever_give_a_cap_of_the_public_grid(seed: int, leve
     histogram = NoisyHistogram(grid, tuple(np.rint(wild)), law, level)
     choice = choose_cap(histogram, 2 * level, "laplace")
     assert grid.caps[choice.index] == choice.cap
-    assert all(math.isfinite(v) and v >= 0 for v in (choice.bias, choice.noise, choice.error))
+    best = plan_caps(histogram, 2 * level, "laplace").best
+    assert best.cap == choice.cap
+    assert all(math.isfinite(v) and v >= 0 for v in (best.bias, best.noise, best.low, best.error, best.high))
     assert choose_cap(histogram, 2 * level, "laplace") == choice
 
 
@@ -155,8 +157,7 @@ def test_degenerate_tables_get_sensible_caps(law: str) -> None:
             assert low <= choose_cap(NoisyHistogram(GRID, seen, law, 0.25), 0.75).cap <= high
     for totals in ([], [100]):
         seen = noised(count(totals, GRID.edges), law, 0.25, generator)
-        choice = choose_cap(NoisyHistogram(GRID, seen, law, 0.25), 0.75)
-        assert math.isfinite(choice.error)
+        assert math.isfinite(plan_caps(NoisyHistogram(GRID, seen, law, 0.25), 0.75).best.error)
 
 
 def test_a_sharp_histogram_nearly_reaches_the_optimum() -> None:
@@ -174,9 +175,9 @@ def test_the_predicted_error_is_within_its_factor_on_average(name: str, factor: 
     totals, generator = shape(name, 20_000), np.random.default_rng(4)
     counts, logs = count(totals, GRID.edges), []
     for _ in range(15):
-        choice = choose_cap(NoisyHistogram(GRID, noised(counts, "laplace", 0.1, generator), "laplace", 0.1), 0.3)
-        assert choice.noise == pytest.approx(choice.cap / 0.3)
-        logs.append(math.log(choice.error / expected_error(totals, choice.cap, 0.3)))
+        best = plan_caps(NoisyHistogram(GRID, noised(counts, "laplace", 0.1, generator), "laplace", 0.1), 0.3).best
+        assert best.noise == pytest.approx(best.cap / 0.3)
+        logs.append(math.log(best.error / expected_error(totals, best.cap, 0.3)))
     assert abs(np.mean(logs)) < math.log(factor)
 
 
@@ -184,7 +185,8 @@ def test_a_plan_is_the_whole_curve_and_its_best_is_the_choice() -> None:
     counts = noised(count(shape("pareto", 5000), GRID.edges), "laplace", 0.5, np.random.default_rng(2))
     histogram = NoisyHistogram(GRID, counts, "laplace", 0.5)
     plan, choice = plan_caps(histogram, 1.0), choose_cap(histogram, 1.0)
-    assert (plan.best.cap, plan.best.bias, plan.best.error) == (choice.cap, choice.bias, choice.error)
+    assert (plan.best.cap, plan.chosen) == (choice.cap, choice.index)
+    assert all(low <= high for low, high in zip(plan.low, plan.high, strict=True))
     assert list(plan.bias) == sorted(plan.bias, reverse=True)
     assert plan.error[0] > 3 * plan.best.error
     assert plan.error[-1] > 3 * plan.best.error

@@ -11,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from steelyard.bounding import ContributionProfile
-from steelyard.bounding._cap_choice import NoisyHistogram
+from steelyard.bounding._cap_choice import NoisyHistogram, choose_cap
 from steelyard.bounding._cap_grid import CapGrid
-from steelyard.bounding._tails import Estimate
+from steelyard.bounding._cut import Added, Cut, blind_spot
+from steelyard.bounding._tails import BROKEN, Estimate, Trend, behind
 from steelyard.errors import InvalidTask
 
 ROWS = 100_000
@@ -74,6 +75,71 @@ def test_an_estimate_in_which_rare_users_vanish_is_caught() -> None:
     error, held = judged(without_giants)
     assert error > 0.4
     assert held < 0.8
+
+
+WIDE = CapGrid(1, 2**20)
+LOOK, SUM = 0.2, 1.0
+
+
+def heavy(draw: np.random.Generator) -> Users:
+    return np.ceil(10 * (1 - draw.random(4000)) ** (-1 / 1.2)).astype(np.int64)
+
+
+def crowd(draw: np.random.Generator) -> Users:
+    return np.ceil(np.exp(3 + 1.3 * draw.normal(size=4000))).astype(np.int64)
+
+
+def short(draw: np.random.Generator) -> Users:
+    return draw.integers(1, 500, 4000)
+
+
+def covered(totals: Users, trend: Trend, draw: np.random.Generator, *, biased: bool = True) -> float:
+    """How often the 95 % interval of a sum holds the truth, its cap chosen from a look."""
+    counts, chance, held = np.bincount(np.searchsorted(WIDE.tops, totals), minlength=WIDE.bins), -np.expm1(-LOOK), []
+    for _ in range(40):
+        noisy = counts + draw.geometric(chance, WIDE.bins) - draw.geometric(chance, WIDE.bins)
+        seen = NoisyHistogram(WIDE, tuple(map(float, noisy)), "laplace", LOOK)
+        seen.__dict__["broken"] = (behind(WIDE, np.array(seen.counts), "laplace", LOOK, trend),)
+        cap = choose_cap(seen, SUM).cap
+        said = Cut.of(seen, Fraction(0), Fraction(cap), Fraction(1), Added(cap, SUM, "laplace", scalar=True))
+        low, high = said.offsets["0.95"]
+        off = float(np.maximum(totals - cap, 0).sum()) - draw.laplace(0, cap / SUM)
+        held.append(low <= off <= (high if biased else -low))
+    return float(np.mean(held))
+
+
+@pytest.mark.parametrize("totals", [heavy, crowd, short])
+def test_the_interval_of_a_sum_holds_the_truth(totals: Callable[[np.random.Generator], Users]) -> None:
+    draw = np.random.default_rng(11)
+    assert covered(totals(draw), BROKEN, draw) >= 0.85  # forty draws; bench/error_coverage.py has thousands
+
+
+def test_an_interval_without_the_bias_is_caught() -> None:
+    draw = np.random.default_rng(11)
+    assert covered(heavy(draw), BROKEN, draw, biased=False) < 0.85
+
+
+def test_a_tail_model_fitted_to_the_set_it_is_judged_on_is_caught_by_another_set() -> None:
+    fitted, draw = (
+        Trend(200.0, 0.0, 0.0, breaks=0.9, fall=5.0, deep=1.0),
+        np.random.default_rng(11),
+    )  # every tail ends at once, as this one does
+    assert covered(short(draw), fitted, draw) >= 0.85
+    assert covered(heavy(draw), fitted, draw) < 0.85
+
+
+@pytest.mark.parametrize(("law", "level", "users"), [("laplace", 0.2, 11), ("gaussian", 0.1, 16), ("laplace", 3.0, 0)])
+def test_the_blind_spot_is_what_no_test_of_the_look_finds_in_half_of_draws(law: str, level: float, users: int) -> None:
+    said = blind_spot(NoisyHistogram(WIDE, (0.0,) * WIDE.bins, law, level), 5000.0)
+    assert said.startswith(f"up to {users} users above the cap") if users else said == ""
+    # the best test of so many users more in one bin: one-sided, with 5 % of false alarms
+    draw = np.random.default_rng(1)
+    if law == "gaussian":
+        noise = np.rint(draw.normal(scale=1 / level, size=200_000))
+    else:
+        noise = draw.geometric(-np.expm1(-level), 200_000) - draw.geometric(-np.expm1(-level), 200_000)
+    alarm = np.quantile(noise, 0.95)
+    assert np.mean(noise + users > alarm) <= 0.51
 
 
 def test_the_same_histogram_always_says_the_same_and_confidence_widens() -> None:

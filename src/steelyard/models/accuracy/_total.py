@@ -111,7 +111,9 @@ class Total:
 
     def told(self, value: Fraction | int, noise: Gaussian | Laplace, **facts: int) -> Outcome:
         """A total as it is released: its value, how far noise as sharp as this may have put it off, and what was measured."""
-        found, error = self.amount.back(round(value)), noise_error(noise, self.amount.step, self.bounds.bias)
+        found, cut = self.amount.back(round(value)), self.bounds.cut
+        error = noise_error(noise, self.amount.step)
+        error = error if cut is None else cut.beside(error)
         return Outcome(round(found) if self.count else found, error, {"cap": float(self.bounds.upper), **facts})
 
 

@@ -1,0 +1,89 @@
+"""What chosen bounds are believed to cut off, said beside the noise: an amount, an interval for the truth, and a blind spot.
+
+All of it is worked out from the noisy histogram that chose the bounds (docs/proofs/cap.md). The lower end trusts no
+model: nothing may have been cut off. The upper end is calibrated on trends that break (``_tails``). What no look at this
+price could have noticed is proved: with k users more or fewer, any test of the look gives itself away at most
+e^(k epsilon) times as often, so a test with 5 % of false alarms finds k <= ln(10)/epsilon users in at most half of draws;
+for Gaussian noise k <= 1.645/mu.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from steelyard.bounding._cap_choice import NoisyHistogram
+from steelyard.bounding._laws import Floats
+from steelyard.bounding._tails import Estimate, offsets
+from steelyard.release import Error, figure
+
+_CONFIDENCES = ("0.5", "0.8", "0.9", "0.95", "0.99")
+_FALSE_ALARMS, _MISSED = 0.05, 0.5
+_NORMAL_95 = 1.6448536269514722
+
+
+@dataclass(frozen=True)
+class Added:
+    """The noise of a total: of how large a bound, at which level and of which law; one number, or a vector by key."""
+
+    bound: float
+    level: float
+    law: str
+    scalar: bool
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What is believed of chosen bounds; ``offsets`` are by confidence."""
+
+    amount: Estimate
+    offsets: Mapping[str, tuple[float, float]]
+    blind_spot: str = ""
+    at_least: bool = False
+
+    @classmethod
+    def of(cls, seen: NoisyHistogram, lower: Fraction, upper: Fraction, step: Fraction, noise: Added) -> Cut:
+        """What totals below ``lower`` and above ``upper`` add up to, behind this histogram."""
+        size = float(step)
+        lost = size * seen.broken[0].cut(np.array([float(upper / step)]))[:, 0]
+        if seen.signed:
+            lost = lost - size * seen.broken[1].cut(np.array([float(-lower / step)]))[:, 0]
+        ends = {name: _ends(lost, noise, float(name), two=seen.signed) for name in _CONFIDENCES}
+        room = float(seen.grid.upper * step - upper)
+        full = float(np.mean(seen.broken[0].users[:, -1] > 0)) >= 0.5
+        return cls(Estimate.of(lost, 0.95), ends, blind_spot(seen, room), full)
+
+    def onto(self, error: Error) -> Error:
+        """The same noise with what was cut off beside it."""
+        amount = self.amount
+        return replace(
+            error, bias=abs(amount.value), bias_low=amount.low, bias_high=amount.high, offsets=self.offsets,
+            blind_spot=self.blind_spot, at_least=self.at_least,
+        )  # fmt: skip
+
+    def beside(self, error: Error) -> Error:
+        """The same for noise of another size: the two intervals are added up, which is on the safe side."""
+        ends = (min(self.amount.low, 0.0) - error.interval, max(self.amount.high, 0.0) + error.interval)
+        return replace(self.onto(error), offsets={f"{error.confidence:g}": ends})
+
+
+def blind_spot(seen: NoisyHistogram, room: float) -> str:
+    """How many users above the cap a look may miss, and what each could add; empty where it is none."""
+    gaussian = seen.law == "gaussian"
+    missed = math.floor((_NORMAL_95 if gaussian else math.log(_MISSED / _FALSE_ALARMS)) / seen.level)
+    if missed < 1 or room <= 0:
+        return ""
+    users = "1 user" if missed == 1 else f"{missed:,} users"
+    price = f"at {'mu' if gaussian else 'epsilon'} {seen.level:.3g}"
+    return f"up to {users} above the cap would not have been noticed {price}; each could add up to {figure(room)}"
+
+
+def _ends(lost: Floats, noise: Added, confidence: float, *, two: bool) -> tuple[float, float]:
+    """How far below and above the released value the truth lies; by key what was cut may be any one's."""
+    _, half = offsets(np.zeros_like(lost), noise.bound, noise.level, noise.law, confidence)
+    low, high = offsets(lost, noise.bound, noise.level, noise.law, confidence)
+    return (min(low, -half), max(high, half)) if two or noise.scalar else (-max(high, half), max(high, half))
