@@ -117,7 +117,8 @@ class Error:
         return known.get(confidence)
 
     def __str__(self) -> str:
-        return f"noise ± {self._size} in {self.confidence:.0%} of draws; what the cap cuts off: {self._cut}"
+        alone = f"noise ± {self._size} in {self.confidence:.0%} of draws"
+        return alone if self.unit else f"{alone}; what the cap cuts off: {self._cut}"
 
     @property
     def _size(self) -> str:

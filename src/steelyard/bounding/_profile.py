@@ -7,7 +7,7 @@ Amin, Kulesza, Munoz and Vassilvitskii; proofs/cap.md). The grid depends on the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from steelyard.bounding._amounts import Spend, bound, check_unit, noise_error
@@ -59,7 +59,7 @@ class Profile:
             schema.require_numeric(self.column)
         spend = Spend.read(self.epsilon, self.mu, terms)
         bought = BoughtCounts(spend, spend.mechanism(1))
-        error = noise_error(bought.mechanism, Fraction(1), 0.0)
+        error = replace(noise_error(bought.mechanism, Fraction(1)), unit="units in each bin")
 
         def look(table: Table, noise: Noise) -> Outcome:
             seen = self.grid.look(table, terms, self.column, bought, noise)
