@@ -101,7 +101,7 @@ def ridge_curves(data: Data, penalty: float, alphas: Sequence[float], trials: in
     for alpha in alphas:
         published = classic.ridge(x, y, penalty, alpha)
         corrected = partial(classic.ridge, penalty=penalty, alpha=alpha, published=False, length=data.length)
-        setting = classic.cheapest([corrected(*rows) for rows in made], alpha, GAMMA, trials)
+        setting = classic.cheapest([corrected(*rows) for rows in made], alpha, GAMMA, max(trials, 3))
         curves["theory"].append(published.theory)
         curves["doubling"].append(middle(partial(doubled, published, alpha), trials))
         curves["2017"].append(middle(partial(reduced, published, alpha), trials))
@@ -121,7 +121,7 @@ def logistic_curves(data: Data, penalty: float, alphas: Sequence[float], trials:
     curves: Curves = {name: [] for name in names}
     for alpha in alphas:
         problem = logistic_problem(signed, penalty, alpha)
-        setting = classic.cheapest(logistic_rehearsals(n, width, penalty, alpha), alpha, GAMMA, trials)
+        setting = classic.cheapest(logistic_rehearsals(n, width, penalty, alpha), alpha, GAMMA, max(trials, 3))
         curves["theory"].append(problem.theory)
         curves["doubling"].append(middle(partial(doubled, problem, alpha), trials))
         curves["2017, corrected"].append(middle(partial(reduced, problem, alpha), trials))

@@ -1,7 +1,8 @@
 """Every figure and experiment of the five papers in one page: the claim, our picture, and whether what we find agrees.
 
-    python bench/papers/all.py --quick [--out papers.html]     a few minutes on one core
-    python bench/papers/all.py [--data FOLDER]                 the long form; its run time is on the page
+    python bench/papers/all.py --quick [--out papers.html]     under a minute of processor time
+    python bench/papers/all.py [--data FOLDER]                 the long form, about half an hour, most of it the holdout's
+                                                               hundred repetitions; how long it took is on the page
 
 The sentences are computed from the results, so they can be false. ``--only bounding models`` draws some of them;
 ``--pictures FOLDER`` saves each picture too. docs/papers.md says where everything else of the papers is.

@@ -150,7 +150,7 @@ def figure_3(rows: int = 10_000, runs: int = 100) -> Shown:
         "the least cost over caps stays well above zero for every alpha, and the best cap cuts very few users, 2 to 8."
     )
     told = "; ".join(f"C = {c}: {', '.join(f'{users:.1f}' for users in cut)}" for c, cut in capped.items())
-    few = any(all(2 <= users <= 8 for users in cut) for cut in capped.values())
+    few = any(all(2 <= round(users) <= 8 for users in cut) for cut in capped.values())
     costly = "; ".join(f"C = {c}: {', '.join(f'{cost:.2f}' for cost in cost)}" for c, cost in least.items())
     checks = (
         Check(f"least bias plus noise at alpha 0.1, 0.5, 1: {costly}", min(map(min, least.values())) > 0.1),
