@@ -3,9 +3,9 @@
 Only integers and fractions, only the standard library and the bounded reader of numbers (``privacy.written``). Privacy,
 row sums and bias are equalities between integers; the lower bound holds for every epsilon-private unbiased mechanism
 over all real outputs (or all outputs of a range, for losses that need one), whatever the certificate says, because it is
-computed here (_bounds.py) from the certificate's numbers (docs/proofs/labels_solver.md, labels_noise_loss.md). Added noise is symmetric whatever its numbers are, so what can be wrong is the grid, the
-width of the range in its steps (too narrow breaks privacy, too wide moves every label) and the noise's own width
-(docs/proofs/label_noise.md).
+computed here (_bounds.py) from the certificate's numbers (docs/proofs/labels_solver.md, labels_noise_loss.md). Added noise
+is symmetric whatever its numbers are, so what can be wrong is the grid, the width of the range in its steps (too narrow
+breaks privacy, too wide moves every label) and the noise's own width (docs/proofs/label_noise.md).
 The law: a document passes only if every claim in it is true.
 """
 
