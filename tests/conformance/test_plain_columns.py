@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import ibis
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -180,3 +181,14 @@ def test_a_table_of_sqlite_needs_declared_types_and_no_rows(tmp_path: Path) -> N
     (tmp_path / "q.db").unlink()
     with pytest.raises(TableError, match="declares a type"):
         in_sqlite(tmp_path, "untyped", (1,))
+
+
+@pytest.mark.parametrize("cells", [(1, "one"), ("one", 1), (1, 2)], ids=str)
+def test_no_row_of_sqlite_decides_a_kind_through_ibis_either(cells: tuple[Any, ...], tmp_path: Path) -> None:
+    in_sqlite(tmp_path, "u INTEGER, untyped", *((1, cell) for cell in cells))
+    backend = ibis.sqlite.connect(tmp_path / "q.db")
+    table = read(backend.table("t"))
+    assert dict(table.columns) == {"u": "integer"}
+    assert table.stored
+    assert table.count_units(rows()) == len(cells)
+    backend.disconnect()

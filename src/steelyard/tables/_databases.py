@@ -98,7 +98,7 @@ def bind_ibis(table: Any) -> Bind:
 
     with suppress(IbisError):
         if table.get_backend().name == "sqlite":
-            return bind_sqlite(table)
+            return bind_sqlite(_as_declared(table))
     empty = table.schema().to_pyarrow().empty_table()
     return bind_stream(lambda columns: table.select(*columns).to_pyarrow(), empty)
 
@@ -127,16 +127,27 @@ _WRITTEN = ("CASE WHEN typeof({0}) <> 'blob' THEN CAST(CAST({0} AS TEXT) AS BLOB
 """How the other kinds are fetched: as text, which the private DuckDB converts, or finds to be none of the kind."""
 
 
-def open_sqlite(backend: Any, table: str) -> Any:
+def _as_declared(table: Any) -> Any:
+    """A table as its columns declare it: for those that declare no type Ibis looks at a row. A query stays as it is."""
+    from ibis.expr.operations import DatabaseTable
+
+    stored = table.op()
+    if not isinstance(stored, DatabaseTable):
+        return table
+    return open_sqlite(table.get_backend(), stored.name, stored.namespace.database or "main")
+
+
+def open_sqlite(backend: Any, table: str, database: str = "main") -> Any:
     """A table of a SQLite file as an Ibis table, its schema what its columns declare."""
     import ibis.expr.operations as ops
     import ibis.expr.schema as sch
 
-    declared = backend.con.execute(f"SELECT name, type FROM pragma_table_info({_text(table)})").fetchall()
+    asked = f"SELECT name, type FROM pragma_table_info({_text(table)}, {_text(database)})"
+    declared = backend.con.execute(asked).fetchall()
     kinds = {column: kind for column, text in declared if (kind := _declared(text)) is not None}
     if not kinds:
         raise TableError(f"no column of {table!r} declares a type; declare them in SQLite before it is read.")
-    schema, where = sch.Schema(kinds), ops.Namespace(database="main")
+    schema, where = sch.Schema(kinds), ops.Namespace(database=database)
     return ops.DatabaseTable(name=table, schema=schema, source=backend, namespace=where).to_expr()
 
 
