@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import ibis
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -23,7 +24,11 @@ from steelyard.tables import Capped, Limits, Quantity, Table, read
 from steelyard.tables import _engine as engine
 from steelyard.tables import _frames as frames
 from steelyard.tables import _parquet as parquet
+from steelyard.tables import _sampling as sampling
 from steelyard.tables import _soundness as soundness
+from steelyard.tables._folding import beside_sizes
+from steelyard.tables._keyed import capped_by_key
+from steelyard.tables._totals import DUCKDB
 
 FAR = 2**62
 EACH = [Capped(Quantity(), 1)]
@@ -71,7 +76,7 @@ def test_a_cell_of_a_column_that_nobody_asks_for_fails_nothing(guise: str, kind:
 
 @pytest.mark.parametrize("guise", ["Arrow", "Parquet", "a dataset"])
 def test_what_duckdb_may_fail_to_read_cannot_be_asked_for(guise: str, tmp_path: Path) -> None:
-    for kind in (pa.timestamp("ms", "UTC"), pa.time64("us")):
+    for kind in (pa.timestamp("ms", "UTC"), pa.timestamp("s", "UTC"), pa.time64("us")):
         table = read(GUISES[guise](pa.table({"seen": raw(kind, 1, 2), "v": [1.0, 2.0]}), tmp_path))
         with pytest.raises(TableError, match="cannot name a unit"):
             table.count_units(users("seen"))
@@ -194,3 +199,60 @@ def test_a_view_of_a_duckdb_file_fails_by_no_statistics_either(tmp_path: Path) -
     with pytest.warns(UserWarning, match="query"):
         table = read(f"duckdb:///{tmp_path}/v.db::w")
     assert table.capped_sum(rows(), Quantity("v"), 0, 1) == 2
+
+
+@pytest.mark.parametrize("units", [("us", "ms"), ("ms", "us")])
+def test_moments_that_one_file_of_several_counts_in_milliseconds_cannot_be_used(
+    units: tuple[str, str], tmp_path: Path
+) -> None:
+    assert parts(tmp_path, *(raw(pa.timestamp(unit), 1) for unit in units)).columns == {"x": "other"}
+
+
+class TestConnections:
+    """What the private DuckDB must not do besides."""
+
+    def test_no_name_in_a_database_means_a_variable_of_python(self, tmp_path: Path) -> None:
+        variable = pa.table({"x": [1]})
+        with engine._connect(str(tmp_path), {}) as connection, pytest.raises(duckdb.CatalogException):
+            connection.execute("FROM variable")
+        assert duckdb.sql("FROM variable").fetchall() == [(variable.num_rows,)]
+
+    def test_no_progress_is_shown(self, tmp_path: Path) -> None:
+        with engine._connect(str(tmp_path), {}) as connection:
+            connection.execute("SET enable_progress_bar = true")
+            engine._hide_progress(connection)
+            assert connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() == [(False,)]
+
+    def test_a_database_is_never_written_to(self, tmp_path: Path) -> None:
+        with duckdb.connect(str(tmp_path / "t.db")) as connection:
+            connection.execute("CREATE TABLE t AS SELECT 1 AS x")
+        table = read(f"duckdb:///{tmp_path}/t.db::t")
+        cursor: Any = table._engine._cursor()  # type: ignore[attr-defined]
+        with pytest.raises(duckdb.InvalidInputException, match="read-only"):
+            cursor.execute("CREATE TABLE steelyard_source_file.other AS SELECT 1")
+
+    def test_a_units_norm_and_totals_come_from_one_reading_of_its_file(self, tmp_path: Path) -> None:
+        table = read(written(pa.table({"u": [1, 1, 2], "k": ["a", "b", "a"], "v": [1.0, 2.0, 3.0]}), tmp_path))
+        key, wanted = table._key(users("u"), EACH, "k")
+        limits = Limits(max_keys=1, rows_per_key=1)
+        asked = [
+            capped_by_key(table._rows, users("u"), EACH, key, wanted, limits, DUCKDB),
+            capped_by_key(table._rows, users("u"), EACH, key, wanted, Limits(), DUCKDB),
+            table.keep_rows(users("u"), 1)._rows,
+            beside_sizes(table._rows, ["v"], users("u"), DUCKDB),
+        ]
+        cursor: Any = table._engine._cursor()  # type: ignore[attr-defined]
+        table._engine._show(cursor, list(table.columns), False)  # type: ignore[attr-defined]
+        for question in asked:
+            [(_, plan)] = cursor.execute(f"EXPLAIN {table._sql(question)}").fetchall()
+            assert plan.count("READ_PARQUET") == 1
+
+
+def test_no_two_lists_of_values_have_one_text() -> None:
+    rows = ibis.table({"a": "string", "b": "string"}, name="pairs")
+    texts = str(ibis.to_sql(rows.select(t=sampling._content(rows, ["a", "b"])), dialect="duckdb"))
+    with duckdb.connect() as connection:
+        connection.execute(
+            "CREATE TABLE pairs AS FROM (VALUES ('a', 'bc'), ('ab', 'c'), (NULL, 'abc'), ('', 'abc')) p(a, b)"
+        )
+        assert len(set(connection.execute(texts).fetchall())) == 4

@@ -71,7 +71,10 @@ class TotalSearch:
 
     def bounds(self, schema: Schema, terms: Terms) -> Bounds:
         """The public bounds of one unit's total: a number, or a profile that was paid for."""
-        found = replace(self.task, epsilon=1, mu=None).request(schema, terms).fixed
+        alone = replace(self.task, epsilon=1, mu=None)
+        if terms.currency is Currency.GAUSSIAN:  # which may have no delta to read an epsilon at
+            alone = replace(self.task, epsilon=None, mu=1)
+        found = alone.request(schema, terms).fixed
         if found is None:
             raise InvalidTask("a path needs its cap beforehand: give cap= a number, or a released profile.")
         return found
