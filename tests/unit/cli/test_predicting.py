@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.errors import InvalidTask, TableError, UnitMismatch
+from steelyard.errors import TableError, UnitMismatch
 from unit.cli.commands import FEATURES, command
 
 
@@ -43,8 +43,8 @@ def test_a_cap_and_a_declared_row_count_reach_the_fit_and_its_warning_is_said(sp
     assert "intercept" in pure.text
     with pytest.raises(UnitMismatch, match="bound users"):
         command(*logistic, "--cap", 2)
-    with pytest.raises(InvalidTask, match="--cap"):
-        command("fit", spend, *FEATURES, "--epsilon", 4, "--user", "who", "--cap", 2, "--out", tmp_path / "m.json")
+    linear = command("fit", spend, *FEATURES, "--epsilon", 4, "--user", "who", "--cap", 2, "--out", tmp_path / "l.json")
+    assert linear.exit_code == 0
     few = command("fit", tmp_path / "rich.parquet", *FEATURES, "--epsilon", 1, "--user", "one", "--public-rows", 20_000,
                   "--overwrite", "--out", tmp_path / "m.json")  # fmt: skip
     assert "warning: " in few.text

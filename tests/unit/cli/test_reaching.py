@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from steelyard.cli import main
-from steelyard.errors import ColumnMissing, CurrencyMismatch, InvalidTask, KeyConflict
+from steelyard.errors import ColumnMissing, CurrencyMismatch, InvalidTask, KeyConflict, UnitMismatch
 from steelyard.ledger import Account, Ledger, open_account
 from steelyard.privacy import rows
 from unit.cli.commands import command
@@ -120,7 +120,7 @@ def test_options_of_a_price_are_refused_beside_an_accuracy(people: Path, out: Pa
 def test_options_of_the_other_model_are_refused(people: Path, out: Path) -> None:
     with pytest.raises(InvalidTask, match=r"^--classes .*logistic"):
         command(*linear(people, out, "--classes", "0,1"))
-    with pytest.raises(InvalidTask, match=r"^--cap .*logistic"):
+    with pytest.raises(UnitMismatch, match="bound users"):
         command(*linear(people, out, "--cap", 2))
     with pytest.raises(InvalidTask, match=r"^--lower .*--classes"):
         command(*logistic(people, out, "--lower", 0))
