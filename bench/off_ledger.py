@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from steelyard.accounting._prices import price
 from steelyard.errors import BudgetExceeded
+from steelyard.models.accuracy._crowd import Crowd
 from steelyard.models.accuracy._designs import Exact
 from steelyard.models.accuracy._family import Step, Told
 from steelyard.models.accuracy._goal import Goal, share_of
@@ -19,7 +20,6 @@ from steelyard.models.accuracy._looks import Looks
 from steelyard.models.accuracy._ridge import GaussianRidge
 from steelyard.models.accuracy._schedule import Failure, NearBest
 from steelyard.models.accuracy._search import run
-from steelyard.models.accuracy._split import Crowd
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Loss, Terms, rows
 

@@ -18,6 +18,7 @@ from steelyard.bounding import Count, Sum
 from steelyard.mechanisms import Gaussian, LaplacePath, sigma_for
 from steelyard.models.accuracy import Goal
 from steelyard.models.accuracy._certificate import RootExcess
+from steelyard.models.accuracy._crowd import Crowd
 from steelyard.models.accuracy._designs import Design, Exact, Ridge, packed
 from steelyard.models.accuracy._family import PARTS, WHOLE, Step, Told
 from steelyard.models.accuracy._first_above import Row
@@ -26,7 +27,6 @@ from steelyard.models.accuracy._logistic import LogisticSearch, PureDraws
 from steelyard.models.accuracy._losses import ClippedLoss, looked, margin_cap
 from steelyard.models.accuracy._ridge import GaussianRidge, LaplaceRidge, RidgeSearch
 from steelyard.models.accuracy._schedule import Failure
-from steelyard.models.accuracy._split import Crowd
 from steelyard.models.accuracy._users import exact_of, unit_of
 from steelyard.models.accuracy._watch import Watch, room
 from steelyard.noise import Noise

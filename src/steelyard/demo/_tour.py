@@ -24,8 +24,8 @@ from steelyard.demo._models import features, parcels
 from steelyard.demo._story import COUNTRIES, Purchases, Story, make_purchases, totals_by_user, write_parquet
 from steelyard.errors import BudgetExceeded
 from steelyard.ledger import Ledger, open_account
-from steelyard.models import AccuracyFirst
-from steelyard.models.accuracy import Goal, reach_logistic
+from steelyard.models import AccuracyFirst, FitLogistic
+from steelyard.models.accuracy import Goal, reach
 from steelyard.privacy import rows, users
 from steelyard.session import Session
 from steelyard.tables import read
@@ -150,9 +150,8 @@ def _model(story: Story) -> dict[str, Any]:
     unit = rows(neighbours="replace", n=n)
     account = open_account(story.ledger, "demo model", unit=unit, epsilon="5", delta=report.DELTA)
     wanted = Goal.read(None, report.EXCESS, None, "0.9")
-    found = reach_logistic(
-        Session(read(data), account), known, "returned", [False, True], wanted, penalty=PENALTY, key="near the best"
-    )
+    task = FitLogistic(known, "returned", [False, True])
+    found = reach(Session(read(data), account), task, wanted, penalty=PENALTY, key="near the best")
     theory = 2 * math.sqrt(2) * known.width / (n * float(PENALTY) * float(report.EXCESS))
     return {"epsilon": found.epsilon, "theory": theory, "certificate": str(found.certificate), "rows": n}
 

@@ -21,7 +21,7 @@ from steelyard.ledger import open_account
 from steelyard.models._arrays import units
 from steelyard.models._columns import Features, Floats, Plain
 from steelyard.noise import Noise
-from steelyard.privacy import Number, exact, rows
+from steelyard.privacy import Number, Unit, exact, rows
 from steelyard.privacy import users as users_of
 from steelyard.release import Release
 from steelyard.session import Session
@@ -120,10 +120,12 @@ class Payment:
     note: str
 
     @classmethod
-    def read(cls, account: Account | None, epsilon: Number, delta: Number | None, users: Any) -> Payment:
-        """The caller's account, if it hides what is to be hidden; else a new one in memory."""
+    def read(
+        cls, account: Account | None, epsilon: Number, delta: Number | None, users: Any, unit: Unit | None = None
+    ) -> Payment:
+        """The caller's account, if it hides what is to be hidden; else a new one in memory, for this unit or for rows or users."""
         if account is None:
-            unit = rows() if users is None else users_of("user")
+            unit = unit or (rows() if users is None else users_of("user"))
             given = {} if delta is None or exact(delta, "delta") == 0 else {"delta": delta}
             return cls(open_account(":memory:", "model", unit=unit, epsilon=epsilon, **given), paid_by(None))
         unit = account.terms.unit

@@ -133,7 +133,7 @@ class LogisticRegression(PrivateEstimator, ClassifierMixin, BaseEstimator):  # t
     def fit(self, X: Any, y: Any, users: Any = None) -> LogisticRegression:
         """Release a model of y; ``users`` says whose row each one is."""
         values = features_of(self, X, reset=True)
-        classes, places = self._coded(y)
+        classes, places = self.coded(y)
         payment = Payment.read(self.account, self.epsilon, self.delta, users)
         features = payment.features(values.shape[1], self.x_bound, self.norm, self.fit_intercept)
         task = FitLogistic(features, payment.label, range(len(classes)), **_way(self))
@@ -169,7 +169,7 @@ class LogisticRegression(PrivateEstimator, ClassifierMixin, BaseEstimator):  # t
         places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[places])
 
-    def _coded(self, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    def coded(self, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """The classes in order, and each label's place among them; -1 for a label that is none of them.
 
         In order, because scikit-learn takes the columns of ``predict_proba`` to be so, whatever ``classes_`` says.

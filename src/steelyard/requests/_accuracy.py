@@ -15,7 +15,7 @@ from steelyard.documents import decode, parse
 from steelyard.errors import KeyConflict
 from steelyard.lazy import lazy
 from steelyard.models import FitLinear, FitLogistic
-from steelyard.models.accuracy import Goal, Reached, Stop, epsilons, loss_unit, reach_linear, reach_logistic, within
+from steelyard.models.accuracy import Goal, Reached, Stop, epsilons, loss_unit, reach, within
 from steelyard.privacy import Loss, Number, Terms, decimal_text
 from steelyard.requests._dry_run import DryRun, WouldCharge
 from steelyard.requests._replies import Lines, Reply, columns
@@ -66,12 +66,10 @@ class AccuracyRequest:
 
     def walk(self, table: Table, account: Account, progress: Callable[[Stop], None] | None = None) -> Reached:
         """Go on until the model is accurate enough, or the budget is gone."""
-        session, task = within(Session(table, account), self.most), self.task
+        session = within(Session(table, account), self.most)
         told: dict[str, Any] = {"penalty": self.penalty, "key": self.key, "ids": self.ids, "progress": progress}
         try:
-            if isinstance(task, FitLogistic):
-                return reach_logistic(session, task.features, task.label, task.classes, self.goal, **told)
-            return reach_linear(session, task.features, task.target, self.goal, **told)
+            return reach(session, self.task, self.goal, **told)
         except KeyConflict as conflict:
             if not conflict.other_request:
                 raise

@@ -190,13 +190,13 @@ class Design:
             found = np.clip(found, -(2**62), 2**62).astype(np.int64)  # clips nothing, and no table can make it fail
         return found
 
-    def measure(self, exact: Exact, cost: int, noise: Noise) -> NDArray[Any]:
+    def measure(self, exact: Exact, cost: int, noise: Noise, step: Gaussian | None = None) -> NDArray[Any]:
         """One measurement: the sums of mirrored products (upper triangle), then the label's products.
 
-        64-bit integers where all of them fit, else Python's; which of the two is a matter of released numbers.
+        ``step`` is that of the price, where it is at hand. 64-bit integers where all of them fit, else Python's; which of the two is a matter of released numbers.
         """
         coarse, size = self.coarse(cost), self.width
-        released = release_array(self.step(cost), self.values(exact, coarse), noise)
+        released = release_array(step or self.step(cost), self.values(exact, coarse), noise)
         square = released[: size * size].reshape(size, size)
         pairs = (square + square.T).take(_upper(size))
         return _times(coarse, np.concatenate([pairs, released[size * size :]]))

@@ -14,18 +14,15 @@ from numpy.typing import NDArray
 
 from steelyard.account import Account
 from steelyard.bounding import Count, Sum
-from steelyard.errors import InvalidTask, UnitMismatch
-from steelyard.ledger import open_account
-from steelyard.models._arrays import check_kinds, codes, in_order
+from steelyard.errors import InvalidTask
 from steelyard.models._fits import FitLinear, FitLogistic
-from steelyard.models._rows import Target
 from steelyard.models.accuracy._chart import path_chart, relative
-from steelyard.models.accuracy._goal import Certificate, Goal, Progress, loss_unit
+from steelyard.models.accuracy._goal import Certificate, Goal, Progress
 from steelyard.models.accuracy._planning import like, places, whole
-from steelyard.models.accuracy._reach import Reached, reach_linear, reach_logistic, reach_total, within
+from steelyard.models.accuracy._reach import Reached, reach, within
 from steelyard.models.accuracy._scikit import LEARNT, arrays, bases, forget, like_inner, tags_like
 from steelyard.noise import Noise, TestNoise
-from steelyard.privacy import Currency, Number, rows
+from steelyard.privacy import Currency, Number, Unit, rows
 from steelyard.privacy import users as users_of
 from steelyard.release import Release
 from steelyard.session import Session, named
@@ -83,8 +80,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         forget(self)
         wanted, key = self._wanted(), named(self.key)
         values, labels = self._arrays(X, y, users, reset=True)
-        account = self._account(len(labels), users)
-        return self._keep(self._reach(values, labels, users, wanted, key, account, progress), wanted, key)
+        return self._reach(values, labels, users, wanted, key, self.account, progress)
 
     def resume(
         self,
@@ -104,7 +100,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         self._need("key_")
         wanted = Goal.read(target_loss, excess_loss, None, self.confidence, self.check)
         values, labels = self._arrays(X, y, users, reset=False)
-        return self._keep(self._reach(values, labels, users, wanted, self.key_, self.account_, None), wanted, self.key_)
+        return self._reach(values, labels, users, wanted, self.key_, self.account_)
 
     def plan(self, X: Any, y: Any, *, users: Any = None, n: int | None = None, runs: int = 3) -> dict[str, Any]:
         """What a fit would probably cost, tried on rows that are public or made up; spends nothing.
@@ -140,33 +136,19 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         wanted, self.account_, session = self._wanted(), session.account, within(session, self.epsilon)
         if ids is not None and wanted.check != "disjoint":
             raise InvalidTask("ids= divides rows for check='disjoint'; leave it out.")
-        if isinstance(self.estimator, Sum | Count):
-            return self._total(session, wanted, key, progress)
-        if isinstance(self.estimator, FitLinear):
-            task = self.estimator
-            found = reach_linear(
-                session, task.features, task.target, wanted, penalty=self.penalty, key=key, progress=progress, ids=ids
-            )
-            self.scale_ = loss_unit(task.target)
-            self._keep(found, wanted, key or "")
+        task = self.estimator
+        if not isinstance(task, Sum | Count | FitLinear | FitLogistic):
+            raise self._no_path()
+        found = reach(session, task, wanted, penalty=self.penalty, key=key, progress=progress, ids=ids)
+        if isinstance(task, FitLogistic):
+            self.classes_ = np.asarray(task.classes)
+        self._keep(found, wanted, key or "")
+        if wanted.kind != "relative":
             return found
-        if isinstance(self.estimator, FitLogistic):
-            fit = self.estimator
-            found = reach_logistic(
-                session,
-                fit.features,
-                fit.label,
-                fit.classes,
-                wanted,
-                penalty=self.penalty,
-                key=key,
-                progress=progress,
-                ids=ids,
-            )
-            self.scale_, self.classes_ = 1.0, np.asarray(fit.classes)
-            self._keep(found, wanted, key or "")
-            return found
-        raise self._no_path()
+        self.release_ = found.release
+        if found.release is None:
+            raise InvalidTask(f"no total was released: {found.certificate.how}. Nothing was charged.")
+        return found.release
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """What the model predicts."""
@@ -243,17 +225,13 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
             raise self._no_path()
         return arrays(self, X, y, users, reset=reset)
 
-    def _account(self, n: int, users: Any) -> Account:
-        if self.account is not None:
-            return self.account
-        unit, given = rows(neighbours="replace", n=max(n, 1)), {} if self.delta is None else {"delta": self.delta}
+    def _unit(self, n: int, users: Any) -> Unit:
+        """What an account that is made for this fit hides: where units are replaced, n of them count as public."""
         if self.check == "disjoint":
-            unit = rows() if users is None else users_of("user")
-        elif users is not None:
-            unit = users_of("user", neighbours="replace", n=max(read({"user": users}).count_units(users_of("user")), 1))
-        return open_account(
-            ":memory:", "model", unit=unit, epsilon=1 if self.epsilon is None else self.epsilon, **given
-        )
+            return rows() if users is None else users_of("user")
+        if users is None:
+            return rows(neighbours="replace", n=max(n, 1))
+        return users_of("user", neighbours="replace", n=max(read({"user": users}).count_units(users_of("user")), 1))
 
     def _reach(
         self,
@@ -262,41 +240,31 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         users: Any,
         wanted: Goal,
         key: str,
-        account: Account,
-        progress: Progress | None,
-    ) -> Reached:
+        account: Account | None,
+        progress: Progress | None = None,
+    ) -> AccuracyFirst:
+        """Walk on an account, or on one that is made for it, and keep what was found."""
         from steelyard.models._estimator import Payment, numbers_of
         from steelyard.models._regression import LogisticRegression
 
-        unit = account.terms.unit
-        if (unit.kind == "users") != (users is not None):
-            how = "give users=, one entry for each row" if users is None else "leave users= out, or use one for users"
-            raise UnitMismatch(f"account {account.name!r} hides {unit}: {how}.")
-        own = APART if self.check == "disjoint" else NOTE
-        note = own if self.account is None else f"charged to account {account.name!r}"
-        payment, model = Payment(account, note), self.estimator
+        unit = self._unit(len(labels), users) if account is None else None
+        payment = Payment.read(account, 1 if self.epsilon is None else self.epsilon, self.delta, users, unit)
+        model, own = self.estimator, APART if self.check == "disjoint" else NOTE
         features = payment.features(values.shape[1], model.x_bound, model.norm, model.fit_intercept)
-        self.account_, self.note_, self.scale_ = account, note, 1.0
-        most = None if self.account is None else self.epsilon
+        self.account_, self.note_ = payment.account, own if self.account is None else payment.note
+        task: FitLinear | FitLogistic
+        y: NDArray[Any]
         if isinstance(model, LogisticRegression):
-            codes = self._codes(labels)
-            session = within(payment.session(payment.table(values, codes, users), self.noise), most)
-            return reach_logistic(
-                session, features, payment.label, (0, 1), wanted, penalty=self.penalty, key=key, progress=progress
-            )
-        label = Target(payment.label, *model.y_bounds)
-        self.scale_ = loss_unit(label)
-        session = within(payment.session(payment.table(values, numbers_of(self, labels), users), self.noise), most)
-        return reach_linear(session, features, label, wanted, penalty=self.penalty, key=key, progress=progress)
-
-    def _codes(self, labels: Any) -> NDArray[np.int64]:
-        """The two declared classes, in order, as 0 and 1; anything else as -1, which counts for nothing."""
-        classes = getattr(self.estimator, "classes", None)
-        if classes is None or len(classes) != 2:
-            raise InvalidTask("give the classifier its two public classes, such as classes=[0, 1].")
-        self.classes_ = in_order(classes)
-        check_kinds(labels, self.classes_.tolist())
-        return codes(np.asarray(labels), self.classes_.tolist())
+            if model.classes is None or len(model.classes) != 2:
+                raise InvalidTask("give the classifier its two public classes, such as classes=[0, 1].")
+            self.classes_, y = model.coded(labels)
+            task = FitLogistic(features, payment.label, (0, 1))
+        else:
+            task, y = FitLinear(features, payment.label, *model.y_bounds), numbers_of(self, labels)
+        session = payment.session(payment.table(values, y, users), self.noise)
+        most = None if self.account is None else self.epsilon
+        found = reach(within(session, most), task, wanted, penalty=self.penalty, key=key, progress=progress)
+        return self._keep(found, wanted, key)
 
     @property
     def _gaussian(self) -> bool:
@@ -305,7 +273,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
     def _keep(self, found: Reached, wanted: Goal, key: str) -> AccuracyFirst:
         self.key_, self.wanted_, self.path_ = key, wanted, found.path
         self.certificate_: Certificate = found.certificate
-        self.stopped_reason_, self.spent_ = found.reason, found.spent
+        self.stopped_reason_, self.spent_, self.scale_ = found.reason, found.spent, found.scale
         self.mu2_spent_ = found.spent / 10**12 if self._gaussian else None
         self.epsilon_, self.epsilon_filter_ = found.epsilon, found.epsilon_filter
         if found.model is None:
@@ -315,14 +283,6 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
             *weights, self.intercept_ = found.model.coefficients.values()
             self.coef_ = np.array(weights)
         return self
-
-    def _total(self, session: Session, wanted: Goal, key: str | None, progress: Progress | None) -> Release:
-        found = reach_total(session, self.estimator, wanted, key=key, progress=progress)
-        self.scale_, self.release_ = 1.0, found.release
-        self._keep(found, wanted, key or "")
-        if found.release is None:
-            raise InvalidTask(f"no total was released: {found.certificate.how}. Nothing was charged.")
-        return found.release
 
     def _need(self, name: str) -> None:
         if hasattr(self, name):

@@ -86,6 +86,17 @@ class Rise:
         return transcript.rise(self, goal)
 
 
+@dataclass(frozen=True)
+class Act:
+    """What a judge does itself: it charges, stores and reads back on its own."""
+
+    work: Callable[[], Told]
+
+    def take(self, transcript: Transcript, goal: Goal) -> Told:
+        """Do it."""
+        return self.work()
+
+
 class Taken(Protocol):
     """Whatever a judge may want done next."""
 

@@ -175,13 +175,12 @@ def _total(task: Any, threshold: Fraction, schema: Schema, terms: Terms) -> Ques
     search = TotalSearch(task)
     search.check(schema, terms)
     total = Total(search, schema, terms)
-    amount, reader = total.amount, total.reader(terms)
+    amount = total.amount
     moves = amount.sensitivity
     if terms.unit.neighbours is Neighbours.REPLACE:
         moves = max(amount.upper, 0) - min(amount.lower, 0)
     name = canonical(request_of(task)).decode()
-    value = lambda table: reader.rows(table, "", bytes) * amount.step  # noqa: E731
-    return Question(name, value, threshold, moves * amount.step)
+    return Question(name, lambda table: total.rows(table) * amount.step, threshold, moves * amount.step)
 
 
 def _stated(query: Callable[[Any], Any], table: Table) -> Fraction | None:

@@ -92,6 +92,11 @@ class Goal:
         return self.check == "every"
 
     @property
+    def where(self) -> str:
+        """Which rows a loss is about."""
+        return "check rows that the model has not seen" if self.check == "disjoint" else "these rows"
+
+    @property
     def name(self) -> str:
         """What its steps say that they were bought for."""
         return f"{self.kind} {float(self.amount)!r} {float(self.confidence)!r}{' every' if self.every else ''}"

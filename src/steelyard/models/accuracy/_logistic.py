@@ -20,23 +20,24 @@ import numpy as np
 
 from steelyard.accounting import LEAST, MOST
 from steelyard.errors import InvalidTask
-from steelyard.mechanisms import Gaussian, Objective, UserObjective, sigma_for
+from steelyard.mechanisms import Objective, UserObjective
 from steelyard.models._columns import Features
+from steelyard.models._model import Model
 from steelyard.models._objective import REACH, ObjectiveFit, pure_objective
 from steelyard.models._rows import Classes
+from steelyard.models.accuracy._crowd import Counts, Crowd
 from steelyard.models.accuracy._designs import Array
 from steelyard.models.accuracy._family import Family, Judge, Step, Told
-from steelyard.models.accuracy._goal import Goal, check_penalty, public_n, share_of
+from steelyard.models.accuracy._goal import Found, Goal, share_of
 from steelyard.models.accuracy._looks import Looks
 from steelyard.models.accuracy._losses import GRID, MARGIN, LoggedLoss, margin_cap
 from steelyard.models.accuracy._one_shot import Drawn, LogisticTask
-from steelyard.models.accuracy._search import Search
-from steelyard.models.accuracy._split import Crowd, Split, TableRows
+from steelyard.models.accuracy._search import ModelSearch
+from steelyard.models.accuracy._split import Split
 from steelyard.models.accuracy._transcript import Transcript
 from steelyard.models.accuracy._watch import PATIENCE, SHARPER, Watched
 from steelyard.noise import Noise
-from steelyard.privacy import MICRO, Currency, Neighbours, Terms
-from steelyard.tables import Schema
+from steelyard.privacy import MICRO, Currency, Neighbours
 
 LONGEST = 32.0
 RATIO, LADDER, LEVELS, START = 1.3, 40, 24, 0.5
@@ -45,11 +46,10 @@ _PURE_LEVELS, _PURE_RATIO = 16, 2
 
 
 @dataclass(frozen=True)
-class LogisticSearch:
-    """Open with ``session.open(LogisticSearch(features, label, classes, penalty), key=...)``, then ask for an accuracy.
+class LogisticSearch(ModelSearch):
+    """A search for classifiers of two classes, by their mean log loss.
 
-    A row whose label is no declared class, or missing, counts as undecided: it has loss log 2 under every model. With
-    ``split`` one part of the rows trains and the other checks.
+    A row whose label is no declared class, or missing, counts as undecided: it has loss log 2 under every model.
     """
 
     features: Features
@@ -59,28 +59,25 @@ class LogisticSearch:
     split: Split | None = None
 
     def __post_init__(self) -> None:
-        values = Classes(self.label, self.classes).values
+        values = self.target.values
         if len(values) != 2:
             raise InvalidTask("a loss is certified for two classes.")
         object.__setattr__(self, "classes", values)
 
-    def check(self, schema: Schema, terms: Terms) -> None:
-        """Refuse what the schema or the account rule out."""
-        self.features.check(schema)
-        Classes(self.label, self.classes).check(schema)
-        if self.split is None:
-            public_n(terms)
-        else:
-            self.split.check(schema, terms)
-        check_penalty(self.penalty)
+    @property
+    def target(self) -> Classes:
+        """The label, as rows are read."""
+        return Classes(self.label, self.classes)
 
-    def start(self, desk: Any) -> Search:
-        """Begin, or pick up where the stored steps left off."""
-        return Search(self, desk)
-
-    def reader(self, terms: Terms) -> TableRows:
-        """How rows are read."""
-        return TableRows(self.features, Classes(self.label, self.classes), terms.unit, self.split)
+    def told(self, goal: Goal, found: Found) -> tuple[str, Model | None]:
+        """The question in words, and the model that was found, if one was."""
+        question = f"the mean log loss on {goal.where}"
+        if goal.kind == "excess":
+            question = "the penalized mean log loss above the best possible"
+        if found.model is None:
+            return question, None if found.release is None else Model.from_json(found.release.value)
+        second, weights = tuple(self.classes)[1], found.model.tolist()
+        return question, Model("logistic", self.features, self.label, weights, positive=second, margin=found.margin)
 
     def null(self, goal: Goal) -> tuple[Array, float]:
         """The model that predicts one half: it loses log 2 on every row, the best not less than nothing."""
@@ -158,27 +155,16 @@ class GaussianDraws(LogisticFamily):
     def __init__(self, goal: Goal, width: int, penalty: Fraction, crowd: Crowd) -> None:
         super().__init__(goal, width, penalty, crowd)
         self.secret = crowd.split is not None
-        self._counts: list[tuple[int, int]] = []
+        self._counts = Counts(crowd, 1.0)
 
     def size(self) -> Step | None:
         """A first count of the training units, where their number is secret, sharpened until it is good enough."""
-        if self.crowd.n is not None or (self._counts and self.crowd.enough(self._counted, self.n, 1.0)):
-            return None
-        cost = 4 * self._counts[-1][0] if self._counts else self.crowd.first(1.0)
-        step = Gaussian(1, sigma_for(1, cost), self.crowd.neighbours)
-        return Step("size", step.event, lambda rows, noise: step.release([rows.units], noise))
-
-    @property
-    def _counted(self) -> int:
-        return sum(cost for cost, _ in self._counts)
+        return self._counts.step()
 
     @property
     def n(self) -> float:
         """About how many units train."""
-        if self.crowd.n is not None:
-            return self.crowd.training
-        spent = self._counted
-        return max(sum(cost * count for cost, count in self._counts) / spent, MICRO / math.sqrt(spent), 1.0)
+        return self._counts.n
 
     @property
     def checked(self) -> float:  # type: ignore[override]
@@ -213,7 +199,7 @@ class GaussianDraws(LogisticFamily):
     def learn(self, told: Told) -> None:
         """Take a stored count or draw into account."""
         if told.kind == "size":
-            self._counts.append((told.cost, int(told.values[0])))
+            self._counts.learn(told)
         else:
             super().learn(told)
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from steelyard.accounting import MixtureOdometer, epsilon_of, mu_cap
 from steelyard.bounding import Count, Sum
 from steelyard.errors import InvalidTask
-from steelyard.models._columns import Features
+from steelyard.models._fits import FitLinear, FitLogistic
 from steelyard.models._model import Model
-from steelyard.models._rows import Target
 from steelyard.models.accuracy._goal import (
     CAP,
     IMPOSSIBLE,
@@ -28,7 +26,6 @@ from steelyard.models.accuracy._goal import (
     Goal,
     Progress,
     Stop,
-    loss_unit,
 )
 from steelyard.models.accuracy._logistic import LogisticSearch
 from steelyard.models.accuracy._one_shot import epsilon_before
@@ -40,7 +37,6 @@ from steelyard.release import Release
 from steelyard.session import Session
 
 _TUNED = 1024
-UNSEEN = "check rows that the model has not seen"
 NOTHING = "the model that predicts nothing is already good enough"
 UNCHANGED = "its rows are those that the path began with"
 GRANTED = "; it takes for granted that {}"
@@ -54,7 +50,7 @@ LATER = (
 class Reached:
     """A model that answers the question, or the best guess where nothing is certified; or a total, as its ``release``.
 
-    ``epsilon`` is ex post and speaks of everything this path has released; ``epsilon_filter`` is what the same
+    ``scale`` is what a loss of one on its path means in the label's own units. ``epsilon`` is ex post and speaks of everything this path has released; ``epsilon_filter`` is what the same
     spending means on the account's own scale; ``spent`` is in the ledger's smallest units.
     """
 
@@ -66,96 +62,45 @@ class Reached:
     epsilon: float
     epsilon_filter: float
     release: Release | None = None
+    scale: float = 1.0
 
 
-def reach_linear(
+def reach(
     session: Session,
-    features: Features,
-    label: Target,
+    task: FitLinear | FitLogistic | Sum | Count,
     goal: Goal,
     *,
-    penalty: Number,
+    penalty: Number = 1,
     key: str | None = None,
     progress: Progress | None = None,
     ids: str | None = None,
 ) -> Reached:
-    """The most private ridge model that is accurate enough; losses are in the label's own units, squared.
+    """The most private model of a task, or the least sharp total, that is accurate enough.
 
-    *Privacy:* every step is charged to the session's account before it is drawn. *Cost:* known only at the end, and
-    never above the account's cap.
+    Losses of a linear model are in the label's own units, squared. *Privacy:* every step is charged to the session's account before
+    it is drawn. *Cost:* known only at the end, and never above the account's cap; of a classifier's excess known beforehand,
+    and of a tighter one under the same key its full price again.
     """
-    search = RidgeSearch(features, label, positive(penalty, "penalty"), _split(goal, ids))
-    scale, asked = loss_unit(label), replace(goal, amount=goal.within(label))
-    found = session.open(search, key=key).reach(asked, progress)
-    model = None
-    if found.model is not None:
-        bounds = label.lower, label.upper
-        model = Model("linear", features, label.column, found.model.tolist(), *bounds, reach=found.reach)
-    question = f"the mean squared error on {_where(goal)}, predictions held within the label's bounds,"
-    if goal.kind == "excess":
-        question = "the penalized half mean squared error above the best possible"
-    return _reached(session, goal, found, question, model, scale)
-
-
-def reach_logistic(
-    session: Session,
-    features: Features,
-    label: str,
-    classes: Sequence[Any],
-    goal: Goal,
-    *,
-    penalty: Number,
-    key: str | None = None,
-    progress: Progress | None = None,
-    ids: str | None = None,
-) -> Reached:
-    """The most private logistic model that is near the best, in one release; or one whose log loss is low enough.
-
-    *Cost:* of an excess, known beforehand, and of a tighter one under the same key its full price again; of a target, found
-    out on the way.
-    """
-    search = LogisticSearch(features, label, classes, positive(penalty, "penalty"), _split(goal, ids))
-    found = session.open(search, key=key).reach(goal, progress)
-    model = None if found.release is None else Model.from_json(found.release.value)
-    if found.model is not None:
-        positive_class = tuple(search.classes)[1]
-        model = Model("logistic", features, label, found.model.tolist(), positive=positive_class, margin=found.margin)
-    question = f"the mean log loss on {_where(goal)}"
-    if goal.kind == "excess":
-        question = "the penalized mean log loss above the best possible"
-    return _reached(session, goal, found, question, model)
-
-
-def reach_total(
-    session: Session, task: Sum | Count, goal: Goal, *, key: str | None = None, progress: Progress | None = None
-) -> Reached:
-    """The least sharp total whose noise is certainly small beside it."""
-    found, terms = session.open(TotalSearch(task), key=key).reach(goal, progress), session.account.terms
-    how = f"the last interval is that narrow; what the cap cuts off comes on top{GRANTED.format(UNCHANGED)}"
-    if not math.isfinite(found.bound):
-        how = why(found)
-    certificate = Certificate("the noise, relative to the capped total,", found.bound, goal.confidence, how)
-    costs = found.spent, *epsilons(terms, found.spent)
-    return Reached(None, certificate, found.reason, found.path, *costs, found.release)
-
-
-def _split(goal: Goal, ids: str | None) -> Split | None:
-    return Split(ids=ids) if goal.check == "disjoint" else None
-
-
-def _where(goal: Goal) -> str:
-    return UNSEEN if goal.check == "disjoint" else "these rows"
-
-
-def _reached(
-    session: Session, goal: Goal, found: Found, question: str, model: Model | None, scale: float = 1.0
-) -> Reached:
-    terms = session.account.terms
-    if terms.unit.kind != "rows":
+    search, terms = _search(task, goal, penalty, ids), session.account.terms
+    found = session.open(search, key=key).reach(search.asked(goal), progress)
+    question, model = search.told(goal, found)
+    if terms.unit.kind != "rows" and not isinstance(search, TotalSearch):
         question = f"with every user counting once, {question}"
-    certificate = Certificate(question, found.bound * scale, goal.confidence, _how(found, goal, terms))
-    costs = found.spent, *epsilons(terms, found.spent, found.events)
-    return Reached(model, certificate, found.reason, found.path, *costs)
+    certificate = Certificate(question, found.bound * search.scale, goal.confidence, _how(found, goal, terms))
+    costs, release = epsilons(terms, found.spent, found.events), found.release if goal.kind == "relative" else None
+    return Reached(model, certificate, found.reason, found.path, found.spent, *costs, release, search.scale)
+
+
+def _search(
+    task: FitLinear | FitLogistic | Sum | Count, goal: Goal, penalty: Number, ids: str | None
+) -> RidgeSearch | LogisticSearch | TotalSearch:
+    """What is searched for; it is bound to the key."""
+    if isinstance(task, Sum | Count):
+        return TotalSearch(task)
+    given = positive(penalty, "penalty"), Split(ids=ids) if goal.check == "disjoint" else None
+    if isinstance(task, FitLinear):
+        return RidgeSearch(task.features, task.target, *given)
+    return LogisticSearch(task.features, task.label, task.classes, *given)
 
 
 def _how(found: Found, goal: Goal, terms: Terms) -> str:
@@ -166,6 +111,8 @@ def _how(found: Found, goal: Goal, terms: Terms) -> str:
         return "the path is at its end and its last models could not be shown to be good enough, by the noise of what was asked: ask again"
     if found.reason == CAP:
         return why(found)
+    if goal.kind == "relative":
+        return f"the last interval is that narrow; what the cap cuts off comes on top{GRANTED.format(UNCHANGED)}"
     counted = f"the table has the {terms.unit.n or 0:,} {terms.unit.kind} that its account declares"
     if found.release is not None:
         return "the noise alone bounds it, whatever the rows it was drawn from" + GRANTED.format(counted)

@@ -14,19 +14,19 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
-from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models._columns import Features
+from steelyard.models._model import Model
 from steelyard.models._rows import Target
 from steelyard.models.accuracy import _schedule as schedule
 from steelyard.models.accuracy._certificate import RootExcess
+from steelyard.models.accuracy._crowd import Counts, Crowd
 from steelyard.models.accuracy._designs import (
     MODEL_BITS,
     Array,
@@ -44,19 +44,17 @@ from steelyard.models.accuracy._designs import (
     unpacked,
 )
 from steelyard.models.accuracy._family import WHOLE, Family, Judge, Look, Rise, Step, Told
-from steelyard.models.accuracy._goal import Goal, check_penalty, public_n, share_of
+from steelyard.models.accuracy._goal import Found, Goal, loss_unit, public_n, share_of
 from steelyard.models.accuracy._looks import Looks
 from steelyard.models.accuracy._losses import ClippedLoss
 from steelyard.models.accuracy._posterior import expected_model, reach_of, ruled_out, seen_loss
 from steelyard.models.accuracy._quantiles import normal_quantile
-from steelyard.models.accuracy._search import Search
-from steelyard.models.accuracy._split import Crowd, Split, TableRows
+from steelyard.models.accuracy._search import ModelSearch
+from steelyard.models.accuracy._split import Split
 from steelyard.models.accuracy._transcript import Transcript
 from steelyard.models.accuracy._watch import MOST_WATCHES, PATIENCE, QUESTIONS, SHARPER, Watched
-from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms
 from steelyard.release import Outcome
-from steelyard.tables import Schema
 
 START, STEEP, ABOVE = 3, 1.3, 4
 """The first stop, against what a look costs whose noise is the target; their ratio; the last."""
@@ -70,35 +68,39 @@ _DISTANCE = 17.5  # about the epsilon of a watch for models that leave room for 
 
 
 @dataclass(frozen=True)
-class RidgeSearch:
-    """Open with ``session.open(RidgeSearch(features, label, penalty), key=...)``, then ask for an accuracy.
-
-    ``penalty`` is the lambda of the mean loss: half the mean squared error plus lambda/2 |theta|^2, with rows of length
-    at most one and labels mapped to [-1, 1]. With ``split`` one part of the rows trains and the other checks.
-    """
+class RidgeSearch(ModelSearch):
+    """A search for ridge models: the loss is half the mean squared error, with labels mapped to [-1, 1]."""
 
     features: Features
     label: Target
     penalty: Fraction
     split: Split | None = None
 
-    def check(self, schema: Schema, terms: Terms) -> None:
-        """Refuse what the schema or the account rule out."""
-        self.features.check(schema)
-        schema.require_numeric(self.label.column)
-        if self.split is None:
-            public_n(terms)
-        else:
-            self.split.check(schema, terms)
-        check_penalty(self.penalty)
+    @property
+    def target(self) -> Target:
+        """The label, as rows are read."""
+        return self.label
 
-    def start(self, desk: Any) -> Search:
-        """Begin, or pick up where the stored steps left off."""
-        return Search(self, desk)
+    @property
+    def scale(self) -> float:  # type: ignore[override]
+        """A squared error of one in the label's own units."""
+        return loss_unit(self.label)
 
-    def reader(self, terms: Terms) -> TableRows:
-        """How rows are read."""
-        return TableRows(self.features, self.label, terms.unit, self.split)
+    def asked(self, goal: Goal) -> Goal:
+        """The goal where labels lie in [-1, 1]."""
+        return replace(goal, amount=goal.within(self.label))
+
+    def told(self, goal: Goal, found: Found) -> tuple[str, Model | None]:
+        """The question in words, and the model that was found, if one was."""
+        question = f"the mean squared error on {goal.where}, predictions held within the label's bounds,"
+        if goal.kind == "excess":
+            question = "the penalized half mean squared error above the best possible"
+        if found.model is None:
+            return question, None
+        label, weights = self.label, found.model.tolist()
+        return question, Model(
+            "linear", self.features, label.column, weights, label.lower, label.upper, reach=found.reach
+        )
 
     def null(self, goal: Goal) -> tuple[Array, float]:
         """The model that predicts nothing, and what it is good for whatever the rows: labels lie in [-1, 1]."""
@@ -179,65 +181,36 @@ class GaussianRidge(RidgeFamily):
         super().__init__(goal)
         self._width, self._penalty, self.crowd, self.failure = width, penalty, crowd, failure
         self.secret, self.neighbours = crowd.split is not None, crowd.neighbours
-        self.sizes: list[tuple[int, Sequence[int]]] = []
+        self.sizes = Counts(crowd, goal.amount, crowd.grain**2)
         self._pool: PooledDesign | None = None
 
     def size(self) -> Step | None:
         """The size of the labels (and where it is secret the number of units), sharpened until it is good enough."""
-        if self.sizes and (self.crowd.n is not None or self.crowd.enough(self._sized, self.n, self.goal.amount)):
-            return None
-        cost = 4 * self.sizes[-1][0] if self.sizes else self._first()
-        counted, whole = self.crowd.n is None, self.crowd.grain**2
-        square = (2 if counted else 1) * whole**2
-        step = Gaussian(None, sigma_for(square, cost), self.neighbours, square)
-
-        def compute(rows: Any, noise: Noise) -> list[int]:
-            squares = rows.exact.square
-            return step.release([rows.units * whole, squares] if counted else [squares], noise)
-
-        return Step("size", step.event, compute)
+        first = self._first() if self.goal.kind == "excess" and not self.sizes.told else None
+        return self.sizes.step(lambda rows: [rows.exact.square], first)
 
     def _first(self) -> int:
-        """What the size of the labels costs first: a small part of what the plan expects to spend."""
-        if self.goal.kind == "loss":  # as sharp as it takes to compare with the target, and no sharper
-            return self.crowd.first(self.goal.amount)
+        """What the size of the labels costs first where an excess is asked for: a small part of what the plan expects to spend."""
         ridge = Ridge(self.crowd.n or 1, self._width, self._penalty)
         planned = schedule.planned_mu(ridge, norm_bound(Fraction(1), self._penalty), self.goal.amount, 0.01)
         null = _NULL * MICRO / (2 * ridge.n * self.goal.amount)  # enough to see that predicting nothing is far within
         return max(100, min(20_000, round(max(planned * MICRO / 16, null)))) ** 2
 
     @property
-    def _sized(self) -> int:
-        return sum(cost for cost, _ in self.sizes)
-
-    def _mean(self, index: int) -> float:
-        return sum(cost * values[index] for cost, values in self.sizes) / self._sized / self.crowd.grain**2
-
-    @property
-    def _spread(self) -> float:
-        """The deviation of a count."""
-        return MICRO * math.sqrt((1 if self.crowd.n is not None else 2) / self._sized)
-
-    @property
-    def n(self) -> float:
-        """About how many units train."""
-        return self.crowd.training if self.crowd.n is not None else max(self._mean(0), self._spread, 1.0)
-
-    @property
     def checked(self) -> float:  # type: ignore[override]
         """About how many units are looked at."""
-        return self.crowd.checking(self.n)
+        return self.crowd.checking(self.sizes.n)
 
     @lazy
     def square(self) -> float:
         """About the mean of the squared labels."""
-        return min(max(self._mean(-1) / self.n, 0.0), 1.0)
+        return min(max(self.sizes.mean(-1) / self.sizes.n, 0.0), 1.0)
 
     @lazy
     def most_square(self) -> float:
         """What the mean of the squared labels is at most, but for a failure probability, where n is public."""
-        high = self._mean(-1) + normal_quantile(self.failure.label) * self._spread + 1
-        return min(max(high / self.n, 0.0), 1.0)
+        high = self.sizes.mean(-1) + normal_quantile(self.failure.label) * self.sizes.spread + 1
+        return min(max(high / self.sizes.n, 0.0), 1.0)
 
     @lazy
     def norm(self) -> float:
@@ -247,11 +220,11 @@ class GaussianRidge(RidgeFamily):
     @lazy
     def ridge(self) -> Ridge:
         """The question as far as it is known."""
-        return Ridge(max(1, round(self.n)), self._width, self._penalty)
+        return Ridge(max(1, round(self.sizes.n)), self._width, self._penalty)
 
     def null(self) -> float:
         """Predicting the middle misses by the mean of y squared, and is off by half of it: known where n is public."""
-        if not self.sizes or self.secret:
+        if not self.sizes.told or self.secret:
             return math.inf
         return self.most_square / 2 if self.goal.kind == "excess" else self.most_square
 
@@ -292,13 +265,14 @@ class GaussianRidge(RidgeFamily):
     def level(self, cost: int) -> Step:
         """One more measurement of the statistics, after which all have cost exactly this much."""
         design, more = self.design, cost - self.paid
-        compute = lambda rows, noise: design.measure(rows.exact, more, noise)  # noqa: E731
-        return Step("level", design.step(more).event, compute, {"vector": design.vector})
+        step = design.step(more)
+        compute = lambda rows, noise: design.measure(rows.exact, more, noise, step)  # noqa: E731
+        return Step("level", step.event, compute, {"vector": design.vector})
 
     def learn(self, told: Told) -> None:
         """Take a stored measurement into account."""
         if told.kind == "size":
-            self.sizes.append((told.cost, [int(value) for value in told.values]))
+            self.sizes.learn(told)
             for name in ("square", "most_square", "norm", "ridge", "stops"):
                 self.__dict__.pop(name, None)
             return
@@ -318,7 +292,7 @@ class GaussianRidge(RidgeFamily):
     def hopeless(self) -> bool:
         """Whether the statistics, which flatter the model they give, put even its loss above the target."""
         seen, spread = seen_loss(self.ridge, self.noisy, self.square, self.guess())
-        return ruled_out(seen, spread, self._spread / self.ridge.n, self.goal.amount)
+        return ruled_out(seen, spread, self.sizes.spread / self.ridge.n, self.goal.amount)
 
 
 class LaplaceRidge(RidgeFamily):

@@ -30,8 +30,8 @@ from steelyard.models._rows import Floats, Label, gather, signs
 from steelyard.models.accuracy._designs import Array, Exact
 from steelyard.models.accuracy._family import CHECK
 from steelyard.models.accuracy._goal import public_n
-from steelyard.models.accuracy._users import ROOT, exact_of, shares, unit_of, weighed, weights
-from steelyard.privacy import MICRO, Currency, Neighbours, Terms, Unit
+from steelyard.models.accuracy._users import ROOT, exact_of, shares, weighed, weights
+from steelyard.privacy import Currency, Neighbours, Terms, Unit
 from steelyard.tables import Schema, Table
 
 HALF = Fraction(1, 2)
@@ -39,7 +39,6 @@ HALF = Fraction(1, 2)
 
 Codes = NDArray[np.uint64]
 Seal = Callable[[bytes], bytes]
-_LABEL, _FIRST_COUNT, _LAST_COUNT = 5.0, 500, 20_000  # how sharp counts are: millionths of mu
 _MANY = 1 << 62  # rows, more than any table has: sums are then kept in integers that hold them
 _SALT = "steelyard disjoint check 1"
 _START = np.uint64(int.from_bytes(hashlib.sha256(_SALT.encode()).digest()[:8], "big"))
@@ -222,50 +221,6 @@ class TableRows:
         columns = [name for name in dict.fromkeys(names) if name is not None]
         found = table.fingerprint(columns, seal(b"the secret of a fingerprint"))
         return seal(f"snapshot {found}".encode()).hex()
-
-
-@dataclass(frozen=True)
-class Crowd:
-    """The units of an account, rows or users: how neighbours differ in them, how many there are, and how they are divided."""
-
-    unit: Unit
-    split: Split | None = None
-
-    @property
-    def n(self) -> int | None:
-        """How many units there are, if that is public."""
-        return self.unit.n
-
-    @property
-    def neighbours(self) -> Neighbours:
-        """How neighbours differ."""
-        return self.unit.neighbours
-
-    @property
-    def grain(self) -> int:
-        """The steps in the length of a row: finer where a user's rows are weighed."""
-        return unit_of(self.unit)
-
-    @property
-    def training(self) -> float:
-        """How many units train, where their number is public."""
-        return max(1.0, float((self.n or 1) * (1 if self.split is None else 1 - self.split.share)))
-
-    def checking(self, training: float) -> float:
-        """How many units check, if so many train."""
-        if self.split is None:
-            return training
-        return max(1.0, training * float(self.split.share / (1 - self.split.share)))
-
-    def first(self, target: float) -> int:
-        """What the first count costs, in 1e-12 of mu squared."""
-        if self.n is None:
-            return _FIRST_COUNT**2
-        return max(100, min(_LAST_COUNT, round(_LABEL * MICRO / (self.training * target)))) ** 2
-
-    def enough(self, paid: int, n: float, target: float) -> bool:
-        """Whether counts at this price are sharp enough: to a fifth of the target, and no dearer than they may be."""
-        return paid >= _LAST_COUNT**2 or math.sqrt(paid) / MICRO * n * min(target, 0.5) >= _LABEL * math.sqrt(2)
 
 
 def _divided(rows: Part, checks: NDArray[np.bool_]) -> Parts:

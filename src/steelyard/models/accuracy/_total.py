@@ -21,7 +21,7 @@ from steelyard.desk import Desk
 from steelyard.errors import CurrencyMismatch, InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace, sigma_for
 from steelyard.models.accuracy._family import Ending, Judge, Rise, Step, Taken, Told
-from steelyard.models.accuracy._goal import CAP, Goal, Stop
+from steelyard.models.accuracy._goal import CAP, Found, Goal, Stop
 from steelyard.models.accuracy._quantiles import normal_quantile
 from steelyard.models.accuracy._search import Search
 from steelyard.models.accuracy._transcript import Transcript
@@ -39,26 +39,20 @@ def step_of(sensitivity: int, cost: int) -> Gaussian:
     return Gaussian(sensitivity, sigma_for(sensitivity**2, cost))
 
 
-class TotalReader:
-    """The capped total of a table, in whole steps of the amount's grid; read anew for each step."""
-
-    divided, snapshot = False, ""
-    kinds: tuple[str, ...] = ("relative",)
-
-    def __init__(self, column: str | None, amount: Amount, terms: Terms) -> None:
-        self._column, self._amount, self._unit = column, amount, terms.unit
-
-    def rows(self, table: Table, part: str, seal: Callable[[bytes], bytes]) -> int:
-        """The total."""
-        amount = self._amount
-        return table.capped_sum(self._unit, Quantity(self._column, amount.step), amount.lower, amount.upper)
-
-
 @dataclass(frozen=True)
 class TotalSearch:
     """Open with ``session.open(TotalSearch(Sum("amount", cap=100)), key=...)``, then ``.reach(Goal("relative", 0.01, 0.9))``."""
 
     task: Sum | Count
+    scale = 1.0
+
+    def asked(self, goal: Goal) -> Goal:
+        """The goal as it is."""
+        return goal
+
+    def told(self, goal: Goal, found: Found) -> tuple[str, None]:
+        """The question in words; the total is a release, and no model."""
+        return "the noise, relative to the capped total,", None
 
     def check(self, schema: Schema, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""
@@ -85,16 +79,24 @@ class TotalSearch:
 
 
 class Total:
-    """A total on given terms, as a search asks for it."""
+    """A capped total on given terms, as a search asks for it: in whole steps of its amount's grid, read anew for each step."""
+
+    divided, snapshot = False, ""
+    kinds: tuple[str, ...] = ("relative",)
 
     def __init__(self, search: TotalSearch, schema: Schema, terms: Terms) -> None:
         self.count, self.terms, self.bounds = isinstance(search.task, Count), terms, search.bounds(schema, terms)
         self._column = search.task.column if isinstance(search.task, Sum) else None
         self.amount = Amount.of_values(self.bounds.lower, self.bounds.upper, _GRID)
 
-    def reader(self, terms: Terms) -> TotalReader:
-        """The capped total."""
-        return TotalReader(self._column, self.amount, terms)
+    def reader(self, terms: Terms) -> Total:
+        """It reads itself."""
+        return self
+
+    def rows(self, table: Table, part: str = "", seal: Callable[[bytes], bytes] = bytes) -> int:
+        """The total."""
+        amount = self.amount
+        return table.capped_sum(self.terms.unit, Quantity(self._column, amount.step), amount.lower, amount.upper)
 
     def judge(self, goal: Goal, transcript: Transcript) -> TotalJudge:
         """The currency chooses the draw."""
@@ -324,7 +326,7 @@ class SumPath:
 
     def _read(self) -> tuple[Transcript, TotalJudge]:
         """What is stored by now, and the path that it makes: as a goal that no sum meets."""
-        transcript = Transcript(self._desk, self._total.reader(self._desk.terms))
+        transcript = Transcript(self._desk, self._total)
         path = self._total.judge(self._goal, transcript)
         for told in transcript.told():
             path.learn(told)

@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from steelyard.account import Charge
 from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict
 from steelyard.mechanisms import AboveThreshold, Questions
-from steelyard.models.accuracy._family import CHECK, Ending, Judge, Look, Taken, Told
+from steelyard.models.accuracy._family import CHECK, Act, Ending, Judge, Look, Taken, Told
 from steelyard.models.accuracy._goal import Goal, Stop, share_of
 from steelyard.models.accuracy._transcript import WATCH, Transcript
 from steelyard.noise import Noise
@@ -203,14 +203,14 @@ class Watched(Judge):
     def next(self) -> Taken | None:
         """A watch; then a question about each model; then a level, or a sharper watch."""
         if not self._bought:
-            return _Buy(self)
+            return Act(self.buy)
         look = self.look()
         if look is not None:
             return look
         ahead, more = self.family.ahead(), self._more()
         if ahead and not (more and self._dear(ahead[0])):
             return self.family.level(ahead[0])  # type: ignore[no-any-return]
-        return _Buy(self) if more else None
+        return Act(self.buy) if more else None
 
     def _more(self) -> bool:
         """Whether a further watch may be bought in this call."""
@@ -231,7 +231,7 @@ class Watched(Judge):
         if look is None or (self._nothing and not any(look.model)):
             return None
         self._nothing = self._nothing or not any(look.model)
-        return _Ask(self, look)
+        return Act(partial(self.ask, look))
 
     def buy(self) -> Told:
         """Charge and draw another watch."""
@@ -283,20 +283,3 @@ class Watched(Judge):
             return None
         look = self.family.candidate()
         return Ending(self.family.weights(look.model), math.inf, clips=self.family.clips(look.reach))
-
-
-@dataclass(frozen=True)
-class _Buy:
-    judge: Watched
-
-    def take(self, transcript: Transcript, goal: Goal) -> Told:
-        return self.judge.buy()
-
-
-@dataclass(frozen=True)
-class _Ask:
-    judge: Watched
-    look: Look
-
-    def take(self, transcript: Transcript, goal: Goal) -> Told:
-        return self.judge.ask(self.look)

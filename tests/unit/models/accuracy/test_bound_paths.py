@@ -11,10 +11,10 @@ import pytest
 from steelyard.desk import Desk
 from steelyard.errors import KeyConflict
 from steelyard.ledger import Account
-from steelyard.models._rows import Target
+from steelyard.models._fits import FitLinear
 from steelyard.models.accuracy import _split as split
 from steelyard.models.accuracy._goal import Goal
-from steelyard.models.accuracy._reach import reach_linear
+from steelyard.models.accuracy._reach import reach
 from steelyard.noise import TestNoise
 from steelyard.session import Session
 from steelyard.tables import Table, read
@@ -75,10 +75,10 @@ def test_a_first_step_that_was_charged_and_never_stored_is_drawn_for_nothing_mor
 def test_the_certificate_says_what_is_taken_for_granted(unit: str, told: str) -> None:
     session = Session(table(), account(unit), noise=TestNoise(1))
     wanted = Goal("loss", 0.05, 0.9)
-    found = reach_linear(session, FEATURES, Target("y", -1, 1), wanted, penalty="0.001", key="k")
+    found = reach(session, FitLinear(FEATURES, "y", -1, 1), wanted, penalty="0.001", key="k")
     assert f"the table has the {told} that its account declares" in str(found.certificate)
     assert "its rows are those that the path began with" in str(found.certificate)
-    missed = reach_linear(session, FEATURES, Target("y", -1, 1), Goal("loss", 1e-6, 0.9), penalty="0.001", key="k")
+    missed = reach(session, FitLinear(FEATURES, "y", -1, 1), Goal("loss", 1e-6, 0.9), penalty="0.001", key="k")
     assert not missed.certificate.met
     assert "takes for granted" not in str(missed.certificate)
 
@@ -87,9 +87,9 @@ def test_a_path_is_bound_to_its_table_by_name() -> None:
     at, wanted = account("rows"), Goal("loss", 0.05, 0.9)
     for name in ("May", "May"):
         session = Session(read(table(), name=name), at, noise=TestNoise(1))
-        reach_linear(session, FEATURES, Target("y", -1, 1), wanted, penalty="0.001", key="k")
+        reach(session, FitLinear(FEATURES, "y", -1, 1), wanted, penalty="0.001", key="k")
     spent = at.spent
     session = Session(read(table(), name="June"), at, noise=TestNoise(1))
     with pytest.raises(KeyConflict, match=r"'May'.*'June'"):
-        reach_linear(session, FEATURES, Target("y", -1, 1), wanted, penalty="0.001", key="k")
+        reach(session, FitLinear(FEATURES, "y", -1, 1), wanted, penalty="0.001", key="k")
     assert at.spent == spent

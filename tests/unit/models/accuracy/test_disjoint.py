@@ -19,7 +19,7 @@ from steelyard.models._rows import Classes, Target
 from steelyard.models.accuracy._estimator import AccuracyFirst
 from steelyard.models.accuracy._goal import Goal
 from steelyard.models.accuracy._logistic import LogisticSearch
-from steelyard.models.accuracy._reach import reach_linear
+from steelyard.models.accuracy._reach import reach as reach_task
 from steelyard.models.accuracy._ridge import RidgeSearch
 from steelyard.models.accuracy._split import Split
 from steelyard.models.accuracy._total import TotalSearch
@@ -36,7 +36,7 @@ def test_no_excess_is_promised_of_rows_that_are_kept_apart_however_the_goal_was_
     session, goal = Session(TABLE, at, noise=TestNoise(1)), Goal("excess", 0.3, 0.9, "disjoint")
     classes = LogisticSearch(FEATURES, "id", (0, 1), Fraction(1, 1000), Split())
     with pytest.raises(InvalidTask, match="goals of kind loss; got 'excess'"):
-        reach_linear(session, FEATURES, Target("y", -1, 1), goal, penalty="0.001")
+        reach_task(session, FitLinear(FEATURES, "y", -1, 1), goal, penalty="0.001")
     with pytest.raises(InvalidTask, match="goals of kind loss; got 'excess'"):
         session.open(classes).reach_excess(0.3, 0.9)
     with pytest.raises(InvalidTask, match="goals of kind relative; got 'loss'"):

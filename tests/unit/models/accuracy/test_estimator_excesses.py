@@ -134,7 +134,13 @@ def test_a_draw_that_another_question_took_meanwhile_is_refused_and_counted() ->
         patch.setattr(Transcript, "buy", late)
         with pytest.raises(KeyConflict, match="at the same time"):
             walk.reach_excess(0.02, 0.9)
-    assert walk.reach_excess(0.02, 0.9).spent == at.spent.amount > asked[0]
+    assert at.spent.amount == asked[0]  # whoever was refused has paid for nothing
+    alone = Session(table, account(delta=1e-6), noise=TestNoise(4)).open(search, key="k").reach_excess(0.02, 0.9)
+    found = walk.reach_excess(0.02, 0.9)
+    assert (found.reason, found.spent) == ("target_met", at.spent.amount)
+    assert at.spent.amount == asked[0] + alone.spent
+    for excess in (0.05, 0.02):
+        assert walk.reach_excess(excess, 0.9).spent == at.spent.amount == found.spent
 
 
 def test_an_excess_that_predicting_nothing_keeps_costs_nothing() -> None:

@@ -101,4 +101,4 @@ def test_classes_that_y_cannot_hold_are_refused_and_odd_labels_are_not() -> None
     with pytest.raises(InvalidTask, match="no row could ever"):
         model.fit(X[:50], np.zeros(50))
     odd: list[Any] = ["a", np.array([1, 2]), None, {}, 1j, *["b"] * 45]
-    assert model._codes(labels_of(model, odd)).tolist() == [0, -1, -1, -1, -1, *[1] * 45]
+    assert model.estimator.coded(labels_of(model, odd))[1].tolist() == [0, -1, -1, -1, -1, *[1] * 45]

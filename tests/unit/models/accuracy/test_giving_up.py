@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from steelyard.models.accuracy._estimator import AccuracyFirst
 from steelyard.models.accuracy._family import Step
 from steelyard.models.accuracy._goal import CAP, MET, Goal
 from steelyard.models.accuracy._looks import SHARES, last_look, turn
+from steelyard.models.accuracy._losses import Seen
 from steelyard.models.accuracy._quantiles import normal_quantile
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Loss
@@ -86,17 +86,9 @@ def test_what_is_left_is_looked_with_before_the_cap_ends_a_search() -> None:
     assert False in ends
 
 
-@dataclass(frozen=True)
-class Look:
-    """A look as its place among others sees it."""
-
-    level: int
-    alone: bool
-
-
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.integers(1, 3)), max_size=12))
 def test_no_share_is_given_twice(steps: list[tuple[int, bool, int]]) -> None:
-    looks, level, given_out = list[Look](), 1, dict[int, object]()
+    looks, level, given_out = list[Seen](), 1, dict[int, object]()
     for rise, alone, count in steps:
         level += rise
         for _ in range(1 if alone else count):
@@ -105,7 +97,7 @@ def test_no_share_is_given_twice(steps: list[tuple[int, bool, int]]) -> None:
                 level,
                 len(looks) if alone else None,
             )
-            looks.append(Look(level, alone))
+            looks.append(Seen((), 0, level, 1, 0, False, alone))
     assert sum(SHARES) <= 1
     assert sorted(given_out) == list(range(len(given_out)))
 

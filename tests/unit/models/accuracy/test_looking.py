@@ -88,7 +88,7 @@ def test_quantiles_of_single_looks_are_caught_where_there_are_several(monkeypatc
 
 
 def test_averages_taken_for_less_noisy_than_they_are_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Series, "_sigma", lambda self, cost: 0.2 * float(sigma_for(self.moves**2, cost)))
+    monkeypatch.setattr(looking, "_sigma", lambda moves, cost: 0.2 * float(sigma_for(moves**2, cost)))
     assert wrong(0.02) > 0.02 + 3 * math.sqrt(0.02 / 4000)
 
 
@@ -118,3 +118,10 @@ def test_a_joint_quantile_lies_between_one_variable_and_as_many_independent_ones
     for k in range(1, count):
         row[:, k] = 0.8 * row[:, k - 1] + 0.6 * row[:, k]
     assert np.mean(row.max(axis=1) > found) <= failure + 4 * math.sqrt(failure / 20_000)
+
+
+@given(st.integers(1, 2**60), st.integers(1, 10**18))
+def test_a_look_is_planned_with_no_less_noise_than_it_has(moves: int, cost: int) -> None:
+    drawn = float(sigma_for(moves**2, cost))
+    assert drawn <= looking._sigma(moves, cost) * (1 + 1e-12)
+    assert looking._sigma(moves, cost) <= drawn * (1 + 2e-7)

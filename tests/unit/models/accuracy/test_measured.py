@@ -16,6 +16,7 @@ from steelyard.accounting._gaussian import mu_cap
 from steelyard.accounting._prices import price
 from steelyard.models._columns import SIZE
 from steelyard.models.accuracy import _designs as measured
+from steelyard.models.accuracy._crowd import Crowd
 from steelyard.models.accuracy._designs import (
     MATRIX,
     Design,
@@ -30,7 +31,6 @@ from steelyard.models.accuracy._designs import (
 from steelyard.models.accuracy._goal import Goal
 from steelyard.models.accuracy._ridge import GaussianRidge
 from steelyard.models.accuracy._schedule import Failure
-from steelyard.models.accuracy._split import Crowd
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Neighbours, Terms, rows
 from unit.models.accuracy.made_up import Array, generated, whole

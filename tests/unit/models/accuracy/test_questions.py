@@ -75,6 +75,6 @@ def test_no_look_is_dearer_than_the_free_certificate_it_would_spare(alpha: float
     for seed in range(4):
         found = search(data, goal, 50_000, 40, 0.04, TestNoise(seed))
         free = [stop.micro for stop in found.judge.family.stops if stop.failure]
-        size = found.judge.family.sizes[0][0]
+        size = found.judge.family.sizes.told[0][0]
         assert found.reason in (MET, NULL)
         assert round(found.spent * MICRO**2) <= size + (free[-1] if free else 0) ** 2

@@ -12,9 +12,9 @@ import pytest
 from steelyard.desk import Desk
 from steelyard.errors import KeyConflict
 from steelyard.ledger import Account, open_account
-from steelyard.models._rows import Target
+from steelyard.models._fits import FitLinear, FitLogistic
 from steelyard.models.accuracy._goal import Goal, Stop
-from steelyard.models.accuracy._reach import Reached, reach_linear, reach_logistic
+from steelyard.models.accuracy._reach import Reached, reach
 from steelyard.models.accuracy._search import replayed
 from steelyard.models.accuracy._transcript import Transcript
 from steelyard.noise import TestNoise
@@ -31,12 +31,12 @@ class Dead(BaseException):
 def linear(at: Account, target: float, *, seed: int = 1, progress: Any = None, check: str = "auto") -> Reached:
     session = Session(table(), at, noise=TestNoise(seed))
     wanted = Goal("loss", target, 0.9, check)
-    return reach_linear(session, FEATURES, Target("y", -1, 1), wanted, penalty="0.001", key="k", progress=progress)
+    return reach(session, FitLinear(FEATURES, "y", -1, 1), wanted, penalty="0.001", key="k", progress=progress)
 
 
 def classifier(at: Account, excess: float, given: Table | None = None) -> Reached:
     session = Session(table() if given is None else given, at, noise=TestNoise(2))
-    return reach_logistic(session, FEATURES, "c", (0, 1), Goal("excess", excess, 0.9), penalty="0.001", key="k")
+    return reach(session, FitLogistic(FEATURES, "c", (0, 1)), Goal("excess", excess, 0.9), penalty="0.001", key="k")
 
 
 def test_a_step_that_another_question_took_meanwhile_is_not_taken_for_ones_own() -> None:

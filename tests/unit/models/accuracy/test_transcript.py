@@ -13,9 +13,10 @@ from steelyard.desk import Desk
 from steelyard.documents import request_of
 from steelyard.errors import KeyConflict, SteelyardError
 from steelyard.ledger import Account, open_account
+from steelyard.models._fits import FitLogistic
 from steelyard.models.accuracy import _transcript as transcript
 from steelyard.models.accuracy._goal import Goal
-from steelyard.models.accuracy._reach import Reached, reach_logistic
+from steelyard.models.accuracy._reach import Reached, reach
 from steelyard.models.accuracy._transcript import costs_of
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Loss, Terms, Unit, rows
@@ -114,7 +115,7 @@ def test_a_key_names_one_way_to_check_and_another_is_refused_before_it_is_charge
 
 def near(at: Account, excess: float) -> Reached:
     session, wanted = Session(TABLE, at, noise=TestNoise(2)), Goal("excess", excess, 0.9)
-    return reach_logistic(session, FEATURES, "c", (0, 1), wanted, penalty="0.001", key="k")
+    return reach(session, FitLogistic(FEATURES, "c", (0, 1)), wanted, penalty="0.001", key="k")
 
 
 @pytest.mark.parametrize("unit", [units("rows", replaced=True), units("users", replaced=True)], ids=str)

@@ -14,9 +14,9 @@ from scipy.special import expit
 
 from steelyard.accounting._prices import price
 from steelyard.ledger import open_account
+from steelyard.models.accuracy._crowd import Crowd
 from steelyard.models.accuracy._goal import Goal
 from steelyard.models.accuracy._logistic import GaussianDraws
-from steelyard.models.accuracy._split import Crowd
 from steelyard.privacy import Terms, Unit, rows, users
 
 Array = NDArray[np.float64]
