@@ -233,19 +233,22 @@ def _middle(values: NDArray[np.float64]) -> float:
 
 
 def found(name: str, study: Study) -> tuple[str, bool]:
-    """What a run showed, and whether it bears the claim out: at the largest vote, by three hundredths."""
+    """What the runs showed, and whether it bears the claim out: in the median run, at the largest vote, by 0.03."""
+    told = np.isfinite(study.found[:, 1])
     if name == CERTIFIED:
-        told = np.isfinite(study.found[:, 1])
         inside = (study.found[:, 3] <= study.found[:, 2]) & (study.found[:, 2] <= study.found[:, 4])
         held, every = int(inside[told].sum()), int(told.sum())
         return (
             f"{held} of {every} intervals hold the fresh accuracy; {study.refused:.0f} refused a run",
             held == every > 0,
         )
-    reported, fresh = (_middle(study.found[:, which, -1]) for which in (1, 2))
-    looked = "" if name == PLAIN else f"; {study.paid:.0f} answers a run looked at the holdout"
-    words = f"with {SIZES[-1]} features voting the report is {reported:.3f}, fresh rows give {fresh:.3f}{looked}"
-    return words, reported - fresh > 0.03 if name == PLAIN else abs(reported - fresh) < 0.03
+    reported, fresh = (float(np.nanmedian(study.found[:, which, -1])) for which in (1, 2))
+    words = f"with {SIZES[-1]} features voting the report is {reported:.3f}, fresh rows give {fresh:.3f} (medians)"
+    if name == PLAIN:
+        return words, reported - fresh > 0.03
+    worst = float(np.abs(study.found[:, 1] - study.found[:, 2])[told].max())
+    looked = f"{study.paid:.0f} answers a run looked at the holdout; the worst report is off by {worst:.3f}"
+    return f"{words}; {looked}", abs(reported - fresh) < 0.03
 
 
 def figures(quick: bool = False) -> list[Drawn]:
