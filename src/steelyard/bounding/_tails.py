@@ -108,6 +108,7 @@ def behind(grid: CapGrid, counts: Floats, law: str, level: float, trend: Trend) 
     draw = np.random.default_rng(1)  # a public sequence: post-processing that anybody can repeat
     inside = np.flatnonzero(level * np.cumsum(wide[::-1])[::-1] <= trend.window)
     start = int(inside[0]) if inside.size else wide.size - 1
+    start += int(wide[start:].argmax())  # a trend begins where the crowd is largest, not on the way up to it
     users = np.zeros((_PARTICLES, wide.size))
     blur = _noise(law, level, draw, (_PARTICLES, start))
     users[:, :start] = np.maximum(wide[:start] - blur, 0.0) * real[:start]

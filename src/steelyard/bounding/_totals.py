@@ -10,7 +10,7 @@ question to the table and one draw of noise, so that several totals can share th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -152,7 +152,10 @@ class CountUsers:
         mechanism: Laplace | Gaussian = spend.mechanism(keys)
         if spend.gaussian:
             mechanism = Gaussian(None, sigma_for(keys, spend.micro**2), Neighbours.ADD_REMOVE, keys)
-        error = noise_error(mechanism, Fraction(1), 0.0 if self.by is None else None)
+        error = noise_error(mechanism, Fraction(1), 0.0)
+        if self.by is not None:
+            lost = f"a unit with rows under more than {keys} keys counts under {keys} of them, and is missing under the others"
+            error = replace(noise_error(mechanism, Fraction(1)), blind_spot=lost)
         # at most max_keys ones per unit, so no norm is ever above max_keys and nothing is scaled
         ones = Capped(Quantity(None), keys)
         if self.by is not None and self._grouping.private:

@@ -47,10 +47,12 @@ def _balance(facts: dict[str, Any]) -> Section:
     )
     picture = facts["curve"].chart("Predicted error of the total at epsilon 0.5, for every cap on one customer")
     rows = [(name, f"{cap:,.0f}", f"{error:,.0f}") for name, (cap, error) in facts["caps"].items()]
+    best = facts["curve"].best
+    said = f"about {best.error:,.0f}, between {best.low:,.0f} and {best.high:,.0f} at 95 %"
     table = Tabular(
         ("cap at", "amount", "true expected error"),
         rows,
-        "The last column is computed in the clear, which only made-up data allows.",
+        f"The last column is computed in the clear, which only made-up data allows. Of its own cap the private plan said: {said}.",
     )
     return Section("Where the balance is", [words, picture, table])
 
@@ -65,7 +67,7 @@ def _answers(facts: dict[str, Any]) -> Section:
             Figure(f"{off:.1%}", "apart"),
         ]
     )
-    return Section("The total", [figures, f"{total.error}.", str(total.guarantee)])
+    return Section("The total", [figures, *(f"{sentence}." for sentence in total.told), str(total.guarantee)])
 
 
 def _countries(facts: dict[str, Any]) -> Section:

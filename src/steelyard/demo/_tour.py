@@ -82,7 +82,10 @@ def _balance(story: Story, session: Session, data: Purchases) -> None:
     }
     story.facts["caps"] = {name: (cap, expected_error(totals, cap, share)) for name, cap in caps.items()}
     best = curve.best
-    story.say(f"     at epsilon {SHARE}: cap {best.cap:,.0f} per customer, expected error {best.error:,.0f}")
+    story.say(
+        f"     at epsilon {SHARE}: cap {best.cap:,.0f} per customer, expected error {best.error:,.0f} "
+        f"({best.low:,.0f} to {best.high:,.0f} at 95%)"
+    )
 
 
 def _release(story: Story, session: Session, data: Purchases) -> None:
@@ -98,7 +101,8 @@ def _release(story: Story, session: Session, data: Purchases) -> None:
     story.facts["prices_truth"] = [amounts[len(amounts) * quarter // 4] for quarter in (1, 2, 3)]
     story.facts["orders_truth"] = {country: data.country.count(country) for country in COUNTRIES}
     story.say(f"     total spent: {total.value:,.0f}   (truth, known only because it is made up: {truth:,.0f})")
-    story.say(f"     {total.error}")
+    for sentence in total.told:
+        story.say(f"     {sentence}")
     story.say(f"5. {STEPS[4]}")
     again, account = session.release(task, key="total"), session.account
     story.facts["retry"] = again.to_json() == total.to_json()
