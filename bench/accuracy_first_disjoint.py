@@ -71,7 +71,7 @@ def main() -> None:
                 account = open_account(":memory:", "bench", unit=unit, mu=options.mu)
                 walk: Any = Session(table, account, noise=TestNoise(seed)).open(search, key="k")
                 found = walk.reach_loss(target, 0.9)
-                spent.append(found.mu2)
+                spent.append(found.spent / 10**12)
                 if found.reason in ("target_met", "null_model_ok"):
                     met += 1
                     told = np.clip(whole @ found.model, -found.reach, found.reach)
