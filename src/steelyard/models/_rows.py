@@ -218,7 +218,7 @@ def gather(table: Table, features: Features, label: Label, unit: Unit) -> Rows:
 def _codes(owners: list[Any]) -> NDArray[np.int64]:
     import pyarrow as pa
 
-    if not owners:
+    if not any(map(len, owners)):
         return np.empty(0, dtype=np.int64)
     encoded = pa.chunked_array(owners).dictionary_encode()
     return np.concatenate([chunk.indices.to_numpy(zero_copy_only=False).astype(np.int64) for chunk in encoded.chunks])

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any, Protocol, TypeVar, cast
 
@@ -48,7 +48,7 @@ class Engine(Protocol):
         ...
 
     def batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
-        """Arrow record batches of an answer, streamed."""
+        """Arrow record batches of an answer, streamed; at least one, which tells the types where there is no row."""
         ...
 
     def fold(self, sql: str, columns: Sequence[str], size: int, step: Step, start: Sequence[Any]) -> list[Any]:
@@ -62,6 +62,18 @@ def guarded(action: Callable[[], T]) -> T:
     if made is None:
         raise TableError(FAILED)
     return made[0]
+
+
+def typed(batches: Iterable[Any], schema: Any) -> Iterator[Any]:
+    """The same batches; where there are none, one without rows, so that no rows have the types of some."""
+    import pyarrow as pa
+
+    none = True
+    for batch in batches:
+        none = False
+        yield batch
+    if none:
+        yield pa.RecordBatch.from_pylist([], schema)
 
 
 def guarded_batches(batches: Iterator[T]) -> Iterator[T]:
@@ -118,7 +130,8 @@ class DuckEngine:
     def _batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
         with closing(self._cursor()) as cursor:
             self._show(cursor, columns, _once(sql))
-            yield from cursor.sql(sql).to_arrow_reader(size)
+            reader = cursor.sql(sql).to_arrow_reader(size)
+            yield from typed(reader, reader.schema)
 
     def _narrow(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
         """Batches from a DuckDB of their own that reads little ahead: adding up is what takes the time."""

@@ -17,7 +17,7 @@ from typing import Any
 from steelyard.errors import EngineMissing, TableError
 from steelyard.tables import _plain as plain
 from steelyard.tables import _soundness as soundness
-from steelyard.tables._engine import guarded, guarded_batches
+from steelyard.tables._engine import guarded, guarded_batches, typed
 from steelyard.tables._folding import Step, on_spark
 from steelyard.tables._identity import SPARK_ROWS, simple_name
 from steelyard.tables._kinds import check_names
@@ -70,8 +70,8 @@ class SparkEngine:
         with self._view(sql) as question:
             schema = to_arrow_schema(question.schema)
             rows = iter(question.toLocalIterator())
-            while held := [row.asDict() for row in islice(rows, size)]:
-                yield pyarrow.RecordBatch.from_pylist(held, schema)
+            held = iter(lambda: [row.asDict() for row in islice(rows, size)], [])
+            yield from typed((pyarrow.RecordBatch.from_pylist(each, schema) for each in held), schema)
 
     @contextmanager
     def _view(self, sql: str) -> Iterator[Any]:

@@ -235,7 +235,10 @@ class Table:
         return self._with(sampling.keep_rows(self._rows, unit.column, kept, rows, secret, self._engine.dialect))
 
     def batches(self, columns: Sequence[str], size: int = 65_536) -> Iterator[Any]:
-        """Stream the rows of some columns as Arrow record batches of about ``size`` rows; in no promised order."""
+        """Stream the rows of some columns as Arrow record batches of about ``size`` rows; in no promised order.
+
+        No rows are one batch of none, of the same types.
+        """
         self.require(*columns)
         if isinstance(size, bool) or not isinstance(size, int) or size < 1 or not columns:
             raise InvalidTask("batches needs at least one column and a positive size.")

@@ -73,3 +73,14 @@ def test_the_unit_may_also_be_a_feature() -> None:
     found = gather(table, FEATURES, Target("y", 0, 1), users("x"))
     assert found.users is not None
     assert sorted(found.users.tolist()) == [0, 0, 1]
+
+
+def test_no_rows_and_rows_of_nobody_alone_are_no_rows_of_anybody() -> None:
+    nothing = pa.array([], pa.int64())
+    for who, values in ((nothing, pa.array([], pa.float64())), (pa.array([None], pa.int64()), pa.array([1.0]))):
+        found = gather(
+            read(pa.table({"who": who, "x": values, "y": values})), FEATURES, Target("y", 0, 1), users("who")
+        )
+        assert (found.x.shape, len(found.y)) == ((0, FEATURES.width), 0)
+        assert found.users is not None
+        assert found.users.tolist() == []

@@ -45,7 +45,7 @@ class First:
     """Where a row of queries ended: the ``query`` that reached the threshold and its ``place``, or None, and the ``reason``.
 
     ``cost`` is what all watches under the key have cost; what the queries were made of is charged to the account beside it.
-    With confidence 0.95, for all answers together, "above" means at least the threshold less a margin and "below" less than
+    With confidence 0.95, for all answers of a watch, "above" means at least the threshold less a margin and "below" less than
     the threshold and a margin; ``margin`` is that of the last query asked, in its own units, and grows with the logarithm
     of its place.
     """

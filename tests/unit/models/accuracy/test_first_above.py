@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -135,6 +136,17 @@ def test_a_function_is_asked_as_stated_and_the_guarantee_says_so() -> None:
 def test_a_function_that_fails_or_gives_no_number_is_below_and_tells_nothing(odd: Any) -> None:
     first = sy.first_above(sy.Session(TABLE, account()), [odd, odd], threshold=-(10**9), epsilon=5, sensitivity=1)
     assert (first.reason, first.asked) == ("none_above", 2)
+
+
+def test_a_function_of_no_rows_is_asked_of_a_table_without_rows_and_does_not_count_as_failed() -> None:
+    """Else one user more or less would move a count from one to below every other value."""
+    row = Row(Fraction(0), Fraction(1), Fraction(1))
+    people = sy.read({"who": [1], "low": [1.0]})
+    nobody = sy.read(pa.table({"who": pa.array([], pa.int64()), "low": pa.array([], pa.float64())}))
+    terms = account().terms
+    for query in (lambda rows: rows.num_rows, lambda rows: sum(rows["low"].to_pylist())):
+        steps = [row.question(query, table.schema, terms).steps(table) for table in (people, nobody)]
+        assert steps == [STEPS, 0]
 
 
 def test_a_gaussian_account_is_charged_the_whole_watch_before_the_first_query() -> None:
