@@ -69,7 +69,7 @@ class AddedNoise:
             raise InvalidTask(f"noise is one of {', '.join(KINDS)}; got {kind!r}.")
         if len({after - before for before, after in pairwise(labels)}) != 1:
             raise InvalidTask(f"method {kind!r} adds noise on an even grid: give nodes= as a number, not a list.")
-        if blurred(labels):
+        if blurred(labels, labels[-1] - labels[0]):
             raise InvalidTask(
                 "the range is too narrow for floats to say noisy labels: take a public number off all labels."
             )

@@ -63,9 +63,9 @@ class CheckReport:
     @property
     def gap(self) -> Fraction | None:
         """The relative distance from the best possible, as proved here."""
-        if self.value is None or self.lower_bound is None or self.value <= 0:
+        if self.value is None or self.lower_bound is None:
             return None
-        return (self.value - self.lower_bound) / self.value
+        return (self.value - self.lower_bound) / self.value if self.value else Fraction(0)
 
 
 def check(document: Mapping[str, Any]) -> CheckReport:
@@ -181,9 +181,9 @@ def _certified(
     knots = _knots(certificate["loss"], inputs)
     value = (squared_error(columns, inputs, prior) if knots is None else knots.error(columns, prior)) / (mass * total)
     least = lower_bound if knots is None else knots.bound
-    bound = least(inputs, prior, epsilon, *duals) / mass
-    if claimed < 0 or value <= 0 or value - bound > claimed * value:
-        proved = f"a gap of {float((value - bound) / value):.3g} only" if value > 0 else "nothing"
+    bound = max(Fraction(0), least(inputs, prior, epsilon, *duals) / mass)  # no loss is below zero
+    if claimed < 0 or value - bound > claimed * value:
+        proved = f"a gap of {float((value - bound) / value):.3g} only" if value > 0 else "one of zero"
         findings.append(f"the certificate proves {proved}, not the one claimed")
     ends = None if knots is None else (knots.outputs[0], knots.outputs[-1])
     loss = certificate["loss"]["name"]
@@ -253,9 +253,9 @@ def _bias(columns: Sequence[Weighted], inputs: Sequence[Fraction], total: int) -
     return Fraction(max(abs(mean - int(y * lattice) * label) for mean, y in means), unit * total)
 
 
-def blurred(inputs: Sequence[Fraction]) -> bool:
-    """Whether floats as large as the labels are further apart than a 2^-23 of the range: tables refuse such outputs too."""
-    return max(abs(inputs[0]), abs(inputs[-1])) > (inputs[-1] - inputs[0]) * (1 << 29)
+def blurred(numbers: Sequence[Fraction], width: Fraction) -> bool:
+    """Whether floats as large as these are further apart than a 2^-23 of the labels' range: tables refuse such outputs too."""
+    return max(abs(numbers[0]), abs(numbers[-1])) > width * (1 << 29)
 
 
 def _check_noise(document: Mapping[str, Any]) -> CheckReport:
@@ -266,7 +266,7 @@ def _check_noise(document: Mapping[str, Any]) -> CheckReport:
     inputs, epsilon, findings = rising(document["inputs"]), read_epsilon(document["epsilon"]), []
     if len({after - before for before, after in pairwise(inputs)}) != 1:
         findings.append("the nodes must be even")
-    if blurred(inputs):
+    if blurred(inputs, inputs[-1] - inputs[0]):
         findings.append("the outputs are not what floats can say: the range is too narrow for where it lies")
     bits = whole(document["grid_bits"], 0, GRID_BITS, "grid_bits")
     if bits != (0 if kind == "discrete_laplace" else GRID_BITS):

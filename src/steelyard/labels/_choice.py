@@ -18,7 +18,7 @@ import numpy as np
 from steelyard.errors import InvalidTask
 from steelyard.labels._baselines import KINDS, AddedNoise, debiased_response, randomized_response, response_with_prior
 from steelyard.labels._bins import response_on_bins
-from steelyard.labels._mechanism import FiniteMechanism
+from steelyard.labels._mechanism import FiniteMechanism, NoiseLoss
 from steelyard.labels._nodes import Nodes
 from steelyard.labels._noise_loss import NAMED
 from steelyard.labels._prior import Prior
@@ -113,7 +113,8 @@ def check_method(method: str, loss: str, noise_loss: Any = None, outputs: Any = 
             f"noise_loss is what is made least between noisy and true labels: {', '.join(NAMED)} or a function of (output, "
             f"label); got {noise_loss!r}. What a model is trained with is loss=."
         )
-    if method != "unbiased" and (outputs is not None or noise_loss not in (None, "squared")):
+    least = noise_loss is None or (method in LEAST_VARIANCE and noise_loss == "squared")
+    if method != "unbiased" and (outputs is not None or not least):
         raise InvalidTask(
             f"noise_loss= and outputs= are for method='unbiased', which makes that loss least; {method!r} does not."
         )
@@ -145,15 +146,21 @@ def check_bias(method: str, loss: str, prior: object, records: int, nodes: int) 
 
 
 def build(
-    method: str, nodes: Nodes, prior: Prior, epsilon: Fraction, loss: str, records: int | None = None, noise: Any = None
+    method: str,
+    nodes: Nodes,
+    prior: Prior,
+    epsilon: Fraction,
+    loss: str,
+    records: int | None = None,
+    noise: NoiseLoss | None = None,
 ) -> tuple[str, FiniteMechanism | AddedNoise]:
     """The method that is used in the end, and its mechanism; a function of public and released facts.
 
     ``records`` is their public number where bias is allowed, None where it is not.
-    ``prior`` is what ``balanced`` gave for the method of that name; ``noise`` is (noise_loss, outputs) of ``unbiased``.
+    ``prior`` is what ``balanced`` gave for the method of that name; ``noise`` is what ``unbiased`` makes least.
     """
     if method == "unbiased" and noise is not None:
-        return method, solve_unbiased(nodes.labels, prior.weights, epsilon, loss=noise[0], outputs=noise[1]).mechanism
+        return method, solve_unbiased(nodes.labels, prior.weights, epsilon, loss=noise).mechanism
     if method != "auto":
         return method, _named(method, nodes, prior, epsilon, loss)
     if prior.source == "none":

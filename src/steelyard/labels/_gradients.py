@@ -50,11 +50,14 @@ def gradient_error(mechanism: FiniteMechanism | AddedNoise, labels: Any, slopes:
     nodes = Nodes(mechanism.inputs)
     below, steps = nodes.places(y)
     above, share = np.minimum(below + 1, len(mechanism.inputs) - 1), steps / 2.0**COIN
+    fine = (
+        isinstance(mechanism, AddedNoise) and mechanism.bits > 0
+    )  # noise on the steps between nodes: no coin is thrown
     bias, error = (np.array([float(x) for x in found]) for found in (mechanism.bias(), mechanism.errors()))
     first = second = np.zeros(len(y))
     for at, part in ((below, 1 - share), (above, share)):
         moved = nodes.floats[at] - y
         first = first + part * (moved + bias[at])
         second = second + part * (error[at] + 2 * bias[at] * moved + moved**2)
-    spread = np.maximum(second - first**2, 0)
+    spread = np.full(len(y), error[0]) if fine else np.maximum(second - first**2, 0)
     return GradientError(-(first @ d) / len(y), float(spread @ (d**2).sum(axis=1)) / len(y) ** 2)

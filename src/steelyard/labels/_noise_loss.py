@@ -15,11 +15,12 @@ from itertools import pairwise
 from typing import Any
 
 from steelyard.errors import InvalidTask
-from steelyard.labels._bounds import Knots
+from steelyard.labels._bounds import LATTICE, Knots, common
+from steelyard.labels._check import blurred
 from steelyard.labels._mechanism import NoiseLoss, growth_below
 from steelyard.privacy import exact
 
-Loss = str | Callable[[float, float], float]
+Loss = str | Callable[[float, float], float] | NoiseLoss
 NAMED = ("squared", "absolute")
 MOST = 1 << 18  # labels times outputs of a programme
 EVEN = 65  # outputs of a grid that was not given, besides the labels
@@ -31,7 +32,9 @@ _BENT = 1e-9  # of the largest loss: how far floats may be from a convex table
 def read_noise_loss(
     loss: Any, outputs: Iterable[Any] | None, inputs: tuple[Fraction, ...], epsilon: Fraction
 ) -> NoiseLoss:
-    """The loss with its public outputs, all exact; what cannot be one is refused."""
+    """The loss with its public outputs, all exact; what cannot be one is refused. One that was read stays as it is."""
+    if isinstance(loss, NoiseLoss) and outputs is None:
+        return loss
     if loss == "squared":
         if outputs is not None:
             raise InvalidTask("the squared loss takes any real output: leave outputs= out, or take another loss.")
@@ -48,10 +51,29 @@ def read_noise_loss(
         if given is not None and len(given) != 2:
             raise InvalidTask(f"outputs= of an absolute loss is the pair (low, high); got {len(given)} numbers.")
         _check_size(len(inputs), len(inputs) + 2)
-        return NoiseLoss("absolute", ends)
+        return _judged(NoiseLoss("absolute", ends), inputs)
     grid = given if given is not None and len(given) > 2 else _grid(ends, inputs)
     _check_size(len(inputs), len(grid))
-    return _table(loss, grid, inputs)
+    return _judged(_table(loss, grid, inputs), inputs)
+
+
+def _judged(loss: NoiseLoss, inputs: tuple[Fraction, ...]) -> NoiseLoss:
+    """The loss, if its numbers share steps that the judge can count in."""
+    try:
+        common([*inputs, *knots_of(loss, inputs).outputs], LATTICE, "labels and outputs")
+    except ValueError as problem:
+        raise InvalidTask(f"{problem}: round them first.") from None
+    return loss
+
+
+def check_floats(loss: NoiseLoss, inputs: tuple[Fraction, ...], epsilon: Fraction) -> None:
+    """Refuse labels that lie so far out, for their range, that noisy ones would not be floats: before a prior is paid for."""
+    low, *_, high = loss.outputs or reach(inputs, epsilon)
+    if blurred((low, high), inputs[-1] - inputs[0]):
+        raise InvalidTask(
+            f"noisy labels from {float(low):g} to {float(high):g} are too far out for floats to tell labels apart that lie "
+            f"within {float(inputs[-1] - inputs[0]):g}: take a public number off all labels; nothing was charged."
+        )
 
 
 def _check_size(labels: int, outputs: int) -> None:
@@ -120,11 +142,26 @@ def _table(
     if most <= 0 or min(min(row) for row in rows) < 0:
         raise InvalidTask("a loss between noisy and true labels is at least zero, and not zero everywhere.")
     for y, row in zip(inputs, rows, strict=True):
-        slopes = [(b - a) / (w - z) for (z, a), (w, b) in pairwise(zip(grid, row, strict=True))]
-        width = min(w - z for z, w in pairwise(grid))
-        if any((before - after) * width > most * Fraction(_BENT) for before, after in pairwise(slopes)):
+        if _bent(grid, row) > most * Fraction(_BENT):
             raise InvalidTask(f"the loss of the label {float(y):g} is not convex in the output.")
     return NoiseLoss("table", grid, tuple(tuple(row) for row in rows))
+
+
+def _bent(grid: tuple[Fraction, ...], row: list[Fraction]) -> Fraction:
+    """How far a row lies above the largest convex function below it."""
+    hull: list[int] = []
+    for n, z in enumerate(grid):
+        while len(hull) > 1:
+            m, o = hull[-2:]
+            if (row[o] - row[m]) * (z - grid[o]) < (row[n] - row[o]) * (grid[o] - grid[m]):
+                break
+            hull.pop()
+        hull.append(n)
+    above = Fraction(0)
+    for m, o in pairwise(hull):
+        slope = (row[o] - row[m]) / (grid[o] - grid[m])
+        above = max([above, *(row[n] - row[m] - slope * (grid[n] - grid[m]) for n in range(m + 1, o))])
+    return above
 
 
 def _number(value: Any) -> Fraction:

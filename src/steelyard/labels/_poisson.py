@@ -52,7 +52,7 @@ class PoissonRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         value, gradient, curvature = self._at(wide, pull, theta)
         self.n_iter_ = 0
         while self.n_iter_ < self.max_iter and float(np.abs(gradient).max()) > self.tol:
-            step, size = np.linalg.solve(curvature, gradient), 1.0
+            step, size = _newton(curvature, gradient), 1.0
             found = self._at(wide, pull, theta - step)
             while not found[0] <= value and size > 1e-12:
                 size /= 2
@@ -82,3 +82,13 @@ class PoissonRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # scikit-learn's own check is one on labels that are no counts
         return tags
+
+
+def _newton(curvature: Floats, gradient: Floats) -> Floats:
+    """The step to where the gradient would vanish; of several (columns of one direction, beyond what a ridge tells apart) the least."""
+    with np.errstate(all="ignore"):
+        scale = 1 / np.sqrt(curvature.diagonal())
+        scaled, right = curvature * scale[:, None] * scale, scale * gradient
+    if not (np.all(np.isfinite(scaled)) and np.all(np.isfinite(right))):
+        return np.zeros_like(gradient)
+    return np.asarray(scale * np.linalg.lstsq(scaled, right, rcond=None)[0])

@@ -29,7 +29,7 @@ from steelyard.labels._choice import WITHOUT_PRIOR, balanced, build, check_bias,
 from steelyard.labels._document import GroupFit, document, judge, read, restore, write
 from steelyard.labels._mechanism import FiniteMechanism, read_epsilon
 from steelyard.labels._nodes import Floats, Nodes
-from steelyard.labels._noise_loss import read_noise_loss
+from steelyard.labels._noise_loss import check_floats, read_noise_loss
 from steelyard.labels._prior import ALL, Prior, count, public_priors
 from steelyard.labels._prior_free import two_point
 from steelyard.labels._records import Collection, Pass, beside, buy, check_once, digests, read_groups, wrapped
@@ -158,8 +158,12 @@ class LabelRandomizer:
         found = self._priors(nodes, Fraction(micro, MICRO), groups)
         if part and self.method == "auto" and self.unbiased:
             two_point(nodes.labels, rest)  # what nodes rule out is told before the prior is paid for
-        noise = "squared" if self.noise_loss is None else self.noise_loss, self.outputs
-        read_noise_loss(*noise, nodes.labels, rest)  # what cannot be made least is told before a prior is paid for
+        asked = "squared" if self.noise_loss is None else self.noise_loss
+        noise = read_noise_loss(
+            asked, self.outputs, nodes.labels, rest
+        )  # once: a second reading may fail once money is spent
+        if part:
+            check_floats(noise, nodes.labels, rest)
         self._start(micro)
         if part:
             about = hashlib.sha256(repr([[str(node) for node in nodes.labels], groups, missing]).encode()).hexdigest()

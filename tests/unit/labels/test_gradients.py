@@ -21,13 +21,17 @@ Y = np.array([0.0, 0.0, 1.25, 2.0, 3.5, 4.0, 0.0, 0.75])
 X = np.column_stack([np.ones(8), np.linspace(-1, 1, 8)])
 
 
-@pytest.mark.parametrize("kind", ["unbiased", "absolute", "bins", "laplace"])
+@pytest.mark.parametrize("kind", ["unbiased", "absolute", "bins", "laplace", "coarse", "staircase", "discrete_laplace"])
 def test_bias_and_variance_are_those_of_many_draws(kind: str) -> None:
     makers: dict[str, Callable[[], Any]] = {
         "unbiased": lambda: solve_unbiased(range(5), PRIOR, 2).mechanism,
         "absolute": lambda: solve_unbiased(range(5), PRIOR, 2, loss="absolute").mechanism,
         "bins": lambda: response_on_bins(range(5), PRIOR, 2),
         "laplace": lambda: AddedNoise.of(tuple(Fraction(y) for y in range(5)), Fraction(2), "laplace"),
+        # two nodes: labels lie between them, where a coin would throw them wide and noise on finer steps does not
+        "coarse": lambda: AddedNoise.of((Fraction(0), Fraction(4)), Fraction(8), "laplace"),
+        "staircase": lambda: AddedNoise.of((Fraction(0), Fraction(4)), Fraction(8), "staircase"),
+        "discrete_laplace": lambda: AddedNoise.of((Fraction(0), Fraction(4)), Fraction(8), "discrete_laplace"),
     }
     mechanism = makers[kind]()
     found, draws = gradient_error(mechanism, Y, X), 20_000

@@ -164,6 +164,11 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
     ({"loss": lambda z, y: -abs(z - y)}, "at least zero"),
     ({"loss": lambda z, y: 0.0}, "at least zero"),
     ({"loss": lambda z, y: math.sqrt(abs(z - y))}, "not convex"),
+    (
+        {"loss": lambda z, y: min(abs(z - y), 1.0), "outputs": [-9, 0, 1e-12, 1, 2, 3, 4, 9]},
+        "not convex",
+    ),  # two close outputs
+    ({"loss": lambda z, y: Fraction(abs(z - y)) + Fraction(1, 3**30_000)}, "no common step"),
     ({"loss": lambda z, y: math.nan}, "finite number"),
     ({"loss": lambda z, y: "near"}, "finite number"),
     ({"loss": lambda z, y: None}, "finite number"),
@@ -414,6 +419,8 @@ def test_groups_and_a_bought_prior_take_another_loss_too() -> None:
         ({"method": "two_point", "noise_loss": "absolute"}, "for method='unbiased'"),
         ({"method": "auto", "noise_loss": "absolute"}, "for method='unbiased'"),
         ({"method": "rr_on_bins", "noise_loss": "absolute"}, "for method='unbiased'"),
+        ({"method": "rr", "noise_loss": "squared"}, "'rr' does not"),
+        ({"method": "rr_on_bins", "loss": "absolute", "noise_loss": "squared"}, "'rr_on_bins' does not"),
         ({"method": "two_point", "outputs": (-9, 9)}, "for method='unbiased'"),
         ({"method": "unbiased", "outputs": (-9, 9)}, "takes any real output"),
         ({"method": "unbiased", "noise_loss": "absolute", "outputs": (0, 3)}, "no room"),
@@ -442,3 +449,55 @@ def test_an_impossible_range_is_refused_before_a_prior_is_bought() -> None:
     with pytest.raises(InvalidTask, match="no room"):
         made.fit([0, 1, 2, 3] * 50)
     assert account.spent.amount == 0
+
+
+def _account() -> Any:
+    from steelyard.ledger import open_account
+    from steelyard.privacy import labels
+
+    return open_account(":memory:", "a", unit=labels("y"), epsilon="9")
+
+
+def test_a_function_and_its_outputs_are_read_once_so_that_nothing_fails_after_the_charge() -> None:
+    asked: list[float] = []
+
+    def loss(z: float, y: float) -> float:
+        asked.append(z)
+        return abs(z - y)
+
+    grid = range(-6, 10)
+    made = LabelRandomizer(4, 0, 3, "unbiased", "private", account=_account(), noise_loss=loss, outputs=iter(grid))
+    assert made.fit([0, 1, 2, 3] * 50).verify().passed
+    assert len(asked) == 4 * len(grid)
+
+
+@pytest.mark.parametrize(("method", "noise_loss"), [("auto", None), ("unbiased", "squared"), ("unbiased", "absolute")])
+def test_labels_too_far_out_for_floats_are_refused_before_a_prior_is_bought(
+    method: str, noise_loss: str | None
+) -> None:
+    account, low = _account(), 10**9
+    made = LabelRandomizer(
+        4, low, low + Fraction(1, 8), method, "private", account=account, nodes=3, noise_loss=noise_loss
+    )
+    with pytest.raises(InvalidTask, match="too far out for floats"):
+        made.fit([low] * 5000)
+    assert account.spent.amount == 0
+
+
+def test_labels_on_a_lattice_finer_than_floats_are_solved() -> None:
+    certified(solve_unbiased([0, 1.5 * 2.0**-900, 1], [1, 1, 1], 1, loss="absolute"))
+    certified(solve_unbiased(range(3), [1, 1, 1], 1, loss=lambda z, y: Fraction(abs(z - y)) + Fraction(1, 2**1100)))
+
+
+def test_a_loss_that_can_be_made_zero_is_proved_to_be_zero(tmp_path: Path) -> None:
+    made = LabelRandomizer(
+        2, 0, 2, "unbiased", noise_loss=lambda z, y: max(0.0, abs(z - y) - 50), outputs=(-100, 100)
+    ).fit()
+    report = made.verify()
+    assert report.passed, report.findings
+    assert (report.value, report.gap) == (0, 0)
+    made.save(tmp_path / "m.json")
+    assert LabelRandomizer.load(tmp_path / "m.json").mechanism_ == made.mechanism_
+    lying = made.mechanism_.to_json()
+    lying["certificate"]["gap"] = "-1/10"
+    assert not check(lying).passed

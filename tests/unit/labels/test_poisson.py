@@ -54,3 +54,10 @@ def test_wild_rows_and_labels_give_finite_numbers() -> None:
 def test_a_model_without_a_ridge_is_refused(alpha: float) -> None:
     with pytest.raises(InvalidTask, match="alpha"):
         PoissonRegression(alpha).fit([[0.0], [1.0]], [1, 2])
+
+
+@pytest.mark.parametrize("wide", [1.0, 1e10])
+def test_columns_that_say_the_same_have_a_model(wide: float) -> None:
+    X = np.array([[1.0, 1.0], [2.0, 2.0]] * 50) * wide
+    model = PoissonRegression(alpha=1e-3 if wide > 1 else 1e-300).fit(X, [2.0, 5.0] * 50)
+    assert model.predict(X[:2]) == pytest.approx([2, 5], rel=0.01)

@@ -77,8 +77,7 @@ class _Task:
         z = np.array([float(z - best.inputs[0]) for z in outputs])
         half = labels[-1] / 2
         top = float(np.abs(z - half).max())
-        unit = float(knots.unit)
-        cost = prior[kept] * np.array([[knots.costs[i][n] / unit for i in kept] for n in at])
+        cost = prior[kept] * np.array([[knots.costs[i][n] / knots.unit for i in kept] for n in at])
         scale = float(cost.sum(axis=1).mean())
         programme = Programme(
             (labels[kept] - half) / top, (z - half) / top, cost / scale, math.expm1(float(best.epsilon))
