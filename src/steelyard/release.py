@@ -35,7 +35,8 @@ class Guarantee:
 
     ``spent`` is this release's own exact cost; ``epsilon`` and ``delta`` are what the whole account promises as a
     filter, or (``kind="ex-post"``) what this transcript has cost so far. ``stored`` is False where the table was a
-    query that nobody checked: the promise is then for the table as given.
+    query that nobody checked: the promise is then for the table as given. ``status`` and ``stored`` are this release's own: what the
+    account promises is as sure as the least sure step charged to it.
     """
 
     unit: Unit
@@ -55,7 +56,7 @@ class Guarantee:
         bound = f"({self.epsilon}, {self.delta})" if self.delta != "0" else f"{self.epsilon}"
         return (
             f"{bound}-differential privacy for {how}, of which this release spent {self.spent}. "
-            f"Hidden: {self.unit}. Status: {self.status}{'' if self.stored else _AS_GIVEN}."
+            f"Hidden: {self.unit}. Status of this release: {self.status}{'' if self.stored else _AS_GIVEN}."
         )
 
     def to_json(self) -> dict[str, Any]:

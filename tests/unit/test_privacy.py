@@ -149,7 +149,7 @@ def test_a_guarantee_is_a_sentence_fit_to_publish() -> None:
     promise = Guarantee(users("user_id"), Loss.pure("0.5"), "2", "0")
     assert str(promise) == (
         "2-differential privacy for the whole account, of which this release spent epsilon 0.5. "
-        "Hidden: all rows of one value of 'user_id', added or removed. Status: proved."
+        "Hidden: all rows of one value of 'user_id', added or removed. Status of this release: proved."
     )
     assert "(1, 0.000001)" in str(Guarantee(rows(), Loss.mu("0.2"), "1", "0.000001"))
     assert "ex post" in str(Guarantee(rows(), Loss.pure(1), "1", "0", "ex-post"))

@@ -128,6 +128,8 @@ def test_a_function_is_asked_as_stated_and_the_guarantee_says_so() -> None:
     assert first.guarantee is not None
     assert "as stated" in str(first.guarantee)
     assert "caller's word" in str(first.guarantee)
+    later = sy.Session(TABLE, at).release(sy.Count(cap=1, epsilon=1))
+    assert str(later.guarantee).endswith("Status of this release: proved.")  # others may be less sure
 
 
 @pytest.mark.parametrize(
