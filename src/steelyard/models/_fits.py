@@ -261,7 +261,8 @@ class FitLogistic(Fit):
     Where users are hidden, "auto" descends along clipped user gradients, better so with ``public_rows``, a row count you
     know without looking; ``cap`` keeps that many rows of each user instead and fits those by any of the methods.
     *Privacy:* one row's presence, at the stated price, pure or Gaussian; several classes share it. *Accuracy:*
-    ``point["expected_excess_sum"]`` bounds the expected sum of losses above the best penalized model's. *Cost:* at most
+    ``point["expected_excess_sum"]`` bounds the expected sum of losses above the best penalized model's, but for
+    ``point["expected_excess_row"]`` of each row where the objective is perturbed. *Cost:* at most
     ``epsilon`` (on a Gaussian account: the mu it means there, or ``mu``). On Spark, and where the rows would take more
     than ``passes.LIMIT``, the solver passes over them where they lie.
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", Objective, PureObjective)
 REACH = 20
 _FLOOR = Fraction(2, 5)
+_ROUNDED = 1.001  # room for the solver's gradient and the grids, each below a ten-thousandth
 _MARGINS = (Fraction(501, 500), Fraction(253, 250), Fraction(103, 100), Fraction(27, 25), Fraction(6, 5))
 
 
@@ -61,8 +62,24 @@ class ObjectiveFit:
 
     @property
     def excess(self) -> float:
-        """The expected sum of losses (with ridge) above the best: E|b|^2/(2 ridge) bounds it, whatever the rows."""
-        return self.mechanism.mean_square / (2 * float(self.ridge))
+        """The expected sum of losses (with ridge) above the best, but for ``excess_row`` of each row, whatever the rows.
+
+        The perturbation adds at most E|b|^2/(2 ridge), the noise on the answer what it adds to the penalty.
+        """
+        ridge, width = float(self.ridge), self.mechanism.width
+        return _ROUNDED * (self.mechanism.mean_square / (2 * ridge) + ridge * width * self._blur / 2)
+
+    @property
+    def excess_row(self) -> float:
+        """By how much the noise on the answer may raise one row's expected loss."""
+        return _ROUNDED * self.loss.smoothness * self._blur / 2
+
+    @property
+    def _blur(self) -> float:
+        """The expected square of what noise and rounding of the answer add along any one direction."""
+        m = self.mechanism
+        cover = float(m.cover) ** 2 * (2 if isinstance(m, PureObjective) else 1)
+        return (cover + m.width / 4 + 1) * float(m.step) ** 2
 
     def solve(self, passes: Passes, noise: Noise) -> Floats:
         """Draw, minimize, round, cover."""
@@ -78,7 +95,8 @@ class ObjectiveFit:
 
     def run(self, passes: Passes, noise: Noise) -> Fitted:
         """The same over rows as the loss reads them."""
-        return Fitted(self.solve(passes, noise), {"ridge": float(self.ridge), "expected_excess_sum": self.excess})
+        excess = {"expected_excess_sum": self.excess, "expected_excess_row": self.excess_row}
+        return Fitted(self.solve(passes, noise), {"ridge": float(self.ridge), **excess})
 
 
 def gaussian_objective(

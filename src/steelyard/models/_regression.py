@@ -106,7 +106,7 @@ class LogisticRegression(PrivateEstimator, ClassifierMixin, BaseEstimator):  # t
     count for nothing (classes that y's type cannot hold are refused); ``classes_`` is in order; NaN and the infinities in
     X count as 0. ``method``, ``ridge``, ``cap``, ``candidates`` and ``radius`` are those of ``FitLogistic``. *Accuracy:*
     ``expected_excess_`` bounds what the noise adds to the expected sum of losses (divide by your number of rows), whatever the
-    data.
+    data, but for ``release_.point["expected_excess_row"]`` of each row.
 
     >>> X, y = [[-1.0], [1.0]] * 2000, [0, 1] * 2000
     >>> model = LogisticRegression(epsilon=1, delta=1e-6, classes=[0, 1]).fit(X, y)

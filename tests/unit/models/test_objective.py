@@ -5,7 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -18,7 +21,7 @@ from steelyard.audit._suite import gaussian, pure
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import PureObjective
 from steelyard.models._columns import SIZE
-from steelyard.models._losses import Memory
+from steelyard.models._losses import LOGISTIC, Memory, Point, Sums
 from steelyard.models._newton import Problem
 from steelyard.models._objective import gaussian_objective, pure_objective
 from steelyard.models._rows import Rows
@@ -196,3 +199,34 @@ def test_a_fit_learns_and_rows_without_a_class_change_nothing() -> None:
     assert theta[0] > 5 * np.abs(theta[1:]).max()
     more = Rows(np.vstack([x, x[:50]]), np.append(y, np.zeros(50)), None)
     assert np.allclose(fit.fit(more, TestNoise(1)).coefficients, theta, atol=1e-4)
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """So many copies of two rows of length 0.9 that differ in their labels alone: nothing is the best model."""
+
+    copies: int
+    loss = LOGISTIC
+    pair: ClassVar = Memory(np.rint(np.array([[0.9, 0], [-0.9, 0]]) * SIZE))
+
+    def sums(self, theta: Array) -> Sums:
+        one = self.pair.sums(theta)
+        return Sums(one.pull * self.copies, one.hessian * self.copies, one.count * self.copies, self.copies)
+
+    def pull(self, theta: Point, digits: int) -> tuple[list[Decimal], int]:
+        found, count = self.pair.pull(theta, digits)
+        return [each * self.copies for each in found], count * self.copies
+
+
+@pytest.mark.parametrize("copies", [0, 1000, 10**7])
+def test_the_expected_excess_is_bounded_by_a_sum_and_something_for_each_row(copies: int) -> None:
+    fit, crowd = pure_objective(2, 100_000), Crowd(copies)
+    ridge = float(fit.ridge)
+
+    def above(theta: Array) -> float:
+        return copies * 2 * math.log(math.cosh(0.45 * theta[0])) + ridge / 2 * float(theta @ theta)
+
+    found = np.mean([above(fit.solve(crowd, TestNoise(seed))) for seed in range(1000)])
+    assert found <= fit.excess + 2 * copies * fit.excess_row
+    if copies == 10**7:  # the sum alone bounds nothing here: the answer's own noise is what is left
+        assert found > 2 * fit.excess
