@@ -174,7 +174,7 @@ def _certified(
     lists = (listed(certificate[name], name) for name in ("prior", "u", "slope"))
     prior, *duals = ([written(x, "a price") for x in numbers] for numbers in lists)
     claimed, mass = written(certificate["gap"], "the gap"), sum(prior)
-    if len(prior) != len(inputs) or min(prior) < 0 or mass <= 0 or any(p.denominator != 1 for p in prior):
+    if len(prior) != len(inputs) or min(prior) < 0 or mass <= 0 or any("/" in p for p in certificate["prior"]):
         return replace(report, findings=(*findings, "the prior is not a prior"))
     if not document["unbiased"]:
         return replace(report, findings=(*findings, "the certificate is one for mechanisms without bias"))

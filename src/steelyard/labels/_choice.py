@@ -108,7 +108,11 @@ def check_method(method: str, loss: str, noise_loss: Any = None, outputs: Any = 
         )
     if method == "rr_on_bins" and loss == "logistic":
         raise InvalidTask("rr_on_bins knows the losses squared, absolute and poisson.")
-    if noise_loss is not None and not callable(noise_loss) and noise_loss not in NAMED:
+    if (
+        noise_loss is not None
+        and not callable(noise_loss)
+        and not (isinstance(noise_loss, str) and noise_loss in NAMED)
+    ):
         raise InvalidTask(
             f"noise_loss is what is made least between noisy and true labels: {', '.join(NAMED)} or a function of (output, "
             f"label); got {noise_loss!r}. What a model is trained with is loss=."

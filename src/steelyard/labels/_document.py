@@ -50,6 +50,7 @@ _HUGE = 1 << 62  # a count beyond this is none
 _HEAD, _LEDGER = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{32}")
 _PUBLIC = "that the prior is public knowledge and owes nothing to the labels: no document can show it"
 _NAMED = "that the table is the one method {} makes: of the name only the bias was looked at"
+_MEANT = "that the table of losses is the loss you mean: for a flat one every mechanism is the best"
 _BOUGHT = "that a ledger holds the charge of the prior, and that the counts are what it paid for: ask the ledger"
 
 
@@ -219,6 +220,8 @@ def _unproved(part: Mapping[str, Any]) -> tuple[str, ...]:
     prior = {"public": (_PUBLIC,), "private": (_BOUGHT,)}.get(part["prior"]["source"], ())
     table = part["mechanism"]
     shown = table["format"] == NOISE_FORMAT or table["certificate"] is not None
+    if shown and table.get("certificate") and table["certificate"]["loss"]["name"] == "table":
+        return (*prior, _MEANT)
     return prior if shown else (*prior, _NAMED.format(part["method"]))
 
 
@@ -228,7 +231,7 @@ def _prior(part: Mapping[str, Any], data: Mapping[str, Any]) -> list[str]:
     only(prior, "source", "weights", "counts", "micro", "receipt")
     weights, findings = [written(w, "a weight of the prior") for w in listed(prior["weights"], "weights")], []
     counts = tuple(whole(c, -_HUGE, _HUGE, "a count") for c in listed(prior["counts"], "counts"))
-    integers = all(w.denominator == 1 for w in weights)
+    integers = not any("/" in w for w in prior["weights"])  # "4/2" is a whole number, and not one that is read back
     if len(weights) != len(table["inputs"]) or min(weights) < 0 or not any(weights) or not integers:
         return ["the prior is not a prior"]
     certificate = table.get("certificate")

@@ -26,6 +26,10 @@ MOST = 1 << 18  # labels times outputs of a programme
 EVEN = 65  # outputs of a grid that was not given, besides the labels
 FARTHEST = 10**5  # times the width that is needed
 _ROOM, _SPARE = 2, Fraction(1, 20)
+_FINE, _TINY = (
+    1 << 11,
+    Fraction(1, 1 << 1000),
+)  # bits of the labels' common step; the least output that a device tells from zero
 _BENT = 1e-9  # of the largest loss: how far floats may be from a convex table
 
 
@@ -67,7 +71,11 @@ def _judged(loss: NoiseLoss, inputs: tuple[Fraction, ...]) -> NoiseLoss:
 
 
 def check_floats(loss: NoiseLoss, inputs: tuple[Fraction, ...], epsilon: Fraction) -> None:
-    """Refuse labels that lie so far out, for their range, that noisy ones would not be floats: before a prior is paid for."""
+    """Refuse, before a prior is paid for, labels so far out for their range, or so fine, that noisy ones could not be said."""
+    try:
+        common(inputs, _FINE, "the labels")
+    except ValueError as problem:
+        raise InvalidTask(f"{problem}: round them first.") from None
     low, *_, high = loss.outputs or reach(inputs, epsilon)
     if blurred((low, high), inputs[-1] - inputs[0]):
         raise InvalidTask(
@@ -108,6 +116,8 @@ def _rising(outputs: Iterable[Any]) -> tuple[Fraction, ...]:
     found = tuple(exact(z.item() if hasattr(z, "item") else z, "an output") for z in outputs)
     if len(found) < 2 or any(a >= b for a, b in pairwise(found)):
         raise InvalidTask("outputs= must rise, from low to high, and be at least two.")
+    if any(0 < abs(z) < _TINY for z in found):
+        raise InvalidTask("outputs= holds a number that is all but zero: say 0.")
     return found
 
 

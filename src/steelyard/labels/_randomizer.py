@@ -34,6 +34,7 @@ from steelyard.labels._prior import ALL, Prior, count, public_priors
 from steelyard.labels._prior_free import two_point
 from steelyard.labels._records import Collection, Pass, beside, buy, check_once, digests, read_groups, wrapped
 from steelyard.labels._sampler import GroupSampler, sampler_of
+from steelyard.labels.solve._linear import check_exact
 from steelyard.ledger import open_account
 from steelyard.noise import ExactNoise, Noise
 from steelyard.privacy import MICRO, Event, Loss
@@ -164,6 +165,7 @@ class LabelRandomizer:
         )  # once: a second reading may fail once money is spent
         if part:
             check_floats(noise, nodes.labels, rest)
+            check_exact(noise, nodes.labels, rest)
         self._start(micro)
         if part:
             about = hashlib.sha256(repr([[str(node) for node in nodes.labels], groups, missing]).encode()).hexdigest()

@@ -169,6 +169,8 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
         "not convex",
     ),  # two close outputs
     ({"loss": lambda z, y: Fraction(abs(z - y)) + Fraction(1, 3**30_000)}, "no common step"),
+    ({"loss": lambda z, y: abs(z - y), "outputs": [-9, 1e-305, 9]}, "all but zero"),
+    ({"loss": "absolute", "outputs": (-(1 + Fraction(1, 3**900)) * 9, 9)}, "whole weights"),
     ({"loss": lambda z, y: math.nan}, "finite number"),
     ({"loss": lambda z, y: "near"}, "finite number"),
     ({"loss": lambda z, y: None}, "finite number"),
@@ -396,6 +398,7 @@ def test_a_loss_of_ones_own_is_saved_as_its_table(tmp_path: Path) -> None:
     made.save(tmp_path / "m.json")
     loaded = LabelRandomizer.load(tmp_path / "m.json")
     assert loaded.verify().loss == "table"
+    assert "table of losses" in loaded.verify().unproved[0]
     with pytest.raises(InvalidTask, match="noise_loss"):
         loaded.fit()  # the function itself is not in the file
 
@@ -415,6 +418,7 @@ def test_groups_and_a_bought_prior_take_another_loss_too() -> None:
         ({"method": "unbiased", "loss": "poisson"}, "not what method 'unbiased' makes least"),
         ({"method": "auto", "loss": "poisson", "prior": [1] * 4}, "not what method 'auto' makes least"),
         ({"method": "balanced", "loss": "logistic"}, "not what method 'balanced' makes least"),
+        ({"method": "unbiased", "noise_loss": np.array([1, 2])}, "What a model is trained with is loss="),
         ({"method": "unbiased", "noise_loss": "poisson"}, "What a model is trained with is loss="),
         ({"method": "two_point", "noise_loss": "absolute"}, "for method='unbiased'"),
         ({"method": "auto", "noise_loss": "absolute"}, "for method='unbiased'"),
@@ -482,6 +486,33 @@ def test_labels_too_far_out_for_floats_are_refused_before_a_prior_is_bought(
     with pytest.raises(InvalidTask, match="too far out for floats"):
         made.fit([low] * 5000)
     assert account.spent.amount == 0
+
+
+@pytest.mark.parametrize("noise_loss", ["absolute", "squared"])
+def test_labels_without_a_common_step_are_refused_before_a_prior_is_bought(noise_loss: str) -> None:
+    account, draw = _account(), random.Random(1)
+    nodes = [0, *(Fraction(i, 100) + Fraction(1, draw.getrandbits(160) | 1) for i in range(1, 100)), 3]
+    made = LabelRandomizer(1, 0, 3, "unbiased", "private", account=account, nodes=nodes, noise_loss=noise_loss)
+    with pytest.raises(InvalidTask, match="no common step"):
+        made.fit([0, 1, 2, 3] * 50)
+    assert account.spent.amount == 0
+
+
+def test_a_range_too_narrow_for_whole_weights_is_refused_before_a_prior_is_bought() -> None:
+    # enough for a mechanism at this epsilon, and not for one of integers
+    account, more = _account(), Fraction(14, 10**10)
+    made = LabelRandomizer(
+        24, 0, 3, "unbiased", "private", account=account, noise_loss="absolute", outputs=(-more, 3 + more)
+    )
+    with pytest.raises(InvalidTask, match="whole weights"):
+        made.fit([0, 1, 2, 3] * 50)
+    assert account.spent.amount == 0
+
+
+def test_a_document_whose_whole_numbers_are_written_as_quotients_is_refused_because_it_cannot_be_loaded() -> None:
+    document = solve_unbiased([0, 1, 3], [2, 1, 1], 1, loss="absolute").mechanism.to_json()
+    document["certificate"]["prior"][0] = "4/2"
+    assert not check(document).passed
 
 
 def test_labels_on_a_lattice_finer_than_floats_are_solved() -> None:

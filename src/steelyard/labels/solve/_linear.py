@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.errors import InvalidTask
+from steelyard.labels._mechanism import NoiseLoss
 from steelyard.labels.solve._pieces import Programme, apart, split, together
 from steelyard.labels.solve._solution import Best
 from steelyard.labels.solve._table import Pieces, settled
@@ -23,15 +26,6 @@ from steelyard.labels.solve._table import Pieces, settled
 Floats = NDArray[np.float64]
 NEGLIGIBLE = 1e-12  # inner labels with less prior are served by random rounding
 _PATIENCE = 200
-_LIGHT = (
-    1e-1,
-    1e-2,
-    1e-3,
-    1e-4,
-    1e-5,
-    1e-6,
-    1e-8,
-)  # shares of a fair weight below which columns are dropped, one by one
 
 
 def search_knots(best: Best, goal: float) -> None:
@@ -46,7 +40,14 @@ def search_knots(best: Best, goal: float) -> None:
             best.offer_columns(settled(task.spread(pieces), best.inputs, task.outputs, best.epsilon))
             if best.gap() <= goal:
                 return
-    best.offer_columns(settled(task.spread(task.two_point()), best.inputs, task.outputs, best.epsilon))
+    task.offer_two_point(best)
+
+
+def check_exact(loss: NoiseLoss, inputs: tuple[Fraction, ...], epsilon: Fraction) -> None:
+    """Refuse labels and outputs for which not even the two-point mechanism has whole weights: before a prior is paid for."""
+    if loss.outputs:
+        best = Best(inputs, (1,) * len(inputs), epsilon, loss)
+        _Task.of(best).offer_two_point(best)
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,14 @@ class _Task:
         way = (self.labels - low) / (high - low)
         share = pieces.share[:, below] * (1 - way) + pieces.share[:, below + 1] * way
         return Pieces(pieces.output, share, pieces.weight)
+
+    def offer_two_point(self, best: Best) -> None:
+        """Offer what is always possible; where whole numbers cannot write it, nothing is."""
+        best.offer_columns(settled(self.spread(self.two_point()), best.inputs, self.outputs, best.epsilon))
+        if best.columns is None:
+            raise InvalidTask(
+                "labels and outputs share no common step coarse enough for whole weights: round them, or take wider outputs="
+            )
 
     def two_point(self) -> Pieces:
         """The prior-free mechanism on the lowest and the highest output: what remains when all else fails."""
