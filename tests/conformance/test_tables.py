@@ -44,7 +44,7 @@ NAMES = [
     " ann",
 ]
 KEYS = ["", "a", "A", "é", "o'b", 'q"', "b\\s", "{k}", "%", None]
-FLOATS = [0.0, -0.0, math.nan, math.nan, 1.5, None, 2.0]
+FLOATS = [0.0, -0.0, math.nan, math.copysign(math.nan, -1), 1.5, None, 2.0]
 
 
 def nasty(size: int = 300) -> list[reference.Row]:

@@ -190,7 +190,7 @@ def identity(column: Any) -> Any:
     if not column.type().is_floating():
         return column
     number = column.cast("float64")
-    missing = number.cast("string").lower() == "nan"  # asked of infinities and NaN alone, in words no planner foresees
+    missing = number.cast("string").lower().endswith("nan")  # -nan too; asked in words no planner foresees
     return ibis.cases(
         (number == double(0.0), double(0.0)), (finite(number), number), (missing, ibis.null("float64")), else_=number
     )
