@@ -148,6 +148,10 @@ def _judge(data: Mapping[str, Any]) -> CheckReport:
     facts = [[part["mechanism"]["inputs"], *(part["prior"][x] for x in _PURCHASE)] for part in groups.values()]
     if any(fact != facts[0] for fact in facts):
         findings.append("the groups do not share range and prior")
+    proofs = [part["mechanism"].get("certificate") for part in groups.values()]
+    losses = [proof["loss"] for proof in proofs if proof is not None]
+    if any(loss != losses[0] for loss in losses):
+        findings.append("the groups are certified for different losses, of which the report could name one only")
     if tuple(groups) != ALL and ("" in groups or any(part["method"] not in _TABLES for part in groups.values())):
         findings.append("a group has no name, or holds no randomizer that draws from a table")
     return _together(list(reports.values()), findings)

@@ -532,3 +532,18 @@ def test_a_loss_that_can_be_made_zero_is_proved_to_be_zero(tmp_path: Path) -> No
     lying = made.mechanism_.to_json()
     lying["certificate"]["gap"] = "-1/10"
     assert not check(lying).passed
+
+
+def test_groups_that_are_certified_for_different_losses_are_not_told_as_one() -> None:
+    from steelyard.labels._document import judge
+
+    priors = {"a": [9, 1, 1, 1], "b": [1, 1, 1, 9]}
+    documents = [
+        LabelRandomizer(2, 0, 3, "unbiased", priors, noise_loss=loss, outputs=outputs).fit(groups=priors)._document()
+        for loss, outputs in (("squared", None), ("absolute", None), ("absolute", (-9, 12)))
+    ]
+    for one in documents:
+        assert judge(one).passed
+        for other in documents:
+            mixed = {**one, "groups": {"a": one["groups"]["a"], "b": other["groups"]["b"]}}
+            assert judge(mixed).passed == (one is other)

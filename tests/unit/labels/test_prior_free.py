@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
+from steelyard.labels import LabelRandomizer
 from steelyard.labels._check import check
 from steelyard.labels._mechanism import Column, FiniteMechanism
 from steelyard.labels._prior_free import (
@@ -100,3 +101,12 @@ def test_rows_of_any_total_are_filled_to_the_last_weight() -> None:
             mean = sum(column.weight(row) * column.output for column in columns) / total
             assert mean == row
         assert all(max(c.weights) <= math.exp(2) * min(c.weights) for c in columns)
+
+
+@pytest.mark.parametrize(("epsilon", "most"), [(4, 2), (8, 3)])
+def test_balanced_pays_at_the_ends_for_what_it_gains_between(epsilon: int, most: int) -> None:
+    ours, simple = (
+        LabelRandomizer(epsilon, 0, 200, method).fit().mechanism_.errors() for method in ("balanced", "two_point")
+    )
+    assert most * 0.9 < max(ours[0] / simple[0], ours[-1] / simple[-1]) <= most
+    assert 2 * ours[100] < simple[100]
