@@ -104,6 +104,8 @@ def doubling(session: Session, task: Task, epsilon: Number, *, key: str | None =
     ([Fraction(1, 10), Fraction(1, 5), Fraction(2, 5)], 'epsilon 0.7')
     """
     first, name = positive(epsilon, "epsilon"), named(key)
+    if getattr(task, "mu", None) is not None:
+        raise InvalidTask("a doubled task is paid for in epsilon: leave its mu out.")
     for turn in count():
         again: Any = replace(task, epsilon=first * 2**turn)  # type: ignore[type-var]
         yield session.release(again, key=f"{name}/{turn}")

@@ -68,6 +68,13 @@ def test_queries_may_be_made_of_releases_and_the_price_is_the_watch_and_those_up
     assert at.spent == sy.Loss.pure(1 + Fraction(2**first.asked - 1, 10))
 
 
+def test_a_task_with_a_mu_of_its_own_is_not_doubled() -> None:
+    at = account(delta="1e-6")
+    with pytest.raises(InvalidTask, match="leave its mu out"):
+        next(doubling(sy.Session(TABLE, at), sy.Sum("high", cap=10, mu="0.1"), "0.1"))
+    assert not at.spent.amount
+
+
 def test_a_budget_that_ends_while_a_query_is_made_ends_the_row() -> None:
     at = account(epsilon=2)
     session = sy.Session(TABLE, at)
