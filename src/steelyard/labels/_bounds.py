@@ -162,6 +162,8 @@ class Knots:
             raise ValueError("a table of losses is too large to be judged")
         if any(len(row) != len(outputs) or min(row) < 0 for row in costs):
             raise ValueError("a table of losses has one number, at least zero, for each output")
+        if not any(map(any, costs)):
+            raise ValueError("a table of losses that is zero everywhere asks for nothing")
         unit = common([cost for row in costs for cost in row], LATTICE, "the losses")
         return cls(tuple(outputs), tuple(tuple(int(cost * unit) for cost in row) for row in costs), unit)
 

@@ -532,6 +532,9 @@ def test_a_loss_that_can_be_made_zero_is_proved_to_be_zero(tmp_path: Path) -> No
     lying = made.mechanism_.to_json()
     lying["certificate"]["gap"] = "-1/10"
     assert not check(lying).passed
+    empty = made.mechanism_.to_json()
+    empty["certificate"]["loss"]["costs"] = [["0" for _ in row] for row in empty["certificate"]["loss"]["costs"]]
+    assert not check(empty).passed
 
 
 def test_groups_that_are_certified_for_different_losses_are_not_told_as_one() -> None:
