@@ -102,6 +102,11 @@ class Error:
     each: Sequence[float] = ()
     unit: str = ""
 
+    def __post_init__(self) -> None:
+        # JSON has lists: an error that was stored must equal the one that was made
+        object.__setattr__(self, "each", tuple(self.each))
+        object.__setattr__(self, "offsets", {name: tuple(ends) for name, ends in self.offsets.items()})
+
     @property
     def status(self) -> Status:
         """Proved where only noise is in it, calibrated where a bias was modelled."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from spark import local_spark
 from steelyard.audit._corpus import Corpus, Pool, Row, days, floats, prices, texts, torn
 from steelyard.audit._replays import Replay
 from steelyard.audit._suite import WHO, Item, gaussian, pure, set_aside, tasks
@@ -141,6 +142,22 @@ def test_a_hundred_thousand_pairs_are_told_apart_by_no_source() -> None:
                 pairs += more
         if pairs >= 100_000:
             return
+
+
+@pytest.mark.slow
+def test_spark_tells_no_neighbours_apart() -> None:
+    """Every task once, on a frame made of Arrow or on Parquet that Spark reads itself: about a thousand pairs."""
+    with local_spark() as spark:
+
+        def frame(table: Any, folder: Path) -> Any:
+            return spark.createDataFrame(table)
+
+        def files(table: Any, folder: Path) -> Any:
+            return spark.read.parquet(str(SOURCES["Parquet by pyarrow"](table, folder)))
+
+        for turn, (name, item) in enumerate(ITEMS.items()):
+            write = frame if turn % 2 and name not in TORN else files
+            assert replayed(item, write, seed=1, share=7)[1] == [], (name, write.__name__)
 
 
 class TestTwins:

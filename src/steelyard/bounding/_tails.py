@@ -28,6 +28,7 @@ _BEND, _LEAN = 0.35, 0.2  # the most that a slope steepens from bin to bin: an e
 _DEEP = 6.0  # how many times as far a trend falls where a crowd ends
 _WOBBLE = 0.1  # how far a single bin strays from its trend
 _STEEPEST, _FLATTEST = -8.0, 0.7
+_SEEN = 12.0  # noise scales that none of so many bins reaches by noise alone
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ def behind(grid: CapGrid, counts: Floats, law: str, level: float, trend: Trend) 
     draw = np.random.default_rng(1)  # a public sequence: post-processing that anybody can repeat
     inside = np.flatnonzero(level * np.cumsum(wide[::-1])[::-1] <= trend.window)
     start = int(inside[0]) if inside.size else wide.size - 1
-    start += int(wide[start:].argmax())  # a trend begins where the crowd is largest, not on the way up to it
+    if level * wide[start:].max() > _SEEN:  # a trend begins where the crowd is largest, not on the way up to it
+        start += int(wide[start:].argmax())
     users = np.zeros((_PARTICLES, wide.size))
     blur = _noise(law, level, draw, (_PARTICLES, start))
     users[:, :start] = np.maximum(wide[:start] - blur, 0.0) * real[:start]
