@@ -1,12 +1,14 @@
-"""The engines every table test runs on: DuckDB, and a real local Spark started once."""
+"""The engines every table test runs on: DuckDB, and a real local Spark started once; and the places where ledgers live."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import postgres
 from spark import local_spark
 from steelyard.tables import Table, read
 
@@ -42,3 +44,14 @@ def open_table(request: pytest.FixtureRequest) -> Opener:
         return read
     session = request.getfixturevalue("spark")
     return lambda table: read(session.createDataFrame(table))
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty place for a ledger, of each kind."""
+    if request.param == "memory":
+        return ":memory:"
+    if request.param == "sqlite":
+        return str(tmp_path / "budget.db")
+    monkeypatch.setenv("STEELYARD_HOME", str(tmp_path / "home"))
+    return postgres.new_database()

@@ -27,7 +27,7 @@ from steelyard.tables import _parquet as parquet
 from steelyard.tables import _sampling as sampling
 from steelyard.tables import _soundness as soundness
 from steelyard.tables._folding import beside_sizes
-from steelyard.tables._keyed import capped_by_key
+from steelyard.tables._keyed import by_place, capped_pairs, somebody
 from steelyard.tables._totals import DUCKDB
 
 FAR = 2**62
@@ -233,16 +233,19 @@ class TestConnections:
 
     def test_a_units_norm_and_totals_come_from_one_reading_of_its_file(self, tmp_path: Path) -> None:
         table = read(written(pa.table({"u": [1, 1, 2], "k": ["a", "b", "a"], "v": [1.0, 2.0, 3.0]}), tmp_path))
-        key, wanted = table._key(users("u"), EACH, "k")
-        limits = Limits(max_keys=1, rows_per_key=1)
+        frame, who = table._frame("k", ["a", "b"]), users("u")
+        columns, named = somebody(table._rows, who)
+        quantities = {f"q{i}": part.quantity.expression(table._rows) for i, part in enumerate(EACH)}
+        placed = by_place(table._rows, ["k"], frame, {**columns, **quantities}, named)
         asked = [
-            capped_by_key(table._rows, users("u"), EACH, key, wanted, limits, DUCKDB),
-            capped_by_key(table._rows, users("u"), EACH, key, wanted, Limits(), DUCKDB),
+            capped_pairs(placed, who, EACH, Limits(max_keys=1, rows_per_key=1), DUCKDB),
+            capped_pairs(placed, who, EACH, Limits(), DUCKDB),
             table.keep_rows(users("u"), 1)._rows,
             beside_sizes(table._rows, ["v"], users("u"), DUCKDB),
         ]
         cursor: Any = table._engine._cursor()  # type: ignore[attr-defined]
         table._engine._show(cursor, list(table.columns), False)  # type: ignore[attr-defined]
+        cursor.register(frame.name, frame.content)
         for question in asked:
             [(_, plan)] = cursor.execute(f"EXPLAIN {table._sql(question)}").fetchall()
             assert plan.count("READ_PARQUET") == 1
@@ -250,7 +253,7 @@ class TestConnections:
 
 def test_no_two_lists_of_values_have_one_text() -> None:
     rows = ibis.table({"a": "string", "b": "string"}, name="pairs")
-    texts = str(ibis.to_sql(rows.select(t=sampling._content(rows, ["a", "b"])), dialect="duckdb"))
+    texts = str(ibis.to_sql(rows.select(t=sampling.content(rows, ["a", "b"])), dialect="duckdb"))
     with duckdb.connect() as connection:
         connection.execute(
             "CREATE TABLE pairs AS FROM (VALUES ('a', 'bc'), ('ab', 'c'), (NULL, 'abc'), ('', 'abc')) p(a, b)"

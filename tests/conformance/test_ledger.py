@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import postgres
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, KeyConflict, LedgerError, LedgerTampered
 from steelyard.ledger import Account, Ledger, open_account
 from steelyard.ledger import _address as address
@@ -26,16 +25,6 @@ from steelyard.ledger._moves import bound_to
 from steelyard.ledger._store import Store
 from steelyard.mechanisms._gradual import LaplacePath
 from steelyard.privacy import Currency, Event, Loss, holdout, rows, users
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "memory":
-        return ":memory:"
-    if request.param == "sqlite":
-        return str(tmp_path / "budget.db")
-    monkeypatch.setenv("STEELYARD_HOME", str(tmp_path / "home"))
-    return postgres.new_database()
 
 
 @pytest.fixture
@@ -99,7 +88,7 @@ def test_a_read_finds_no_charge_that_is_not_committed_yet(account: Account) -> N
     seen: list[Any] = []
 
     def slowly(transaction: Transaction) -> Any:
-        made = moves.charge("spend", "k", bound_to(b"sum", ""), Loss.pure("0.1"), "")(transaction)
+        made = moves.charge(("spend",), moves.Ask("k", bound_to(b"sum", "")), Loss.pure("0.1"))(transaction)
         seen.append(account.find(key="k", request=b"sum"))
         return made
 

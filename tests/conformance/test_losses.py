@@ -21,26 +21,32 @@ from steelyard.models._losses import (
     exact_scores,
 )
 from steelyard.models._objective import ObjectiveFit, gaussian_objective, pure_objective
+from steelyard.models._smooth_losses import PoissonLoss, SmoothLoss
 
 SCORES = np.concatenate([np.linspace(-3, 3, 301), np.random.default_rng(5).normal(size=200)])
 TARGETS = np.random.default_rng(6).uniform(-1, 1, SCORES.size)
-EVERY = pytest.mark.parametrize("loss", [*LOSSES.values(), LOG_COSH], ids=[*LOSSES, "log cosh"])
+WIDE = PoissonLoss(60.0, 40.0)
+SMOOTH = pytest.mark.parametrize(
+    "loss", [*LOSSES.values(), LOG_COSH, WIDE], ids=[*LOSSES, "log cosh", "poisson 20-100"]
+)
+ROWS = {name: loss for name, loss in LOSSES.items() if isinstance(loss, LossFunction)} | {"log cosh": LOG_COSH}
+EVERY = pytest.mark.parametrize("loss", ROWS.values(), ids=ROWS)
 
 
-def labels_of(loss: LossFunction) -> Any:
+def labels_of(loss: SmoothLoss) -> Any:
     """Labels as this loss reads them, for rows of one feature."""
     return loss.oriented(np.full((SCORES.size, 1), float(SIZE)), np.rint(TARGETS * SIZE))[1]
 
 
-def slope_error(loss: LossFunction, h: float = 1e-5) -> float:
+def slope_error(loss: SmoothLoss, h: float = 1e-5) -> float:
     """How far the first derivative is from the loss's own differences."""
     labels = labels_of(loss)
     differences = (loss.value(SCORES + h, labels) - loss.value(SCORES - h, labels)) / (2 * h)
     return float(np.abs(differences - loss.derivatives(SCORES, labels)[0]).max())
 
 
-@EVERY
-def test_derivatives_are_those_of_the_value(loss: LossFunction) -> None:
+@SMOOTH
+def test_derivatives_are_those_of_the_value(loss: SmoothLoss) -> None:
     assert slope_error(loss) < 1e-8
     labels, h = labels_of(loss), 1e-5
     slopes = [loss.derivatives(SCORES + move, labels)[0] for move in (h, -h)]
@@ -59,11 +65,19 @@ def test_a_slope_that_is_not_the_values_is_caught() -> None:
     assert slope_error(Steeper()) > 0.1
 
 
+@SMOOTH
+def test_no_curvature_is_beyond_its_bound_and_means_are_finite(loss: SmoothLoss) -> None:
+    wild = np.concatenate([SCORES, SCORES * 1e6])
+    curves = loss.derivatives(wild, None)[1]
+    assert 0 <= curves.min() <= curves.max() <= loss.smoothness
+    means = loss.mean(np.sort(wild))
+    assert np.isfinite(means).all()
+    assert (np.diff(means) >= 0).all()
+
+
 @EVERY
-def test_no_curvature_and_no_counted_slope_is_beyond_its_bound(loss: LossFunction) -> None:
+def test_no_counted_slope_is_beyond_its_bound(loss: LossFunction) -> None:
     labels = labels_of(loss)
-    assert loss.derivatives(SCORES, labels)[1].min() >= 0
-    assert loss.derivatives(SCORES, labels)[1].max() <= loss.smoothness
     wild = np.concatenate([SCORES * 1e6, SCORES])
     both = None if labels is None else np.concatenate([labels, labels])
     assert np.abs(loss.residuals(wild, both)).max() <= loss.steepness * 2**RESIDUAL_BITS

@@ -127,6 +127,23 @@ def test_sums_by_key_are_the_reference_with_every_bound(table: Table, norm: str)
     ]
 
 
+@pytest.mark.parametrize("unit", [users("number"), rows()], ids=str)
+def test_sums_by_keys_of_several_columns_are_the_reference(table: Table, unit: Any) -> None:
+    by = ["key", "ratio", "flag", "short"]
+    seen = {tuple(reference.identity(row[name]) for name in by) for row in ROWS}
+    whole = sorted((key for key in seen if None not in key), key=str)
+    keys = [*whole[::2], ("absent", 0.0, True, Decimal("0.001")), ("a", 0.0, False, Decimal("0.0001"))]
+    parts = [Capped(Quantity("x", Fraction(1, 100)), 1000, "l2"), Capped(Quantity("small"), 9)]
+    assert table.sums_by_key(unit, parts, by, keys) == [
+        reference.sums_by_key(ROWS, unit, part, by, keys) for part in parts
+    ]
+    if unit.column is not None:
+        limits = Limits(max_keys=3, rows_per_key=1, secret=SECRET)
+        assert table.sums_by_key(unit, parts[1:], by[:2], [("a", 0.0), ("A", 1.5), ("é", 2.0)], limits) == [
+            reference.sums_by_key(ROWS, unit, parts[1], by[:2], [("a", 0.0), ("A", 1.5), ("é", 2.0)], limits)
+        ]
+
+
 def test_sums_by_key_of_huge_values_never_overflow(table: Table) -> None:
     for norm in ("l1", "l2"):
         parts = [Capped(Quantity("i"), 2**50, norm), Capped(Quantity("x", Fraction(1, 10**9)), 2**50 - 1, norm)]
@@ -179,6 +196,14 @@ def test_found_keys_are_all_keys_but_null_and_count_their_units(table: Table) ->
     assert [found[key][1][0] for key in known] == sums
     for key, (units, _) in found.items():
         assert units == len({row["number"] for row in ROWS if row["key"] == key and row["number"] is not None})
+
+
+def test_found_keys_of_several_columns_are_the_reference(table: Table) -> None:
+    by, unit = ["key", "flag", "ratio"], users("number")
+    expected = reference.found_units(ROWS, unit, by, 3, SECRET)
+    for least in (1, 2):
+        found = table.found_sums_by_key(unit, [], by, Limits(max_keys=3, secret=SECRET), least)
+        assert {key: units for key, (units, _) in found.items()} == {k: n for k, n in expected.items() if n >= least}
 
 
 def test_kept_rows_are_the_reference_whatever_the_order(open_table: Opener) -> None:

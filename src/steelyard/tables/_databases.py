@@ -17,19 +17,34 @@ from typing import Any
 
 from steelyard.errors import EngineMissing, TableError
 from steelyard.tables._frames import bind_stream
-from steelyard.tables._identity import base_table
+from steelyard.tables._identity import base_table, without_password
 from steelyard.tables._kinds import check_names, kind_of
 from steelyard.tables._plain import SOURCE, Bind
 
+_FILES = ("file", "http", "https", "ftp", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hdfs", "r2", "hf")
 HOW = "write it as scheme://place::table, such as duckdb:///sales.db::orders or sqlite:///sales.db::orders"
 
 
+def is_database(source: str) -> bool:
+    """Whether a text is the address of a database rather than of a file."""
+    scheme, there, _ = source.partition("://")
+    return bool(there) and ("::" in source or scheme.lower() not in _FILES)
+
+
 def split_url(url: str) -> tuple[str, str, str]:
-    """Scheme, the whole address, and the table's name."""
+    """Scheme, the whole address, and the table's name; one without a name is refused with the names there are."""
     address, _, table = url.partition("::")
+    scheme = address.partition("://")[0].lower()
     if not table:
-        raise TableError(f"a database address needs a table name: {HOW}.")
-    return address.partition("://")[0], address, table
+        names = _duckdb_tables(address) if scheme == "duckdb" else sorted(_backend(scheme, address).list_tables())
+        example = f"{without_password(address)}::{names[0] if names else 'table'}"
+        raise TableError(f"which table? {_there_are(names)} Write it behind the address, as {example}")
+    return scheme, address, table
+
+
+def _there_are(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
+    return f"The database has {shown or 'no tables'}."
 
 
 def bind_duckdb_file(address: str, table: str) -> Bind:
@@ -45,6 +60,29 @@ def bind_duckdb_file(address: str, table: str) -> Bind:
     return bind
 
 
+def check_duckdb_table(address: str, table: str) -> None:
+    """Refuse a table that a DuckDB file does not have, with those that it has; one with a schema before its name is left to DuckDB."""
+    names = _duckdb_tables(address)
+    if "." not in table and table.casefold() not in map(str.casefold, names):
+        raise TableError(f"there is no table {table!r} in that database. {_there_are(names)}")
+
+
+def _duckdb_tables(address: str) -> list[str]:
+    """The tables and views of a DuckDB file, as its catalogue lists them."""
+    import duckdb
+
+    path = _database(address)
+    asked = (
+        f"SELECT table_name FROM information_schema.tables WHERE table_catalog = '{SOURCE}_file' ORDER BY table_name"
+    )
+    try:
+        with duckdb.connect(":memory:") as connection:
+            connection.execute(_attach(path))
+            return [name for (name,) in connection.execute(asked).fetchall()]
+    except duckdb.Error:
+        raise TableError(f"{path!r} cannot be opened as a DuckDB database.") from None
+
+
 def is_duckdb_table(address: str, table: str) -> bool:
     """Whether a name in a DuckDB file is a table and not a view, as its catalogue says."""
     import duckdb
@@ -57,23 +95,43 @@ def is_duckdb_table(address: str, table: str) -> bool:
 
 def open_ibis(scheme: str, address: str, table: str) -> Any:
     """The Ibis table behind a URL; a file that is not there is refused rather than made."""
-    import ibis
-    from ibis.common.exceptions import IbisError
+    backend = _backend(scheme, address)
+    names = sorted(backend.list_tables())
+    if table not in names:
+        raise TableError(f"there is no table {table!r} in that database. {_there_are(names)}")
+    return open_sqlite(backend, table) if scheme == "sqlite" else backend.table(table)
 
+
+def _backend(scheme: str, address: str) -> Any:
+    """The Ibis backend behind an address. What a driver says of a failure is not passed on: it may quote the password."""
+    import ibis
+
+    extra = "postgres" if scheme == "postgresql" else scheme
+    if extra not in _schemes():
+        raise TableError(f"no database can be opened for the scheme {scheme!r}: {HOW}.")
     if scheme == "sqlite":
         address = f"sqlite://{os.path.abspath(_database(address))}"
-    missing = False
+    problem = "none"
     try:
-        backend = ibis.connect(address)
-    except ImportError:
-        missing = True
-    except (IbisError, ValueError, OSError):
-        raise TableError(f"no database can be opened for the scheme {scheme!r}: {HOW}.") from None
+        return ibis.connect(address)
+    except Exception as error:  # each driver has errors of its own, and nothing of the table was asked yet
+        problem = type(error).__name__
+        missing = isinstance(error, ImportError)
     if missing:
-        raise EngineMissing(f"{scheme} tables need an Ibis backend.", install=f"pip install 'ibis-framework[{scheme}]'")
-    if table not in backend.list_tables():
-        raise TableError(f"there is no table {table!r} in that database.")
-    return open_sqlite(backend, table) if scheme == "sqlite" else backend.table(table)
+        raise EngineMissing(f"{scheme} tables need an Ibis backend.", install=f"pip install 'ibis-framework[{extra}]'")
+    if scheme == "sqlite":
+        raise TableError(f"{address.removeprefix('sqlite://')!r} cannot be opened as a SQLite database ({problem}).")
+    raise TableError(
+        f"no connection to {without_password(address)} ({problem}). Check that the server runs and can be reached from here, and the "
+        "name of the database, the user and the password."
+    )
+
+
+def _schemes() -> set[str]:
+    """The kinds of database that Ibis knows, installed or not."""
+    from importlib.metadata import entry_points
+
+    return {point.name for point in entry_points(group="ibis.backends")}
 
 
 def native(table: Any) -> Any:

@@ -7,6 +7,8 @@ Law: once rows may have been read, every failure has one fixed text, and neither
 
 from __future__ import annotations
 
+import copy
+import os
 import shutil
 import tempfile
 import threading
@@ -20,8 +22,9 @@ from steelyard.interrupts import attempt
 from steelyard.tables import _plain as plain
 from steelyard.tables import _soundness as soundness
 from steelyard.tables._folding import Step, added
-from steelyard.tables._plain import PLAIN, SOURCE, Bind
+from steelyard.tables._plain import KEYS, PLAIN, SOURCE, Bind
 from steelyard.tables._totals import DUCKDB, Dialect
+from steelyard.tables._unit_blocks import ROWS, Convert, Made, Pass, UnitBlocks, held
 
 FAILED = (
     "the engine could not answer. Nothing more is said here, because the reason may depend on private rows. "
@@ -35,6 +38,9 @@ Parquet's least and largest values leave NaN out, so a planner that believes the
 One that only looks fails where it cannot convert one of them, though nobody asked for that column.
 """
 
+MEMORY = 600_000_000
+"""Bytes that a private DuckDB works in before it goes to disk, unless a table was read with another number."""
+
 T = TypeVar("T")
 
 
@@ -42,9 +48,28 @@ class Engine(Protocol):
     """What can answer."""
 
     dialect: Dialect
+    token: object  # the same for engines that read one source
+    origin: frozenset[str]  # the files or objects that the rows lie in, as far as it is known
+    held: object  # the source, as it was given
+
+    def showing(self, more: Mapping[str, Callable[[], Any]]) -> Engine:
+        """The same source with other tables beside it, each under a name of its own and made anew for each question."""
+        ...
+
+    def bind(self, sql: str, columns: Sequence[str], empty: Mapping[str, Any]) -> bool:
+        """Whether a question can be bound at all; no row is read. ``empty`` has the schemas of what is shown beside."""
+        ...
 
     def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         """All rows of a small answer; ``columns`` are those the question reads."""
+        ...
+
+    def arrow(self, sql: str, columns: Sequence[str], beside: Mapping[str, Any]) -> Any:
+        """All rows of an answer as an Arrow table; ``beside`` are public Arrow tables that the question names."""
+        ...
+
+    def beside(self) -> str:
+        """A name for a public table that no other question has at the same time."""
         ...
 
     def batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
@@ -53,6 +78,12 @@ class Engine(Protocol):
 
     def fold(self, sql: str, columns: Sequence[str], size: int, step: Step, start: Sequence[Any]) -> list[Any]:
         """The start plus what a step makes of every batch of an answer, added up."""
+        ...
+
+    def unit_blocks(
+        self, sql: str, columns: Sequence[str], whose: str | None, convert: Convert, width: int
+    ) -> UnitBlocks:
+        """An answer as blocks of whole numbers in which equal values of the column ``whose`` lie together."""
         ...
 
 
@@ -76,6 +107,25 @@ def typed(batches: Iterable[Any], schema: Any) -> Iterator[Any]:
         yield pa.RecordBatch.from_pylist([], schema)
 
 
+class GuardedBlocks:
+    """Blocks whose every pass is guarded."""
+
+    def __init__(self, blocks: UnitBlocks) -> None:
+        self._blocks = blocks
+
+    def mapped(self, made: Made, width: int) -> UnitBlocks:
+        """The same with something made of each block's rows."""
+        return GuardedBlocks(guarded(lambda: self._blocks.mapped(made, width)))
+
+    def in_memory(self) -> list[tuple[Any, Any]] | None:
+        """All blocks, where they are held."""
+        return self._blocks.in_memory()
+
+    def fold(self, step: Pass, start: Sequence[Any]) -> list[Any]:
+        """One pass; any failure has the fixed text."""
+        return guarded(lambda: self._blocks.fold(step, start))
+
+
 def guarded_batches(batches: Iterator[T]) -> Iterator[T]:
     """The same for a stream: each step is guarded, and closing the stream early closes the question."""
     end = object()
@@ -86,6 +136,35 @@ def guarded_batches(batches: Iterator[T]) -> Iterator[T]:
         guarded(getattr(batches, "close", lambda: None))
 
 
+def integers_by_place(answer: Any, size: int, parts: int) -> list[list[int]]:
+    """From an Arrow table of ``k``, ``s0``, … to one integer per place for each part, 0 where no row has it."""
+    import numpy as np
+
+    places = answer.column("k").combine_chunks().to_numpy()
+    found = []
+    for i in range(parts):
+        given = wide_integers(answer.column(f"s{i}").combine_chunks())
+        sums = np.zeros(size, dtype=given.dtype)
+        sums[places] = given
+        found.append(sums.tolist())
+    return found
+
+
+def wide_integers(column: Any) -> Any:
+    """An Arrow column of decimal(38, 0) as integers, read from its 128-bit words: of 64 bits where all fit, else Python's own."""
+    import numpy as np
+
+    if not len(column):
+        return np.zeros(0, dtype=np.int64)
+    words = np.frombuffer(column.buffers()[1], dtype=np.int64).reshape(-1, 2)[
+        column.offset : column.offset + len(column)
+    ]
+    low, high = words[:, 0], words[:, 1]
+    if np.array_equal(low >> 63, high):
+        return low
+    return high.astype(object) * 2**64 + low.view(np.uint64).astype(object)
+
+
 class DuckEngine:
     """A private in-memory DuckDB that sees one source."""
 
@@ -93,9 +172,27 @@ class DuckEngine:
 
     def __init__(self, bind: Bind, text: str = plain.REPAIRED) -> None:
         self._bind, self._text = bind, text
+        self.token = object()
+        self.origin: frozenset[str] = frozenset()
+        self.held: object = None
+        self._others: Mapping[str, Callable[[], Any]] = {}
+        self._owner: DuckEngine | None = None
         self._kinds: dict[str, str] = {}
         self._lock = threading.Lock()
         self._connection: Any = None
+        self._memory = MEMORY
+
+    def work_in(self, memory: int) -> None:
+        """Go to disk beyond so many bytes."""
+        self._memory = memory
+        with closing(self._cursor()) as cursor:
+            cursor.execute(f"SET memory_limit = '{memory} bytes'")
+
+    def showing(self, more: Mapping[str, Callable[[], Any]]) -> DuckEngine:
+        """The same connection, which shows Arrow tables beside the source."""
+        made = copy.copy(self)
+        made._others, made._owner = {**self._others, **more}, self  # who owns the connection must live as long
+        return made
 
     def describe(self) -> list[tuple[str, str]] | None:
         """Column names and DuckDB types, or None where the source has no schema; reads no row.
@@ -110,9 +207,39 @@ class DuckEngine:
             return list(self._kinds.items())
         return None
 
+    def bind(self, sql: str, columns: Sequence[str], empty: Mapping[str, Any]) -> bool:
+        """Whether DuckDB takes a question, asked of the schemas alone."""
+        import duckdb
+
+        with closing(self._cursor()) as cursor, suppress(duckdb.Error):
+            self._bind(cursor, (), True)
+            self._plain(cursor, columns)
+            for name, table in empty.items():
+                cursor.register(name, table)
+            cursor.execute(f"DESCRIBE {sql}")
+            return True
+        return False
+
     def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         """Run one question and fetch its small answer."""
-        return guarded(lambda: self._rows(sql, columns))
+        return guarded(lambda: self._within(lambda: self._rows(sql, columns)))
+
+    def arrow(self, sql: str, columns: Sequence[str], beside: Mapping[str, Any]) -> Any:
+        """Run one question beside public tables and fetch its answer."""
+        return guarded(lambda: self._within(lambda: self._arrow(sql, columns, beside)))
+
+    def _within(self, ask: Callable[[], T]) -> T:
+        """Ask; where the memory does not suffice even with a disk, ask again with all there is."""
+        import duckdb
+
+        with suppress(duckdb.OutOfMemoryException):
+            return ask()
+        self.work_in(_everything())
+        return ask()
+
+    def beside(self) -> str:
+        """Every question has a cursor of its own, so one name serves all."""
+        return KEYS
 
     def batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
         """Run one question and stream its answer."""
@@ -120,12 +247,29 @@ class DuckEngine:
 
     def fold(self, sql: str, columns: Sequence[str], size: int, step: Step, start: Sequence[Any]) -> list[Any]:
         """Run one question and add up what a step makes of each batch."""
-        return guarded(lambda: added(start, map(step, self._narrow(sql, columns, size))))
+        return guarded(lambda: self._within(lambda: added(start, map(step, self._narrow(sql, columns, size)))))
+
+    def unit_blocks(
+        self, sql: str, columns: Sequence[str], whose: str | None, convert: Convert, width: int
+    ) -> UnitBlocks:
+        """Sort an answer by unit, on disk where it is large, and keep its blocks."""
+        if whose is not None:
+            sql = f"SELECT * FROM ({sql}) ORDER BY " + '"' + whose.replace('"', '""') + '"'
+        return GuardedBlocks(
+            guarded(lambda: self._within(lambda: held(self._narrow(sql, columns, ROWS), convert, width, whose)))
+        )
 
     def _rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         with closing(self._cursor()) as cursor:
             self._show(cursor, columns, _once(sql))
             return list(cursor.execute(sql).fetchall())
+
+    def _arrow(self, sql: str, columns: Sequence[str], beside: Mapping[str, Any]) -> Any:
+        with closing(self._cursor()) as cursor:
+            self._show(cursor, columns, _once(sql))
+            for name, table in beside.items():
+                cursor.register(name, table)
+            return cursor.sql(sql).to_arrow_table()
 
     def _batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
         with closing(self._cursor()) as cursor:
@@ -136,7 +280,8 @@ class DuckEngine:
     def _narrow(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
         """Batches from a DuckDB of their own that reads little ahead: adding up is what takes the time."""
         spill = tempfile.mkdtemp(prefix="steelyard-")
-        connection = _connect(spill, {"threads": "2", "disable_parquet_prefetching": "true"})
+        more = {"threads": "2", "disable_parquet_prefetching": "true", "memory_limit": f"{self._memory} bytes"}
+        connection = _connect(spill, more)
         try:
             self._show(connection, columns, _once(sql))
             yield from connection.sql(sql).to_arrow_reader(size)
@@ -145,7 +290,13 @@ class DuckEngine:
 
     def _show(self, cursor: Any, columns: Sequence[str], once: bool) -> None:
         """Bind the source, and before it the needed columns in plain form."""
-        self._bind(cursor, columns, once)
+        # what is fetched beside may come from the same connection as a stream, and would end it
+        self._bind(cursor, columns, once and not self._others)
+        self._plain(cursor, columns)
+        for name, table in self._others.items():
+            cursor.register(name, table())
+
+    def _plain(self, cursor: Any, columns: Sequence[str]) -> None:
         forms = [(name, plain.in_duckdb(name, self._kinds[name], self._text)) for name in columns]
         shown = ", ".join(form + ' AS "' + name.replace('"', '""') + '"' for name, form in forms)
         cursor.execute(f"CREATE OR REPLACE TEMP VIEW {PLAIN} AS SELECT {shown} FROM {SOURCE}")
@@ -158,7 +309,7 @@ class DuckEngine:
 
     def _open(self) -> Any:
         spill = tempfile.mkdtemp(prefix="steelyard-")  # private to this user, and gone with the table
-        connection = _connect(spill, {})
+        connection = _connect(spill, {"memory_limit": f"{self._memory} bytes"})
         weakref.finalize(self, _close, connection, spill)
         soundness.once("DuckDB", lambda: soundness.duckdb_passes(connection, spill))
         return connection
@@ -173,10 +324,16 @@ def _connect(spill: str, more: Mapping[str, str]) -> Any:
         "autoinstall_known_extensions": "false",
         "python_enable_replacements": "false",
         "disabled_optimizers": BLIND,
+        "allocator_background_threads": "true",
     }
     connection = duckdb.connect(":memory:", config={**own, **more})
     _hide_progress(connection)
     return connection
+
+
+def _everything() -> int:
+    """Four fifths of this machine's memory, as DuckDB takes where nobody says a number."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 4 // 5
 
 
 def _hide_progress(connection: Any) -> None:

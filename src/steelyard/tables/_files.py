@@ -1,8 +1,9 @@
 """Parquet and CSV files, read where they lie.
 
 Parquet is streamed with only the columns a question needs. CSV is read as text, and a column whose type is stated is
-converted by a cast that gives null where it cannot, so no cell can be an error. Names come from the header line alone:
-no type is guessed, because a guess looks at rows and one person's cell would change the schema for everybody.
+converted by a cast that gives null where it cannot, so no cell can be an error. Names come from the header line alone, or are given:
+no type is guessed, because a guess looks at rows and one person's cell would change the schema for everybody. A first line that
+holds a number or a day is taken for somebody's row, whose cells no message may show, and is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +24,34 @@ from steelyard.tables._plain import SOURCE, Bind
 _FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"}
 _SCANNED = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv"}
 _CSV_TYPES = {"integer": "BIGINT", "float": "DOUBLE", "boolean": "BOOLEAN", "string": "VARCHAR"}
+_OPTIONS = ("format", "types", "delimiter", "names", "header")
+_DATUM = re.compile(
+    r"\s*[+-]?(\d[\d.,:/ T-]*|\.\d+)([eE][+-]?\d+)?(%|Z)?\s*|[^@\s]+@[^@\s]+\.[^@\s]+"
+)  # a number, a day, an address
 _HEADER = 1 << 20  # no header line is longer
+_ELSEWHERE = {
+    **dict.fromkeys(
+        (".xlsx", ".xls", ".xlsm", ".ods"),
+        "an Excel workbook: read it with pandas.read_excel(path) and give the frame, or save its sheet as CSV",
+    ),
+    **dict.fromkeys(
+        (".json", ".jsonl", ".ndjson"),
+        "JSON, which states no columns: read it with pandas.read_json(path) and give the frame, or save it as Parquet",
+    ),
+    **dict.fromkeys(
+        (".feather", ".arrow", ".ipc"),
+        "an Arrow file: read it with pyarrow.feather.read_table(path) and give the table",
+    ),
+    **dict.fromkeys(
+        (".db", ".sqlite", ".sqlite3", ".duckdb"), "a database: write sqlite:///path::table or duckdb:///path::table"
+    ),
+    **dict.fromkeys(
+        (".sas7bdat", ".dta", ".sav", ".orc", ".avro"),
+        "of a kind that is not read here: read it with pandas and give the frame",
+    ),
+}
+"""What to do with files that are neither Parquet nor CSV, by how their names end."""
+_OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def is_csv(source: object) -> bool:
@@ -33,18 +61,17 @@ def is_csv(source: object) -> bool:
 
 def bind_files(paths: Sequence[str | os.PathLike[str]], options: Mapping[str, Any]) -> Bind:
     """Make files visible; they must exist and all have one format."""
-    unknown = set(options) - {"format", "types", "delimiter"}
+    unknown = set(options) - set(_OPTIONS)
     if unknown:
-        raise TableError(f"unknown options {', '.join(sorted(unknown))}; files take format, types and delimiter.")
-    found = [file for path in paths for file in _expand(os.fspath(path))]
+        raise TableError(f"unknown options {', '.join(sorted(unknown))}; files take {', '.join(_OPTIONS)}.")
+    found = [file for path in paths for file in expand(os.fspath(path))]
     chosen = options.get("format") or _format(found)
-    types = options.get("types") or {}
     if chosen == "csv":
-        body = _csv(found, types, options.get("delimiter") or ("\t" if _plain_name(found[0]).endswith(".tsv") else ","))
-    elif chosen == "parquet" and not (types or "delimiter" in options):
+        body = _csv(found, options)
+    elif chosen == "parquet" and not any(options.get(name) for name in _OPTIONS[1:]):
         return bind_parquet(_list(found), len(found) > 1)
     elif chosen == "parquet":
-        raise TableError("a Parquet file declares its own types; types and delimiter are for CSV.")
+        raise TableError(f"a Parquet file declares its own types; {', '.join(_OPTIONS[1:])} are for CSV.")
     else:
         raise TableError(f"the format must be 'parquet' or 'csv'; got {chosen!r}.")
 
@@ -52,6 +79,51 @@ def bind_files(paths: Sequence[str | os.PathLike[str]], options: Mapping[str, An
         cursor.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS {body}")
 
     return bind
+
+
+def _delimiter(path: str, options: Mapping[str, Any]) -> str:
+    """What stands between the cells of a CSV file: as it is told, or as its name tells; the header line says when that cannot be."""
+    given = options.get("delimiter")
+    if given is not None:
+        if not isinstance(given, str) or len(given) != 1 or given in '"\r\n':
+            raise TableError(f"delimiter must be one character, such as ';'; got {given!r:.40}.")
+        return given
+    usual = "\t" if _plain_name(path).endswith(".tsv") else ","
+    names = [] if options.get("names") is not None else _header(path, usual)
+    if len(names) == 1:
+        for mark, called in _OTHER_DELIMITERS.items():
+            if mark != usual and mark in names[0]:
+                _check_header(names[0].split(mark), options)
+                raise TableError(
+                    f"the header line {names[0]!r:.80} holds {called} and no {'comma' if usual == ',' else 'tab'}. Say delimiter={mark!r} "
+                    f"(--delimiter {mark!r}), or delimiter={usual!r} if it is one name."
+                )
+    return usual
+
+
+def _check_header(names: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Refuse, without a word of it, a first line that reads like a row."""
+    if not options.get("header") and any(map(_DATUM.fullmatch, names)):
+        raise TableError(
+            "the first line of the CSV file holds a number, a day or an address where names should stand. If it is a row, give the names: "
+            "names=['user', 'amount', ...] (--names user,amount,...). If they are names, say header=True (--header)."
+        )
+
+
+def _names(paths: Sequence[str], delimiter: str, options: Mapping[str, Any]) -> list[str]:
+    """The names of the columns: as given, for files without a header line, or from the one that all files have."""
+    given = options.get("names")
+    if given is not None:
+        if isinstance(given, str) or not given or not all(isinstance(name, str) and name for name in given):
+            raise TableError("names is a list of names, one for each column of a CSV file without a header line.")
+        if options.get("header"):
+            raise TableError("header=True says that the first line names the columns; leave names out, or it.")
+        return list(given)
+    names = _header(paths[0], delimiter)
+    _check_header(names, options)
+    if any(_header(path, delimiter) != names for path in paths[1:]):
+        raise TableError("the CSV files do not have one header line; read those of one kind at a time.")
+    return names
 
 
 def scan(source: str) -> Any:
@@ -72,9 +144,10 @@ def scan(source: str) -> Any:
         raise TableError(f"{source!r} cannot be read as a table.") from None
 
 
-def read_column(path: str, column: str | None, *, as_written: bool = False) -> Any:
+def read_column(path: str, column: str | None, *, as_written: bool = False, beside: str | None = None) -> Any:
     """One column of a CSV, Parquet or .npy file, as an array; errors name the file and never a row.
 
+    Without a name it is the file's only column, ``beside`` another that is known.
     ``as_written``: as it stands in the file, a column whose type hangs on no row. (A CSV file has no types: all is bytes.)
     """
     import numpy as np
@@ -82,6 +155,8 @@ def read_column(path: str, column: str | None, *, as_written: bool = False) -> A
     kind = Path(path).suffix.lower()
     if kind not in (*_SCANNED, ".npy"):
         raise InvalidTask(f"{path} must be a .csv, .parquet or .npy file.")
+    if kind == ".npy" and beside is not None:
+        raise InvalidTask(f"{path} is one array and has no column {beside!r}.")
     try:
         if kind == ".npy":
             return np.load(path, allow_pickle=False)
@@ -90,7 +165,7 @@ def read_column(path: str, column: str | None, *, as_written: bool = False) -> A
         raise InvalidTask(f"there is no file {path}.") from None
     except (EOFError, OSError, ValueError) as problem:
         raise InvalidTask(f"{path} cannot be read as {kind} ({type(problem).__name__}).") from None
-    names = table.column_names
+    names = [name for name in table.column_names if column is not None or name != beside]
     if column is None and len(names) != 1:
         raise InvalidTask(f"{path} has {len(names)} columns; say which one: {', '.join(names[:20])}.")
     if column is not None and column not in names:
@@ -114,7 +189,7 @@ def _whole_csv(path: str, as_written: bool) -> Any:
     return arrow_csv.read_csv(path, parse_options=parse, convert_options=kinds)
 
 
-def _expand(path: str) -> list[str]:
+def expand(path: str) -> list[str]:
     """The files a path, a folder or a glob names, in a fixed order."""
     if "://" in path:
         raise TableError(
@@ -135,8 +210,14 @@ def _expand(path: str) -> list[str]:
 
 def _format(paths: Sequence[str]) -> str:
     formats = {_FORMATS.get(Path(_plain_name(path)).suffix) for path in paths}
+    for path in paths:
+        advice = _ELSEWHERE.get(Path(_plain_name(path)).suffix)
+        if advice is not None:
+            raise TableError(f"{os.path.basename(path)!r} is {advice}.")
     if len(formats) != 1 or None in formats:
-        raise TableError("cannot tell the format from the file names; say format='parquet' or format='csv'.")
+        raise TableError(
+            "cannot tell the format from the file names; say format='parquet' or format='csv' (--format csv)."
+        )
     return str(formats.pop())
 
 
@@ -144,10 +225,9 @@ def _plain_name(path: str) -> str:
     return path.lower().removesuffix(".gz").removesuffix(".zst")
 
 
-def _csv(paths: Sequence[str], types: Mapping[str, str], delimiter: str) -> str:
-    names = _header(paths[0], delimiter)
-    if any(_header(path, delimiter) != names for path in paths[1:]):
-        raise TableError("the CSV files do not have one header line; read those of one kind at a time.")
+def _csv(paths: Sequence[str], options: Mapping[str, Any]) -> str:
+    delimiter, types = _delimiter(paths[0], options), options.get("types") or {}
+    names, given = _names(paths, delimiter, options), options.get("names") is not None
     for name, kind in types.items():
         if name not in names:
             raise ColumnMissing(name, names)
@@ -155,7 +235,7 @@ def _csv(paths: Sequence[str], types: Mapping[str, str], delimiter: str) -> str:
             raise TableError(f"the type of column {name!r} must be one of {', '.join(_CSV_TYPES)}; got {kind!r}.")
     columns = ", ".join(_cell(name, types.get(name, "string"), first=name == names[0]) for name in names)
     texts = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
-    dialect = f"""header = true, delim = {_text(delimiter)}, quote = '"', escape = '"', null_padding = false"""
+    dialect = f"""header = {"false" if given else "true"}, delim = {_text(delimiter)}, quote = '"', escape = '"', null_padding = false"""
     # no row is an error: one that does not fit the header is skipped. Threads that begin in the middle of a file would take
     # a line within quotes for a row, and drop what other people have up to the next of them
     how = f"ignore_errors = true, strict_mode = false, auto_detect = false, parallel = false, columns = {{{texts}}}"

@@ -79,12 +79,17 @@ def _array(shape: list[int], whole: bool, values: list[str]) -> NDArray[Any]:
 
 
 def by_unit(rows: Any, columns: Sequence[str], unit: Unit) -> Any:
-    """The rows of somebody, ordered so that each unit's lie together; the unit's column is there under its own name."""
+    """The rows of somebody, in any order; the unit's column is there under its own name. Where a row is a unit, all rows."""
     if unit.column is None:
         return rows.select(*columns)
     named = rows.mutate(**{unit.column: identity(rows[unit.column])})
     kept = named.filter(named[unit.column].notnull())
-    return kept.order_by(unit.column).select(*dict.fromkeys([*columns, unit.column]))
+    return kept.select(*dict.fromkeys([*columns, unit.column]))
+
+
+def in_order(found: Any, unit: Unit) -> Any:
+    """The same, with the rows of each unit together."""
+    return found if unit.column is None else found.order_by(unit.column)
 
 
 def beside_sizes(rows: Any, columns: Sequence[str], unit: Unit, engine: Dialect) -> Any:

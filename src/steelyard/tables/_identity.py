@@ -66,7 +66,16 @@ def in_words(kind: str, columns: Mapping[str, str]) -> str:
 
 def _path(path: str | os.PathLike[str]) -> str:
     text = os.fspath(path)
-    return repr(_PASSWORD.sub(lambda m: f"{m[1]}:***@" if m[1] else f"{m[2]}***", text) if "://" in text else text)
+    return repr(without_password(text) if "://" in text else text)
+
+
+def without_password(address: str) -> str:
+    """An address with its password blotted out.
+
+    >>> without_password("postgres://ann:secret@db/shop?password=again")
+    'postgres://ann:***@db/shop?password=***'
+    """
+    return _PASSWORD.sub(lambda m: f"{m[1]}:***@" if m[1] else f"{m[2]}***", address)
 
 
 def _written(options: Mapping[str, Any]) -> str:
@@ -100,10 +109,8 @@ def _short(text: str) -> str:
 
 
 _STORED_RELATIONS = {"TABLE_RELATION", "VALUE_LIST_RELATION"}
-SPARK_ROWS = {
-    "LocalRelation",
-    "CachedLocalRelation",
-}  # an RDD is no such thing: any function of rows may stand before it
+# An RDD is none of these: any function of rows may stand before it.
+SPARK_ROWS = {"LocalRelation", "CachedLocalRelation"}
 _CATALOGUES = {
     "duckdb": "SELECT table_type = 'BASE TABLE' FROM information_schema.tables WHERE lower(table_name) = lower(?)",
     "sqlite": "SELECT type = 'table' FROM sqlite_master WHERE lower(name) = lower(?)",

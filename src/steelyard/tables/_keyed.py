@@ -6,38 +6,42 @@ in doubles and decided by that very inequality in wide integers. Then the norm o
 fact about integers (docs/proofs/tables.md); a total for which no guess passes would become 0.
 Law: no row outside a unit may touch that unit's scaling, and the inequality is checked on the value that is added.
 
-Keys: rows whose key is null or NaN belong to no key and are dropped. Asked keys are public, come from the caller, and must
-be of the column's kind; that is checked from the schema before anything is read.
+Keys: a key is a value of one column or a tuple over several. Rows of whose key a part is null or NaN belong to no key and are
+dropped. Asked keys are public and must be of their columns' kinds; that is checked from the schema before anything is read. They
+are a small table that rows are joined with, and what is grouped by is a key's place in it.
 
-The same ball holds a unit's rows as a short vector. Bins: each row stands in one bin of a public grid. Sides: a row's value x between public bounds counts x - low on one
-side and high - x on the other, so that the two always add up to high - low and one noisy pair gives sum and count at
-the price of one (Kulesza, Suresh and Wang 2024). A unit beyond its cap is scaled down as a whole, not cut off.
-Law: rows whose value is missing, NaN or infinite are in no bin and on no side; nothing here can fail on data.
+The same ball holds a unit's rows as a short vector. Bins: each row stands in one bin of a public grid. Joint: several integers of a
+row share one ball (``_joint``). A unit beyond its cap is scaled down as a whole, not cut off.
+Law: rows whose value is missing, NaN or infinite are in no bin; nothing here can fail on data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from functools import reduce
+from itertools import accumulate, pairwise
+from operator import add
+from typing import Any, Protocol
 
 from steelyard.errors import InvalidTask
 from steelyard.privacy import Unit
+from steelyard.tables._keys import KeyFrame
 from steelyard.tables._kinds import MOST_KEYS
-from steelyard.tables._sampling import Limits, keep_keys, keep_rows_per_key
+from steelyard.tables._sampling import Limits, keep_keys, keep_rows_per_key, key_names
 from steelyard.tables._totals import (
     LIMIT,
     WIDE,
     Dialect,
     Quantity,
+    RowInteger,
     as_double,
     beside,
     check_edges,
     double,
     finite,
     identity,
-    unit_totals,
     wide,
     wide_sum,
 )
@@ -65,40 +69,172 @@ class Capped:
         if self.norm not in ("l1", "l2"):
             raise InvalidTask(f"the norm must be 'l1' or 'l2'; got {self.norm!r}.")
 
+    @property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """What shares the ball."""
+        return (self.quantity,)
 
-def capped_by_key(
-    rows: Any, unit: Unit, parts: Sequence[Capped], key: Any, wanted: Any, limits: Limits, engine: Dialect
+
+class Ball(Protocol):
+    """Integers of a row whose totals by key lie, together, in one ball for every unit: ``Capped`` or ``Joint``."""
+
+    @property
+    def quantities(self) -> Sequence[RowInteger]:
+        """What shares the ball."""
+
+    @property
+    def cap(self) -> int:
+        """The radius."""
+
+    @property
+    def norm(self) -> str:
+        """The norm."""
+
+
+def spans(parts: Sequence[Ball]) -> list[range]:
+    """Which of all integers, counted through, are whose."""
+    ends = [0, *accumulate(len(part.quantities) for part in parts)]
+    return [range(start, end) for start, end in pairwise(ends)]
+
+
+def by_place(
+    rows: Any,
+    by: Sequence[str],
+    keys: KeyFrame,
+    columns: Mapping[str, Any],
+    where: Sequence[Any],
+    others: int | None = None,
 ) -> Any:
-    """One row per key: ``k``, the number of units under it ``n``, and the sums ``s0``, ``s1``, …"""
-    quantities = {f"q{i}": part.quantity.expression(rows) for i, part in enumerate(parts)}
-    chosen = rows.filter(wanted)
-    if unit.column is None:
-        return capped_pairs(chosen.select(k=key, **quantities), unit, parts, limits, engine)
-    chosen = chosen.filter(identity(rows[unit.column]).notnull())
-    units = chosen.select(u=identity(rows[unit.column]), k=key, **quantities)
-    return capped_pairs(units, unit, parts, limits, engine)
+    """The columns of the rows whose key is asked for, and ``k``, the key's place in the public list.
+
+    Keys are different, so a row has at most one place. Both sides of the comparison have one type, and nothing is converted.
+    With ``others``, that is the place of every other row, also of one whose key is missing.
+    """
+    parts = {f"steelyard_k{i}": key_column(rows, name) for i, name in enumerate(by)}
+    conditions = [*([part.notnull() for part in parts.values()] if others is None else []), *where]
+    chosen, wanted = (rows.filter(*conditions) if conditions else rows).select(**columns, **parts), keys.expression
+    # a left join: DuckDB, which may not push conditions down here, takes an inner one for a product of all pairs
+    joined = chosen.left_join(wanted, [chosen[part] == wanted[part] for part in parts])
+    placed = joined.select(*(chosen[name] for name in columns), wanted.steelyard_place)
+    # a table of its own: were it part of a longer join, the rows would be read once for each of its sides
+    owner = ["u"] if "u" in columns else []
+    if others is None:
+        found = placed.filter(placed.steelyard_place.notnull())
+    else:
+        found = placed.mutate(steelyard_place=placed.steelyard_place.fill_null(whole(others)))
+    return found.select(*owner, k=found.steelyard_place, **{n: found[n] for n in columns if n != "u"})
 
 
-def capped_pairs(units: Any, unit: Unit, parts: Sequence[Capped], limits: Limits, engine: Dialect) -> Any:
-    """The same from rows ``(u, k, q0, q1, …)`` that all have a unit (none where the row is the unit) and a key."""
+def by_value(rows: Any, by: Sequence[str], columns: Mapping[str, Any], where: Sequence[Any]) -> Any:
+    """The columns of the rows that have a key, and its parts ``k0``, ``k1``, …"""
+    parts = {f"k{i}": key_column(rows, name) for i, name in enumerate(by)}
+    return rows.filter(*(part.notnull() for part in parts.values()), *where).select(**columns, **parts)
+
+
+def somebody(rows: Any, unit: Unit) -> tuple[dict[str, Any], list[Any]]:
+    """The unit ``u`` of a row, where it is not the row itself, and the condition that there is one."""
     if unit.column is None:
-        return _by_key(units, {f"s{i}": clamp(units[f"q{i}"], part.cap) for i, part in enumerate(parts)}, engine)
-    pairs = keep_keys(_pairs(keep_rows_per_key(units, limits, engine), len(parts), engine), limits, engine)
-    measured = _measured(pairs, parts, engine)
-    return _by_key(measured, {f"s{i}": scaled(measured, i, part.cap) for i, part in enumerate(parts)}, engine)
+        return {}, []
+    owner = identity(rows[unit.column])
+    return {"u": owner}, [owner.notnull()]
+
+
+def norm_tails(units: Any, unit: Unit, part: Capped, limits: Limits, edges: Sequence[int], engine: Dialect) -> Any:
+    """One row of rows ``(u, k…, q0)``: how many units have any, then how many have a norm at or above each inner edge."""
+    if unit.column is None:
+        sizes = units.select(n0=_size_of(clamp(units.q0, SATURATION), part.norm))
+    else:
+        pairs = keep_keys(_pairs(keep_rows_per_key(units, limits, engine), 1, engine), limits, engine)
+        sizes = pairs.group_by("u").agg(n0=_size(pairs.t0, part.norm, engine))
+    power = 1 if part.norm == "l1" else 2
+    inner = {f"n{i}": sizes.count(where=sizes.n0 >= wide(edge**power)) for i, edge in enumerate(edges[1:-1])}
+    return sizes.agg(n=sizes.count(), **inner)
+
+
+def capped_pairs(units: Any, unit: Unit, parts: Sequence[Ball], limits: Limits, engine: Dialect) -> Any:
+    """One row per key of rows ``(u, k…, q0, q1, …)``: its ``k…``, the number of units under it ``n``, and the sums ``s0``, ``s1``, …
+
+    All rows have a unit (none where the row is the unit) and a key. A part of several quantities has as many sums.
+    """
+    if unit.column is None:
+        return _by_key(units, _held_rows(units, parts), engine)
+    count = sum(len(part.quantities) for part in parts)
+    pairs = keep_keys(_pairs(keep_rows_per_key(units, limits, engine), count, engine), limits, engine)
+    return _by_key(*_scaled_sums(_measured(pairs, parts, engine) if parts else pairs, parts), engine)
+
+
+def _scaled_sums(measured: Any, parts: Sequence[Ball]) -> tuple[Any, dict[str, Any]]:
+    sums = {f"s{j}": scaled(measured, j, i, part.cap) for i, (part, own) in enumerate(zip(parts, spans(parts), strict=True)) for j in own}  # fmt: skip
+    return measured, sums
+
+
+def _held_rows(units: Any, parts: Sequence[Ball]) -> dict[str, Any]:
+    """What each row adds where it is the unit itself: one integer is clamped, several are scaled into their ball."""
+    sums: dict[str, Any] = {}
+    for part, own in zip(parts, spans(parts), strict=True):
+        if len(own) == 1:
+            sums[f"s{own[0]}"] = clamp(units[f"q{own[0]}"], part.cap)
+        else:
+            totals = [clamp(units[f"q{j}"], SATURATION) for j in own]
+            norm, above = norm_in_row(totals, part)
+            sums |= {f"s{j}": into_ball(total, norm, above, part.cap) for j, total in zip(own, totals, strict=True)}
+    return sums
+
+
+def norm_in_row(totals: Sequence[Any], part: Ball) -> tuple[Any, Any]:
+    """The norm of several saturated totals that stand in one row, and whether it is above the cap."""
+    size = reduce(add, [_size_of(total, part.norm) for total in totals]).cast(WIDE)
+    above = size > wide(part.cap if part.norm == "l1" else part.cap**2)
+    return (size if part.norm == "l1" else _root(size)).cast(NORM), above
+
+
+def capped_sums(units: Any, unit: Unit, parts: Sequence[Ball], limits: Limits, engine: Dialect) -> Any:
+    """The same sums without ``n``. A unit whose integers add up, without their signs, to no more than any cap is within every norm.
+
+    Where a source reads alike twice, the rows of such units go straight to their keys; only the others are added up pair by pair.
+    """
+    if unit.column is None or limits.max_keys or limits.rows_per_key or not engine.rereads:
+        return capped_pairs(units, unit, parts, limits, engine)
+    marked, count = _marked(units, parts, engine), sum(len(part.quantities) for part in parts)
+    light = marked.filter(marked.o.isnull())
+    near = light.select(*key_names(units), **{f"s{i}": light[f"q{i}"] for i in range(count)})
+    heavy, scaled_ = _scaled_sums(
+        _measured(_pairs(marked.filter(marked.o.notnull()), count, engine), parts, engine), parts
+    )
+    both = near.union(heavy.select(*key_names(units), **scaled_))
+    sums = {f"s{i}": wide_sum(both[f"s{i}"], engine) for i in range(count)}
+    return both.group_by(*key_names(units)).agg(**sums)
+
+
+def _marked(units: Any, parts: Sequence[Ball], engine: Dialect) -> Any:
+    """The rows, and ``o`` where their unit may be above some cap."""
+    import ibis
+
+    sizes = {
+        f"a{i}": reduce(add, [wide_sum(units[f"q{j}"].abs(), engine) for j in own])
+        for i, own in enumerate(spans(parts))
+    }
+    owners = units.group_by("u").agg(**sizes)
+    above = owners.filter(ibis.or_(*[owners[f"a{i}"] > wide(part.cap) for i, part in enumerate(parts)]))
+    found = above.select("u", o=ibis.literal(True))
+    return units.left_join(found, ["u"]).select(*[units[name] for name in units.columns], found.o)
 
 
 def _pairs(units: Any, parts: int, engine: Dialect) -> Any:
     """One row per unit and key with the saturated totals."""
     sums = {f"t{i}": clamp(wide_sum(units[f"q{i}"], engine), SATURATION).cast("int64") for i in range(parts)}
-    return units.group_by("u", "k").agg(**sums)
+    grouped = units.group_by("u", *key_names(units))
+    return grouped.agg(**sums) if sums else units.select("u", *key_names(units)).distinct()
 
 
-def _measured(pairs: Any, parts: Sequence[Capped], engine: Dialect) -> Any:
+def _measured(pairs: Any, parts: Sequence[Ball], engine: Dialect) -> Any:
     """The pairs with their unit's norms ``m0``, ``m1``, … as integers, and ``o`` where the unit is above some cap."""
     import ibis
 
-    sizes = {f"n{i}": _size(pairs[f"t{i}"], part.norm) for i, part in enumerate(parts)}
+    sizes = {
+        f"n{i}": reduce(add, [_size(pairs[f"t{j}"], part.norm, engine) for j in own])
+        for i, (part, own) in enumerate(zip(parts, spans(parts), strict=True))
+    }
     units = beside(pairs, ["u"], engine, sizes)
     above = [units[f"n{i}"] > wide(part.cap if part.norm == "l1" else part.cap**2) for i, part in enumerate(parts)]
     norms = {
@@ -109,11 +245,17 @@ def _measured(pairs: Any, parts: Sequence[Capped], engine: Dialect) -> Any:
     return units.select(*pairs.columns, o=over, **norms)
 
 
-def _size(total: Any, norm: str) -> Any:
+def _size(total: Any, norm: str, engine: Dialect) -> Any:
+    """A unit's norm, or the square of it, as a wide integer."""
+    return wide_sum(total.abs(), engine) if norm == "l1" else _size_of(total, norm).sum()
+
+
+def _size_of(total: Any, norm: str) -> Any:
+    """What a total adds to its unit's norm, or to the square of it."""
     if norm == "l1":
-        return total.abs().cast(WIDE).sum()
+        return total.abs().cast(WIDE)
     side = total.cast(_ROOT)
-    return (side * side).cast(WIDE).sum()
+    return (side * side).cast(WIDE)
 
 
 def _root(square: Any) -> Any:
@@ -125,11 +267,15 @@ def _root(square: Any) -> Any:
     return ibis.cases(*[(root * root >= square, root) for root in roots], else_=ibis.null(_ROOT))
 
 
-def scaled(joined: Any, i: int, cap: int) -> Any:
-    """The part's total, scaled toward zero where its unit is above the cap."""
+def scaled(joined: Any, total: int, part: int, cap: int) -> Any:
+    """A total of a part, scaled toward zero where its unit is above the cap."""
+    return into_ball(joined[f"t{total}"], joined[f"m{part}"], joined.o.notnull(), cap)
+
+
+def into_ball(total: Any, norm: Any, above: Any, cap: int) -> Any:
+    """The largest integer g with g norm <= total cap where the norm is above the cap, else the total as it is."""
     import ibis
 
-    total, norm = joined[f"t{i}"], joined[f"m{i}"]
     size = total.abs()
     # A unit above another part's cap may have norm 0 here; no branch, taken or not, may divide by zero.
     divisor = ibis.greatest(as_double(norm), double(1.0))
@@ -139,12 +285,13 @@ def scaled(joined: Any, i: int, cap: int) -> Any:
     fitting = ibis.cases(*[(each.cast(_SMALL) * norm <= budget, each) for each in tries], else_=_zero())
     floor = ibis.greatest(fitting, _zero())
     signed = ibis.cases((total < _zero(), -floor), else_=floor)
-    return ibis.cases((joined.o.isnull(), total), (norm <= wide(cap), total), else_=signed)
+    return ibis.cases((~above, total), (norm <= wide(cap), total), else_=signed)
 
 
 def _by_key(pairs: Any, sums: dict[str, Any], engine: Dialect) -> Any:
-    added = pairs.select(k=pairs.k, **sums)
-    return added.group_by("k").agg(n=added.count(), **{name: wide_sum(added[name], engine) for name in sums})
+    names = key_names(pairs)
+    added = pairs.select(*names, **sums)
+    return added.group_by(*names).agg(n=added.count(), **{name: wide_sum(added[name], engine) for name in sums})
 
 
 def clamp(total: Any, bound: int) -> Any:
@@ -166,43 +313,13 @@ def _zero() -> Any:
     return whole(0)
 
 
-def key_column(rows: Any, by: str) -> tuple[Any, Any]:
-    """The key as an expression, and the condition that a row has one."""
+def key_column(rows: Any, by: str) -> Any:
+    """A part of the key as an expression; null where a row has none."""
     column = rows[by]
     if column.type().is_integer():
         signed = not column.type().is_unsigned_integer() or column.type().nbytes < 8
         column = column.cast("int64" if signed else "decimal(38, 0)")
-    key = identity(column)
-    return key, key.notnull()
-
-
-def is_wanted(key: Any, keys: Sequence[Any]) -> Any:
-    """The condition that a row's key is one of the asked keys: true or false, never null.
-
-    The column is never converted: keys that it cannot hold are dropped, and the others written in its own type. As no
-    plain comparison of a column it is not handed to Spark's reader of files, which would skip rows by their statistics.
-    """
-    kind = key.type()
-    if kind.is_floating():
-        keys = [double(each) for each in keys]
-    elif kind.is_integer():
-        keys = [each for each in keys if -(2**63) <= each < 2**63]
-    elif kind.is_decimal():
-        keys = [_exact(Decimal(each), kind) for each in keys if _holds(kind, Decimal(each))]
-    return key.isin(list(keys)).fill_null(False) if keys else key.isnull()
-
-
-def _holds(kind: Any, number: Decimal) -> bool:
-    """Whether a decimal type has this very number among its values."""
-    digits = "".join(map(str, number.as_tuple().digits))
-    last = int(number.as_tuple().exponent) + len(digits) - len(digits.rstrip("0"))  # the place of the last digit
-    return not number or (last >= -kind.scale and number.adjusted() < kind.precision - kind.scale)
-
-
-def _exact(number: Decimal, kind: Any) -> Any:
-    import ibis
-
-    return ibis.literal(f"{number:f}" if number else "0").cast(kind)
+    return identity(column)
 
 
 def known(rows: Any, column: str) -> Any:
@@ -236,68 +353,3 @@ class Bins:
             return ((inside - whole(self.edges[0])) // whole(width)).cast("int64")
         steps = [(value < whole(edge), whole(index)) for index, edge in enumerate(inner)]
         return ibis.cases(*steps, else_=whole(len(inner))) if steps else whole(0)
-
-
-@dataclass(frozen=True)
-class Side:
-    """How far a row's value, clamped to [low, high], is above ``low`` or below ``high``; 0 where there is no value."""
-
-    quantity: Quantity
-    low: int
-    high: int
-    above: bool
-
-    def __post_init__(self) -> None:
-        if self.quantity.column is None or not -LIMIT <= self.low < self.high <= LIMIT:
-            raise InvalidTask("a side needs a column and low below high, both within the grid.")
-
-    @property
-    def column(self) -> str | None:
-        """The column that is read."""
-        return self.quantity.column
-
-    def expression(self, table: Any) -> Any:
-        """The distance as an Ibis expression of type int64, never null."""
-        import ibis
-
-        value = ibis.greatest(ibis.least(self.quantity.expression(table), whole(self.high)), whole(self.low))
-        distance = value - whole(self.low) if self.above else whole(self.high) - value
-        return ibis.cases((known(table, str(self.column)), distance), else_=whole(0))
-
-
-def position(key: Any, keys: Sequence[Any]) -> Any:
-    """The place of a row's key in the public list, for rows whose key is in it."""
-    import ibis
-
-    return ibis.cases(*[(is_wanted(key, [each]), whole(place)) for place, each in enumerate(keys)], else_=whole(0))
-
-
-def sides_by_key(
-    rows: Any, unit: Unit, sides: tuple[Side, Side], place: Any, wanted: Any, cap: int, engine: Dialect
-) -> Any:
-    """One row per key and side: ``k`` = 2 place + side, and the sum ``s0``.
-
-    Every row stands twice, once on each side, so that the norm in which a unit is scaled is that of its whole vector.
-    """
-    named = [] if unit.column is None else [identity(rows[unit.column]).notnull()]
-    who = {} if unit.column is None else {"u": identity(rows[unit.column])}
-    both = [
-        rows.filter(wanted, *named).select(**who, k=place * whole(2) + whole(i), q0=side.expression(rows))
-        for i, side in enumerate(sides)
-    ]
-    expanded = both[0].union(both[1])
-    return capped_pairs(expanded, unit, [Capped(sides[0].quantity, cap)], Limits(), engine)
-
-
-def sides_in_ball(rows: Any, unit: Unit, sides: tuple[Side, Side], cap: int, engine: Dialect) -> Any:
-    """One row: both sides added up over units, each unit's pair scaled into the L1 ball of radius ``cap``."""
-    import ibis
-
-    units = unit_totals(rows, unit, sides, engine)
-    named = units.filter(units.u.notnull())
-    pair = {f"t{i}": clamp(named[f"t{i}"], SATURATION).cast("int64") for i in range(2)}
-    held = named.select(**pair)
-    norm = (held.t0 + held.t1).cast(NORM)
-    over = ibis.cases((norm > wide(cap), ibis.literal(True)), else_=ibis.null("boolean"))
-    joined = held.select("t0", "t1", m0=norm, m1=norm, o=over)
-    return joined.agg(**{f"s{i}": wide_sum(scaled(joined, i, cap), engine) for i in range(2)})

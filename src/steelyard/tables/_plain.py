@@ -17,6 +17,9 @@ SOURCE = "steelyard_source"
 PLAIN = "steelyard_plain"
 """The same with every column in plain form: what questions are asked of."""
 
+KEYS = "steelyard_keys"
+"""What the table of public keys is called beside it."""
+
 Bind = Callable[[Any, Sequence[str], bool], None]
 """Makes the source visible on a fresh DuckDB cursor under the name ``SOURCE``.
 
@@ -55,6 +58,8 @@ def in_duckdb(name: str, kind: str, text: str) -> str:
         return f"TRY_CAST({column} AS DECIMAL(38, 0))"
     if kind == "DATE":
         return _between(column, kind, FIRST_DAY, AFTER_LAST_DAY)
+    if kind == "TIMESTAMP_NS":
+        return f"CASE WHEN isfinite({column}) THEN {column} END"
     if kind.startswith("DECIMAL(") and int(kind[8:].partition(",")[0]) > _NARROW:
         return _within_digits(column, kind)
     return _between(column, kind, FIRST_MOMENT, LAST_MOMENT) if kind in _MOMENTS else column

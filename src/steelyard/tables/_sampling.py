@@ -55,24 +55,32 @@ def check_secret(secret: bytes) -> bytes:
     return secret
 
 
+def key_names(rows: Any) -> list[str]:
+    """The columns that hold the parts of a key: ``k``, or ``k0``, ``k1``, …"""
+    return [name for name in rows.columns if name.startswith("k")]
+
+
 def keep_keys(pairs: Any, limits: Limits, engine: Dialect) -> Any:
-    """At most ``max_keys`` of each unit's rows ``(u, k, …)``, one per key."""
+    """At most ``max_keys`` of each unit's rows ``(u, k…, …)``, one per key: a tuple of values counts once."""
     import ibis
 
     if limits.max_keys is None:
         return pairs
     marked = beside(pairs, ["u"], engine, {"c": pairs.count()})
-    digest = _digest(limits.secret, _text(marked.u) + _text(marked.k))
+    names = key_names(pairs)
+    digest = digest_of(limits.secret, content(marked, ["u", *names]))
     order = marked.select(*pairs.columns, d=ibis.cases((marked.c > limits.max_keys, digest), else_=""))
-    ranked = order.mutate(r=ibis.row_number().over(group_by=order.u, order_by=[order.d, order.k]))
+    ranked = order.mutate(
+        r=ibis.row_number().over(group_by=order.u, order_by=[order.d, *map(order.__getitem__, names)])
+    )
     return ranked.filter(ranked.r < limits.max_keys).select(*pairs.columns)
 
 
 def keep_rows_per_key(units: Any, limits: Limits, engine: Dialect) -> Any:
-    """At most ``rows_per_key`` of the rows ``(u, k, q0, …)`` of each unit and key."""
+    """At most ``rows_per_key`` of the rows ``(u, k…, q0, …)`` of each unit and key."""
     if limits.rows_per_key is None:
         return units
-    return _keep(units, ["u", "k"], limits.rows_per_key, limits.secret, engine, as_text=False)
+    return _keep(units, ["u", *key_names(units)], limits.rows_per_key, limits.secret, engine, as_text=False)
 
 
 def keep_rows(rows: Any, column: str, columns: Sequence[str], limit: int, secret: bytes, engine: Dialect) -> Any:
@@ -110,18 +118,18 @@ def _smallest(rows: Any, group: Sequence[str], limit: int, secret: bytes, *, as_
 
     names = list(rows.columns)
     if as_text:
-        rows = rows.mutate(steelyard_t=_content(rows, names))
+        rows = rows.mutate(steelyard_t=content(rows, names))
     alike = [*group, "steelyard_t"] if as_text else names
     told = rows.mutate(steelyard_n=ibis.row_number().over(group_by=alike, order_by=alike[0]))
-    content = told.steelyard_t if as_text else _content(told, names)
-    told = told.mutate(steelyard_d=_digest(secret, content + told.steelyard_n.cast("string")))
+    said = told.steelyard_t if as_text else content(told, names)
+    told = told.mutate(steelyard_d=digest_of(secret, said + told.steelyard_n.cast("string")))
     ties = [name for name in alike if name not in group]
     order = [told[name] for name in ("steelyard_d", *ties, "steelyard_n")]
     ranked = told.mutate(steelyard_r=ibis.row_number().over(group_by=list(group), order_by=order))
     return ranked.filter(ranked.steelyard_r < limit).select(*names)
 
 
-def _digest(secret: bytes, text: Any) -> Any:
+def digest_of(secret: bytes, text: Any) -> Any:
     """Sixty-four bits of SHA-256, keyed with 128 bits of the secret's own: short texts then take one block."""
     import ibis
 
@@ -137,7 +145,7 @@ def _text(value: Any) -> Any:
     return ibis.cases((value.isnull(), "-:"), else_=text.length().cast("string") + ":" + text)
 
 
-def _content(rows: Any, names: Sequence[str]) -> Any:
+def content(rows: Any, names: Sequence[str]) -> Any:
     return reduce(add, [_text(rows[name]) for name in names])
 
 

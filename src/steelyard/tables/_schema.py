@@ -7,8 +7,9 @@ down by hand (a paper table) serves to plan and to price as well as a table's ow
 from __future__ import annotations
 
 import datetime
-import math
-from collections.abc import Mapping, Sequence
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +28,15 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
+def _decimal(text: str) -> int | Decimal:
+    return Decimal(text) if "." in text else int(text)
+
+
+_NUMBER = re.compile(r"-?[0-9]{1,38}(\.[0-9]{1,38})?")
+_READ: dict[str, Callable[[str], Any]] = {"integer": int, "float": float, "decimal": _decimal}
+_WIDEST = 10**37
+
+
 class Schema:
     """Each column's name and kind, such as ``"integer"`` or ``"string"``.
 
@@ -41,7 +51,9 @@ class Schema:
         self._kinds = dict(columns)
 
     def __repr__(self) -> str:
-        return f"Schema({self._kinds})"
+        told = ", ".join(f"{name!r}: {kind!r}" for name, kind in list(self._kinds.items())[:20])
+        more = len(self._kinds) - 20
+        return f"Schema({{{told}{f', … {more} more' if more > 0 else ''}}})"
 
     @property
     def columns(self) -> Mapping[str, str]:
@@ -65,6 +77,12 @@ class Schema:
                 f"'float'}})); numeric kinds are {', '.join(NUMERIC)}."
             )
 
+    def require_ordered(self, column: str) -> None:
+        """Refuse a column that cannot be laid between edges: numbers and dates can."""
+        self.require(column)
+        if self._kinds[column] != "date":
+            self.require_numeric(column)
+
     def require_unit(self, unit: Unit) -> None:
         """Refuse a unit that rows of these columns cannot name."""
         if unit.kind not in ("users", "rows"):
@@ -79,6 +97,58 @@ class Schema:
         """Refuse a column that cannot hold keys, and keys that are not of its kind; the keys as the column holds them."""
         self.require(by)
         return check_keys(self._kinds[by], keys, by)
+
+    def fit_keys(self, by: Sequence[str], keys: Sequence[Any]) -> list[list[Any]]:
+        """Keys column by column, as the columns hold them; what does not fit, and a key that stands twice, is refused.
+
+        A key may be written as text: a date as ``2025-01-31``, a number in digits.
+        """
+        self.require(*by)
+        if isinstance(keys, str | bytes):
+            raise InvalidTask("keys must be a sequence of keys, not one text.")
+        kinds = tuple((name, self._kinds[name]) for name in by)
+        kept = getattr(keys, "fitted", None)
+        if kept is not None and kept[0] == kinds:
+            return list(kept[1])
+        given = [keys] if len(by) == 1 else list(zip(*keys, strict=True)) or [()] * len(by)
+        columns = [_fit(kind, values, name) for (name, kind), values in zip(kinds, given, strict=True)]
+        if len(set(columns[0] if len(columns) == 1 else zip(*columns, strict=True))) != len(columns[0]):
+            raise InvalidTask("the same key is given twice.")
+        if hasattr(keys, "fitted"):
+            keys.fitted = kinds, columns
+        return columns
+
+
+def _fit(kind: str, values: Sequence[Any], by: str) -> list[Any]:
+    """The values of one column; of those that occur often, each is looked at once."""
+    check_keys(kind, (), by)
+    types = {*map(type, values)}
+    if kind == "string" and types == {str} and _is_text("".join(values)):
+        return list(values)
+    if kind == "integer" and types == {int} and min(values) > -_WIDEST and max(values) < _WIDEST:
+        return list(values)
+    told = list(zip(map(type, values), values, strict=True))  # True is no 1
+    fitting = {pair: _check_key(kind, as_written(kind, pair[1]), by) for pair in dict.fromkeys(told)}
+    return [fitting[pair] for pair in told]
+
+
+def _is_text(value: str) -> bool:
+    """Whether a text can be written: half a surrogate pair is none."""
+    return value.encode(errors="replace").decode() == value
+
+
+def as_written(kind: str, key: Any) -> Any:
+    """A text as what it says in the kind of its column; anything else, and a text that says nothing of it, as it is."""
+    if not isinstance(key, str) or kind == "string":
+        return key
+    try:
+        if kind == "date":
+            return datetime.date.fromisoformat(key) if len(key) == 10 else key
+        if kind == "boolean":
+            return {"true": True, "false": False}.get(key, key)
+        return _READ[kind](key) if _NUMBER.fullmatch(key) else key
+    except ValueError:
+        return key
 
 
 def check_keys(kind: str, keys: Sequence[Any], by: str) -> list[Any]:
@@ -100,11 +170,11 @@ def _check_key(kind: str, key: Any, by: str) -> Any:
     if kind == "date":
         fits = fits and not isinstance(key, datetime.datetime)
     elif kind in ("integer", "decimal"):
-        fits = fits and Decimal(key).is_finite() and abs(key) < 10**37
+        fits = fits and Decimal(key).is_finite() and abs(key) < _WIDEST
     elif kind == "float":
-        fits = fits and math.isfinite(key)
+        fits = fits and abs(key) <= sys.float_info.max
     elif kind == "string":
-        fits = fits and key.encode(errors="replace").decode() == key  # half a surrogate pair is no text
+        fits = fits and _is_text(key)
     if not fits:
         raise InvalidTask(f"column {by!r} holds {kind} values; {key!r} is not one.")
     return float(key) + 0.0 if kind == "float" else key

@@ -13,14 +13,27 @@ from typing import Any
 
 from steelyard.errors import TableError
 from steelyard.tables import _plain as plain
-from steelyard.tables._databases import bind_duckdb_file, bind_ibis, is_duckdb_table, native, open_ibis, split_url
+from steelyard.tables._databases import (
+    bind_duckdb_file,
+    bind_ibis,
+    check_duckdb_table,
+    is_database,
+    is_duckdb_table,
+    native,
+    open_ibis,
+    split_url,
+)
 from steelyard.tables._engine import DuckEngine
-from steelyard.tables._files import bind_files
+from steelyard.tables._files import bind_files, expand
 from steelyard.tables._frames import bind_arrow, bind_dict, bind_pandas, bind_polars, bind_relation
 from steelyard.tables._identity import identify, in_words, is_stored, warn_unchecked
 from steelyard.tables._kinds import schema_of
 from steelyard.tables._plain import PLAIN, Bind
+from steelyard.tables._relations import checked
 from steelyard.tables._table import Table
+
+LEAST_MEMORY = 100_000_000
+"""Less than this and DuckDB cannot work at all on some tables."""
 
 _FRAMES: dict[str, Callable[[Any], Bind]] = {
     "ibis": bind_ibis,
@@ -32,10 +45,14 @@ _FRAMES: dict[str, Callable[[Any], Bind]] = {
 }
 
 
-def read(source: Any, *, name: str | None = None, **options: Any) -> Table:
+def read(source: Any, *, name: str | None = None, memory: int | None = None, **options: Any) -> Table:
     """Open a table lazily: a path, glob or list of paths, a URL, a data frame, Arrow, a DuckDB relation, Spark, Ibis.
 
-    Files take ``format="parquet"`` or ``"csv"`` where the name does not tell, and CSV ``types={"column": "float"}``.
+    Files take ``format="parquet"`` or ``"csv"`` where the name does not tell, and CSV ``types={"column": "float"}``, ``delimiter=";"`` and, where no
+    line names its columns, ``names=["user", "amount"]``.
+    A database is ``scheme://place::table``.
+    ``memory`` is how many bytes DuckDB works in before it goes to disk (600 million where it is not given); where a question cannot be
+    answered so, it is asked again with all there is. Spark has settings of its own.
     ``name`` says which table this is; a request's key is bound to it, or else to the path, address or query as it is written, or
     to the schema of what has neither.
 
@@ -52,9 +69,30 @@ def read(source: Any, *, name: str | None = None, **options: Any) -> Table:
         return source if name is None else source.called(identify(source, name, options))
     identity = identify(source, name, options)
     table = _opened(source, options)
+    if memory is not None:
+        _work_in(table, memory)
+    table._engine.origin |= _origin(source)
+    table._engine.held = source  # so that no other object gets its number
     if not table.stored:
         warn_unchecked(level=2)
     return table.called(identity or in_words(_kind(source), table.columns))
+
+
+def _work_in(table: Table, memory: int) -> None:
+    if isinstance(memory, bool) or not isinstance(memory, int) or memory < LEAST_MEMORY:
+        raise TableError(f"memory is a whole number of bytes, at least {LEAST_MEMORY:,}; got {memory!r}.")
+    if not isinstance(table._engine, DuckEngine):
+        raise TableError("memory is for tables that DuckDB reads; Spark has settings of its own.")
+    table._engine.work_in(memory)
+
+
+def _origin(source: Any) -> frozenset[str]:
+    """The files that rows lie in, however they are called; of what lies in memory, the object."""
+    paths = _paths(source) or []
+    files = [file for path in paths if "://" not in str(path) for file in expand(str(path))]
+    if not paths:
+        return frozenset({f"object {id(source)}"})
+    return frozenset(f"file {found.st_dev} {found.st_ino}" for found in map(os.stat, files))
 
 
 def _kind(source: Any) -> str:
@@ -63,20 +101,35 @@ def _kind(source: Any) -> str:
 
 def _opened(source: Any, options: Mapping[str, Any]) -> Table:
     library = type(source).__module__.partition(".")[0]
-    if isinstance(source, str) and "://" in source and "::" in source:
+    if isinstance(source, str) and is_database(source):
         scheme, address, table = split_url(source)
+        if options:
+            raise TableError(f"the options {', '.join(sorted(options))} apply to files only.")
         if scheme == "duckdb":
+            check_duckdb_table(address, table)
             bind = bind_duckdb_file(address, table)
             return _through_duckdb(bind, plain.BY_BYTES, stored=is_duckdb_table(address, table))
         source, library = open_ibis(scheme, address, table), "ibis"
     stored = is_stored(source, library)
+    if not stored and library in ("duckdb", "_duckdb", "ibis") and not options:
+        found = checked(source, library, lambda bind, text: _through_duckdb(bind, text, stored=True))
+        if found is not None:
+            return found
     if library == "ibis":
         source = native(source)
         library = type(source).__module__.partition(".")[0]
     if library == "pyspark":
-        return _through_spark(source, stored=stored)
+        return (None if stored else _checked_spark(source)) or _through_spark(source, stored=stored)
     text = plain.REPAIRED if _paths(source) is None else plain.AS_IT_IS
     return _through_duckdb(_bind(source, library, options), text, stored=stored)
+
+
+def _checked_spark(frame: Any) -> Table | None:
+    from steelyard.tables._spark import load_dialect
+    from steelyard.tables._spark_plans import checked
+
+    load_dialect()
+    return checked(frame)
 
 
 def _through_spark(frame: Any, *, stored: bool) -> Table:

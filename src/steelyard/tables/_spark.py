@@ -7,28 +7,35 @@ ANSI rules, so the answers do not depend on that setting.
 
 from __future__ import annotations
 
+import copy
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
 from steelyard.errors import EngineMissing, TableError
+from steelyard.interrupts import attempt
 from steelyard.tables import _plain as plain
 from steelyard.tables import _soundness as soundness
-from steelyard.tables._engine import guarded, guarded_batches, typed
+from steelyard.tables._engine import GuardedBlocks, guarded, guarded_batches, typed
 from steelyard.tables._folding import Step, on_spark
 from steelyard.tables._identity import SPARK_ROWS, simple_name
 from steelyard.tables._kinds import check_names
-from steelyard.tables._plain import SOURCE
+from steelyard.tables._plain import KEYS, SOURCE
 from steelyard.tables._table import Table
 from steelyard.tables._totals import SPARK
+from steelyard.tables._unit_blocks import Convert, SparkBlocks, UnitBlocks
 
 INSTALL = "pip install 'steelyard[spark]'"
 _GUESSES = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _HELD = {*SPARK_ROWS, "Range", "OneRowRelation"}
 """What a plan may begin with that is no file, no RDD and no other system's table."""
+
+
+_lock = threading.Lock()
+_asking: dict[str, int] = {}  # how many questions look at a view that exists while they run
 
 
 class SparkEngine:
@@ -40,12 +47,46 @@ class SparkEngine:
         self.source = f"{SOURCE}_{secrets.token_hex(8)}"
         self._frame = frame
         self._session = frame.sparkSession
-        self._lock = threading.Lock()
-        self._asking = 0
+        self.token = object()
+        self.origin: frozenset[str] = frozenset()
+        self.held: object = None
+        self._shown: Mapping[str, Callable[[], Any]] = {self.source: lambda: frame}
+
+    @property
+    def session(self) -> Any:
+        """The Spark session that answers."""
+        return self._session
+
+    @property
+    def frame(self) -> Any:
+        """The data frame with its columns in plain form."""
+        return self._frame
+
+    def showing(self, more: Mapping[str, Callable[[], Any]]) -> SparkEngine:
+        """The same data frame with others beside it."""
+        made = copy.copy(self)
+        made._shown = {**self._shown, **more}
+        return made
+
+    def bind(self, sql: str, columns: Sequence[str], empty: Mapping[str, Any]) -> bool:
+        """Whether Spark can analyse a question."""
+        return attempt(lambda: self._analysed(sql)) is not None
+
+    def _analysed(self, sql: str) -> list[str]:
+        with self._view(sql) as question:
+            return list(question.columns)
 
     def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         """Run one question and fetch its small answer."""
         return guarded(lambda: self._rows(sql))
+
+    def arrow(self, sql: str, columns: Sequence[str], beside: Mapping[str, Any]) -> Any:
+        """Run one question beside public tables and fetch its answer."""
+        return guarded(lambda: self._arrow(sql, beside))
+
+    def beside(self) -> str:
+        """A name nobody else has in the session."""
+        return f"{KEYS}_{secrets.token_hex(8)}"
 
     def batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
         """Run one question and stream its answer, one partition of the data frame at a time."""
@@ -55,6 +96,16 @@ class SparkEngine:
         """Run one question and add up what a step makes of each batch, on the workers."""
         return guarded(lambda: self._fold(sql, step, start))
 
+    def unit_blocks(
+        self, sql: str, columns: Sequence[str], whose: str | None, convert: Convert, width: int
+    ) -> UnitBlocks:
+        """Divide an answer by unit among the workers, and keep its blocks there."""
+        return GuardedBlocks(guarded(lambda: self._unit_blocks(sql, whose, convert)))
+
+    def _unit_blocks(self, sql: str, whose: str | None, convert: Convert) -> UnitBlocks:
+        with self._view(sql) as question:
+            return SparkBlocks(question, whose, convert)
+
     def _fold(self, sql: str, step: Step, start: Sequence[Any]) -> list[Any]:
         with self._view(sql) as question:
             return on_spark(question, step, start)
@@ -62,6 +113,16 @@ class SparkEngine:
     def _rows(self, sql: str) -> list[tuple[Any, ...]]:
         with self._view(sql) as question:
             return [tuple(row) for row in question.collect()]
+
+    def _arrow(self, sql: str, beside: Mapping[str, Any]) -> Any:
+        try:
+            for name, table in beside.items():
+                self._session.createDataFrame(table).createOrReplaceTempView(name)
+            with self._view(sql) as question:
+                return question.toArrow()
+        finally:
+            for name in beside:
+                self._session.catalog.dropTempView(name)
 
     def _batches(self, sql: str, size: int) -> Iterator[Any]:
         import pyarrow
@@ -75,17 +136,20 @@ class SparkEngine:
 
     @contextmanager
     def _view(self, sql: str) -> Iterator[Any]:
-        with self._lock:
-            self._asking += 1
-            if self._asking == 1:
-                self._frame.createOrReplaceTempView(self.source)
+        with _lock:
+            for name, frame in self._shown.items():
+                _asking[name] = _asking.get(name, 0) + 1
+                if _asking[name] == 1:
+                    frame().createOrReplaceTempView(name)
         try:
             yield self._session.sql(sql)
         finally:
-            with self._lock:
-                self._asking -= 1
-                if self._asking == 0:
-                    self._session.catalog.dropTempView(self.source)
+            with _lock:
+                for name in self._shown:
+                    _asking[name] -= 1
+                    if not _asking[name]:
+                        del _asking[name]
+                        self._session.catalog.dropTempView(name)
 
 
 def read_spark(frame: Any, *, stored: bool) -> Table:

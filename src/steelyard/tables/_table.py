@@ -9,50 +9,102 @@ Law: a question is one total function of each unit's own rows, then a sum over u
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from steelyard.errors import InvalidTask
+from steelyard.errors import InvalidTask, ViewRefused
 from steelyard.lazy import lazy
 from steelyard.privacy import Unit
 from steelyard.tables import _folding as folding
 from steelyard.tables import _sampling as sampling
 from steelyard.tables import _totals as totals
-from steelyard.tables._engine import Engine
+from steelyard.tables import _views as views
+from steelyard.tables._distinct import distinct
+from steelyard.tables._engine import Engine, integers_by_place
 from steelyard.tables._identity import in_words
+from steelyard.tables._joint import Joint, held, sides
 from steelyard.tables._keyed import (
     SATURATION,
+    Ball,
     Bins,
     Capped,
-    Side,
-    capped_by_key,
-    is_wanted,
+    by_place,
+    by_value,
+    capped_pairs,
+    capped_sums,
     key_column,
     known,
-    position,
-    sides_by_key,
-    sides_in_ball,
+    norm_tails,
+    somebody,
     whole,
 )
+from steelyard.tables._keys import KeyFrame, KeyList, key_frame
 from steelyard.tables._kinds import GROUPABLE, MOST_KEYS, kind_of
+from steelyard.tables._periods import period_condition
 from steelyard.tables._sampling import Limits
 from steelyard.tables._schema import Schema
-from steelyard.tables._totals import Bounded, Quantity
+from steelyard.tables._totals import Bounded, Quantity, RowInteger
+from steelyard.tables._unit_blocks import Convert, UnitBlocks
+from steelyard.tables._views import PublicTable, View
+
+_SHOWN = 20  # columns, of tables that are looked at
+By = str | Sequence[str]
+
+
+def names_of(by: By) -> list[str]:
+    """The columns that hold the keys."""
+    return [by] if isinstance(by, str) else list(by)
+
+
+class Under(NamedTuple):
+    """Rows ``(u, k…, q0, …)`` under the keys that are asked for, and the public tables that the question names."""
+
+    rows: Any
+    beside: Mapping[str, Any]
 
 
 class Table:
     """Private rows behind a few questions; make one with ``read``."""
 
-    def __init__(self, engine: Engine, base: Any, rows: Any = None, *, stored: bool = True, identity: str = "") -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        base: Any,
+        rows: Any = None,
+        *,
+        stored: bool = True,
+        identity: str = "",
+        view: View | None = None,
+        view_text: str = "",
+    ) -> None:
         self._engine = engine
         self.stored = stored  # whether these are rows as they are stored; releases say of a query "as given"
         self._identity = identity
+        self.view_text = view_text  # in full, where this is a view: its identity may be cut short
         self._base = base
         self._rows = base if rows is None else rows
+        self._view = view
+        self._awaiting: Callable[[str], Table] | None = None  # what becomes of this once the unit is known
+        self._during: Unit | None = None  # whose period all rows of this are
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}: {kind}" for name, kind in self.columns.items())
+        told = [f"{name}: {kind}" for name, kind in list(self.columns.items())[:_SHOWN]]
+        more = len(self.columns) - len(told)
+        shown = ", ".join([*told, *([f"and {more} more"] if more else [])])
+        if self._awaiting is not None:
+            return f"Table(waiting for the unit, of {shown}) on {self._engine.dialect.name}"
         return f"Table({shown}) on {self._engine.dialect.name}"
+
+    def _repr_html_(self) -> str:
+        from steelyard.charts import Tabular, fragment
+
+        kinds = list(self.columns.items())
+        more = [f"… and {len(kinds) - _SHOWN} more columns."] if len(kinds) > _SHOWN else []
+        words = "Rows are private: they are read when a release was paid for." + (
+            "" if self.stored else " A query as given: nobody checked that it keeps people apart."
+        )
+        return fragment(f"Table on {self.engine}", Tabular(("column", "kind"), kinds[:_SHOWN]), *more, words)
 
     @lazy
     def schema(self) -> Schema:
@@ -71,7 +123,7 @@ class Table:
 
     def called(self, identity: str) -> Table:
         """The same rows under another identity."""
-        return Table(self._engine, self._base, self._rows, stored=self.stored, identity=identity)
+        return self._same(self._rows, identity, self._view)
 
     @property
     def engine(self) -> str:
@@ -96,8 +148,14 @@ class Table:
         self.schema.require_numeric(column)
 
     def require_unit(self, unit: Unit) -> None:
-        """Refuse, from the schema alone, a unit that the rows cannot name."""
+        """Refuse, from the schema alone, a unit that the rows cannot name, or that a view does not keep apart."""
         self.schema.require_unit(unit)
+        self.require_apart(unit)
+
+    def require_apart(self, unit: Unit) -> None:
+        """Refuse a unit that a view is not known to keep apart; private rows are not looked at."""
+        if self._view is not None:
+            self._view.require(unit)
 
     def require_keys(self, by: str, keys: Sequence[Any] = ()) -> list[Any]:
         """Refuse, from the schema alone, a column that cannot hold keys, and keys that are not of its kind."""
@@ -116,50 +174,92 @@ class Table:
         """
         return self.capped_totals(unit, [Bounded(quantity, lower, upper)])[0]
 
-    def capped_totals(self, unit: Unit, parts: Sequence[Bounded]) -> list[int]:
-        """Several capped sums in one pass over the rows, in the order asked."""
-        self._check(unit, [part.quantity for part in parts])
-        return self._numbers(totals.capped(self._rows, unit, parts, self._engine.dialect)) if parts else []
+    def capped_totals(self, unit: Unit, parts: Sequence[Bounded | Joint]) -> list[int]:
+        """Several capped sums in one pass over the rows, in the order asked; of a ``Joint`` one for each of its quantities.
 
-    def totals_histogram(self, unit: Unit, quantity: Quantity, edges: Sequence[int]) -> list[int]:
+        *Privacy:* one unit added or removed moves the sums of a ``Joint`` by at most its cap in its norm; a unit with more is scaled.
+        """
+        self._check(unit, [each for part in parts for each in part.quantities])
+        if not parts:
+            return []
+        plain = [part for part in parts if isinstance(part, Bounded)]
+        whole_ = len(plain) == len(parts)
+        ask = totals.capped(self._rows, unit, plain, self._engine.dialect) if whole_ else None
+        return self._numbers(held(self._rows, unit, parts, self._engine.dialect) if ask is None else ask)
+
+    def totals_histogram(
+        self, unit: Unit, quantity: Quantity, edges: Sequence[int], *, sizes: bool = False
+    ) -> list[int]:
         """How many units' totals lie in each bin [edges[i], edges[i + 1]); totals outside go to the end bins.
 
-        *Privacy:* each unit lies in exactly one bin, so one unit added or removed moves one bin by one.
+        With ``sizes`` it is the totals' absolute values that are counted. *Privacy:* each unit lies in exactly one bin, so one unit
+        added or removed moves one bin by one.
         """
         self._check(unit, [quantity])
         edges = totals.check_edges(edges)
-        counts = self._numbers(totals.tails(self._rows, unit, quantity, edges, self._engine.dialect))
-        return [left - right for left, right in zip(counts, [*counts[1:], 0], strict=True)]
+        counts = self._numbers(totals.tails(self._rows, unit, quantity, edges, self._engine.dialect, sizes=sizes))
+        return _between(counts)
+
+    def norms_histogram(
+        self, unit: Unit, part: Capped, edges: Sequence[int], by: By, keys: Sequence[Any] | None, limits: Limits
+    ) -> list[int]:
+        """How many units' vectors of totals by key have a norm in each bin; of all keys where ``keys`` is None.
+
+        Rows of other keys are dropped, and ``limits`` applied, before the norm is taken; ``part`` says of what and in which norm.
+        *Privacy:* each unit lies in at most one bin, so one unit added or removed moves one bin by one.
+        """
+        return self._norms(unit, part, edges, self._under(unit, [part], by, keys), limits)
+
+    def norms_by_bin(
+        self,
+        unit: Unit,
+        part: Capped,
+        edges: Sequence[int],
+        bins: Bins,
+        by: By | None = None,
+        keys: Sequence[Any] = (),
+    ) -> list[int]:
+        """The same for vectors of totals by the bins of a column, or by public keys and bins; with one bin, for rows with a value.
+
+        *Privacy:* each unit lies in at most one bin of norms, so one unit added or removed moves one count by one.
+        """
+        under = self._under(unit, [part], by, keys, bins)
+        return self._norms(unit, part, edges, under, Limits())
 
     def sums_by_key(
-        self, unit: Unit, parts: Sequence[Capped], by: str, keys: Sequence[Any], limits: Limits | None = None
+        self, unit: Unit, parts: Sequence[Ball], by: By, keys: Sequence[Any], limits: Limits | None = None
     ) -> list[list[int]]:
         """Capped sums by public keys in one pass: for each part, one integer per key in the order given, absent keys 0.
 
-        *Privacy:* one unit added or removed moves each part by at most its cap in its norm. Rows with other keys are
-        dropped before the norm is taken.
+        The last key of ``KeyList.with_others`` stands for all rows that have none of the keys.
+
+        A ``Joint`` has as many lists as quantities. *Privacy:* one unit added or removed moves each part by at most its cap in its
+        norm. Rows with other keys are dropped before the norm is taken.
         """
-        key, known = self._key(unit, parts, by)
-        keys = self.require_keys(by, keys)
+        under, count = self._under(unit, parts, by, keys), sum(len(part.quantities) for part in parts)
         if not keys or not parts:
-            return [[0] * len(keys) for _ in parts]
-        wanted = known & is_wanted(key, keys)
-        found = self._by_key(unit, parts, key, wanted, limits or Limits())
-        none = (0, [0] * len(parts))
-        return [[found.get(each, none)[1][i] for each in keys] for i in range(len(parts))]
+            return [[0] * len(keys) for _ in range(count)]
+        question = capped_sums(under.rows, unit, parts, limits or Limits(), self._engine.dialect)
+        return self._placed(question, len(keys), count, under.beside)
 
     def found_sums_by_key(
-        self, unit: Unit, parts: Sequence[Capped], by: str, limits: Limits
+        self, unit: Unit, parts: Sequence[Capped], by: By, limits: Limits, least: int = 1
     ) -> dict[Any, tuple[int, list[int]]]:
         """Capped sums by whatever keys the rows hold: key -> (units under it, one integer per part).
 
+        Keys of fewer than ``least`` units stay in the engine.
         *Privacy:* one unit added or removed moves at most ``limits.max_keys`` keys, each one's units by one, and each
         part by at most its cap in its norm. Which keys are there is itself private: the caller must apply a threshold.
         """
         if limits.max_keys is None or limits.max_keys > MOST_KEYS:
             raise InvalidTask(f"keys that are not public need max_keys, an integer from 1 to {MOST_KEYS}.")
-        key, known = self._key(unit, parts, by)
-        return self._by_key(unit, parts, key, known, limits)
+        under, width = self._under(unit, parts, by, None), len(names_of(by))
+        counted = capped_pairs(under.rows, unit, parts, limits, self._engine.dialect)
+        answer = self._run(counted.filter(counted.n >= whole(least)) if least > 1 else counted)
+        return {
+            row[0] if width == 1 else row[:width]: (int(row[width]), [int(value) for value in row[width + 1 :]])
+            for row in answer
+        }
 
     def sums_by_bin(self, unit: Unit, part: Capped, bins: Bins) -> list[int]:
         """Capped sums by the bins of a column, one integer per bin.
@@ -167,53 +267,123 @@ class Table:
         *Privacy:* one unit added or removed moves the vector by at most the part's cap in its norm. Rows without a
         finite value are in no bin.
         """
-        self._check(unit, [part.quantity, bins.quantity])
-        there = known(self._rows, str(bins.quantity.column))
-        found = self._by_key(unit, [part], bins.expression(self._rows), there, Limits())
-        return [found.get(index, (0, [0]))[1][0] for index in range(len(bins.edges) - 1)]
+        under = self._under(unit, [part], None, None, bins)
+        question = capped_sums(under.rows, unit, [part], Limits(), self._engine.dialect)
+        return self._placed(question, len(bins.edges) - 1, 1, under.beside)[0]
 
     def sums_by_side(self, unit: Unit, quantity: Quantity, low: int, high: int, cap: int) -> tuple[int, int]:
         """How far all values lie above ``low``, and below ``high``, each value clamped between them first.
 
         *Privacy:* one unit added or removed moves the pair by at most ``cap`` in L1 norm; a unit with more is scaled.
         """
-        self._check(unit, [quantity])
-        if isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= SATURATION:
-            raise InvalidTask(f"the cap on a unit's sides must be an integer from 1 to 2^50; got {cap!r}.")
-        sides = Side(quantity, low, high, True), Side(quantity, low, high, False)
-        above, below = self._numbers(sides_in_ball(self._rows, unit, sides, cap, self._engine.dialect))
+        above, below = self.capped_totals(unit, [sides(quantity, low, high, cap)])
         return above, below
 
-    def sums_by_key_and_bin(
-        self, unit: Unit, part: Capped, bins: Bins, by: str, keys: Sequence[Any]
-    ) -> list[list[int]]:
+    def sums_by_key_and_bin(self, unit: Unit, part: Capped, bins: Bins, by: By, keys: Sequence[Any]) -> list[list[int]]:
         """Capped sums by public keys and, under each, by the bins of a column.
 
         *Privacy:* one unit added or removed moves the whole vector by at most the part's cap in its norm.
         """
-        key, there = self._key(unit, [part], by)
-        keys = self.require_keys(by, keys)
-        self._check(unit, [bins.quantity])
-        wanted = there & is_wanted(key, keys) & known(self._rows, str(bins.quantity.column))
-        size = len(bins.edges) - 1
-        place = position(key, keys) * whole(size) + bins.expression(self._rows)
-        found = self._by_key(unit, [part], place, wanted, Limits())
-        return [[found.get(i * size + j, (0, [0]))[1][0] for j in range(size)] for i in range(len(keys))]
+        under, size = self._under(unit, [part], by, keys, bins), len(bins.edges) - 1
+        question = capped_sums(under.rows, unit, [part], Limits(), self._engine.dialect)
+        found = self._placed(question, len(keys) * size, 1, under.beside)[0]
+        return [found[start : start + size] for start in range(0, len(found), size)]
 
-    def sums_by_key_and_side(
-        self, unit: Unit, quantity: Quantity, low: int, high: int, cap: int, by: str, keys: Sequence[Any]
-    ) -> list[tuple[int, int]]:
-        """``sums_by_side`` for each public key.
+    def distinct_values(
+        self, unit: Unit, column: str, caps: Sequence[int], by: By | None = None, keys: Sequence[Any] = (),
+        limits: Limits | None = None,
+    ) -> list[list[int]]:  # fmt: skip
+        """How many different values a column has, for each cap one integer per key, or one; a unit counts for at most ``cap`` of them.
 
-        *Privacy:* one unit added or removed moves all pairs together by at most ``cap`` in L1 norm.
+        *Privacy:* one unit added adds at most ``cap`` to the counts of all keys together, and takes nothing from any. Which values of
+        a unit count is decided by a digest of its own, keyed with the secret of ``limits``. Rows without a value count for none.
         """
-        key, there = self._key(unit, [Capped(quantity, cap)], by)
-        keys = self.require_keys(by, keys)
-        sides = Side(quantity, low, high, True), Side(quantity, low, high, False)
-        wanted = there & is_wanted(key, keys)
-        question = sides_by_key(self._rows, unit, sides, position(key, keys), wanted, cap, self._engine.dialect)
-        found = {int(row[0]): int(row[2]) for row in self._run(question)}
-        return [(found.get(2 * i, 0), found.get(2 * i + 1, 0)) for i in range(len(keys))]
+        for cap in caps:
+            sampling.check_limit(cap, "the cap on a unit's values")
+        self.require_keys(column)
+        under = self._under(unit, [], by, keys, value=column)
+        question = distinct(under.rows, unit, caps, limits or Limits())
+        return self._placed(question, 1 if by is None else len(keys), len(caps), under.beside)
+
+    def in_period(self, unit: Unit) -> Table:
+        """The rows of the one period that a unit names; those without a time, or with an infinite one, belong to no period.
+
+        *Privacy:* whether a row is in is told by the row alone. A view must have made each row from one row and passed user and time through. *Cost:* nothing is read.
+        """
+        if self._during is not None and self._during.inside == unit.inside:
+            return self
+        if self._awaiting is not None:
+            raise ViewRefused(f"per_unit and join_units look at rows of several periods, and the account hides {unit}.")
+        found = views.where(
+            self, period_condition(View.of(self), self._rows.schema(), unit, local=self.engine == "duckdb")
+        )
+        found._during = unit
+        return found
+
+    def where(self, condition: str) -> Table:
+        """The rows for which a condition of the row itself holds, such as ``"quantity > 0 and country <> 'FR'"``.
+
+        *Privacy:* checked; what reads other rows is refused (docs/tables.md). *Cost:* nothing is read.
+        """
+        return self._then(lambda table: views.where(table, condition))
+
+    def derive(self, **columns: str) -> Table:
+        """The table with more columns, each worked out from its own row: ``derive(revenue="quantity * price")``.
+
+        *Privacy:* checked. No value is an error: what overflows, is divided by zero or cannot be cast is null.
+        """
+        return self._then(lambda table: views.derive(table, columns))
+
+    def join(self, public: PublicTable, on: str | Sequence[str], *, left: bool = False) -> Table:
+        """The columns of a public table beside its own; ``left`` keeps rows without a match.
+
+        *Privacy:* each row keeps its unit. Several matches make several rows, which the cap bounds; with ``rows()`` that is refused.
+        """
+        if not isinstance(public, PublicTable):
+            raise InvalidTask(
+                "join takes a public table: sy.public(...). For private ones: join_units(other, on=the unit)."
+            )
+        return self._then(lambda table: views.join(table, public, on, left=left))
+
+    def join_units(self, other: Table, on: str | None = None, *, left: bool = False) -> Table:
+        """The rows of another private table beside its own, within each unit; ``on`` is the unit's column in both.
+
+        Without ``on`` it is the unit of the account that the table meets.
+        *Privacy:* a row is made from rows of one unit. An account of another unit refuses the table.
+        """
+        return self._by_unit(on, lambda table, unit: views.join(table, other, unit, left=left))
+
+    def per_unit(self, unit: str | None = None, /, **columns: str) -> Table:
+        """One row for each unit, with aggregates of its rows: ``per_unit(days="count(distinct day)")``.
+
+        Without ``unit`` it is the unit of the account that the table meets.
+        *Privacy:* a row is made from rows of one unit. An account of another unit refuses the table.
+        """
+        return self._by_unit(unit, lambda table, unit: views.per_unit(table, unit, columns))
+
+    def for_unit(self, unit: Unit) -> Table:
+        """The table for an account's unit: steps that wait for it are taken now."""
+        if self._awaiting is None:
+            return self
+        if unit.kind != "users" or unit.column is None:
+            raise ViewRefused(f"per_unit and join_units need an account that hides users, not {unit}.")
+        return self._awaiting(unit.column)
+
+    def _then(self, step: Callable[[Table], Table]) -> Table:
+        """The next step of a view, taken at once unless an earlier one waits for the unit."""
+        awaiting = self._awaiting
+        return step(self) if awaiting is None else self._waiting(lambda unit: step(awaiting(unit)))
+
+    def _by_unit(self, unit: str | None, step: Callable[[Table, str], Table]) -> Table:
+        if unit is not None:
+            return self._then(lambda table: step(table, unit))
+        awaiting = self._awaiting
+        return self._waiting(lambda column: step(self if awaiting is None else awaiting(column), column))
+
+    def _waiting(self, make: Callable[[str], Table]) -> Table:
+        made = self._with(self._rows)
+        made._awaiting = make
+        return made
 
     def keep_rows(
         self, unit: Unit, rows: int, secret: bytes | None = None, columns: Sequence[str] | None = None
@@ -221,7 +391,7 @@ class Table:
         """A table with at most ``rows`` rows of each unit, chosen by a digest keyed with a fresh secret.
 
         *Privacy:* what is kept of a unit depends on that unit's rows alone, so one unit added or removed adds or
-        removes at most ``rows`` rows. Identical on every engine for integers, text, dates and decimals.
+        removes at most ``rows`` rows; an account of another unit refuses the table. Identical on every engine for integers, text, dates and decimals.
         """
         self._check(unit, ())
         sampling.check_limit(rows, "rows")
@@ -232,7 +402,8 @@ class Table:
             return self._with(self._rows.select(*kept))
         if unit.column not in kept:
             kept.append(unit.column)
-        return self._with(sampling.keep_rows(self._rows, unit.column, kept, rows, secret, self._engine.dialect))
+        found = sampling.keep_rows(self._rows, unit.column, kept, rows, secret, self._engine.dialect)
+        return self._with(found, View.of(self).sampled(found, unit.column))
 
     def batches(self, columns: Sequence[str], size: int = 65_536) -> Iterator[Any]:
         """Stream the rows of some columns as Arrow record batches of about ``size`` rows; in no promised order.
@@ -252,8 +423,19 @@ class Table:
         """
         self._check(unit, ())
         self.require(*columns)
-        question = folding.by_unit(self._rows, columns, unit)
+        question = folding.in_order(folding.by_unit(self._rows, columns, unit), unit)
         return self._engine.batches(self._sql(question), self._needed(question), size)
+
+    def blocks_by_unit(self, columns: Sequence[str], unit: Unit, convert: Convert, width: int) -> UnitBlocks:
+        """The rows of somebody as ``width`` whole numbers each, kept unit by unit for many passes, in memory of a fixed size.
+
+        ``convert`` makes whole numbers of 32 bits of an Arrow batch of the columns, row by row, and must never raise on their
+        content. *Cost:* one pass and one sort, by an engine that may put both on disk; on Spark the rows stay with its workers.
+        """
+        self._check(unit, ())
+        self.require(*columns)
+        question = folding.by_unit(self._rows, columns, unit)
+        return self._engine.unit_blocks(self._sql(question), self._needed(question), unit.column, convert, width)
 
     def fold(
         self,
@@ -287,37 +469,92 @@ class Table:
             self._numbers(sampling.fingerprint_sums(self._rows, columns, secret)), secret
         )
 
-    def _with(self, rows: Any) -> Table:
-        return Table(self._engine, self._base, rows, stored=self.stored, identity=self.identity)
+    def _with(self, rows: Any, view: View | None = None) -> Table:
+        shown = self._view if view is None else view
+        return self._same(rows, self.identity, shown)
 
-    def _check(self, unit: Unit, quantities: Sequence[Quantity]) -> None:
+    def _same(self, rows: Any, identity: str, view: View | None) -> Table:
+        engine, stored, text = self._engine, self.stored, self.view_text
+        return Table(engine, self._base, rows, stored=stored, identity=identity, view=view, view_text=text)
+
+    def _check(self, unit: Unit, quantities: Sequence[RowInteger]) -> None:
         self.require_unit(unit)
         for quantity in quantities:
             if quantity.column is not None:
                 self.require_numeric(quantity.column)
 
-    def _key(self, unit: Unit, parts: Sequence[Capped], by: str) -> tuple[Any, Any]:
-        self._check(unit, [part.quantity for part in parts])
-        self.require_keys(by)
-        return key_column(self._rows, by)
+    def _frame(self, by: By, keys: Sequence[Any]) -> KeyFrame:
+        """Public keys as a table in the types of the columns; refuses, from the schema alone, what does not fit them."""
+        names = names_of(by)
+        columns: Sequence[Sequence[Any]]
+        if isinstance(keys, KeyList) and keys.found:
+            columns = keys.columns(len(names))
+        else:
+            columns = self.schema.fit_keys(names, keys)
+        kinds = [key_column(self._rows, name).type() for name in names]
+        short = [kind.is_floating() and kind.nbytes < 8 for kind in (self._rows[name].type() for name in names)]
+        return key_frame(self._engine.beside(), kinds, columns, short)
 
-    def _by_key(
-        self, unit: Unit, parts: Sequence[Capped], key: Any, wanted: Any, limits: Limits
-    ) -> dict[Any, tuple[int, list[int]]]:
-        answer = self._run(capped_by_key(self._rows, unit, parts, key, wanted, limits, self._engine.dialect))
-        return {row[0]: (int(row[1]), [int(value) for value in row[2:]]) for row in answer}
+    def _under(
+        self, unit: Unit, parts: Sequence[Ball], by: By | None, keys: Sequence[Any] | None, bins: Bins | None = None,
+        value: str | None = None,
+    ) -> Under:  # fmt: skip
+        """The rows that have a unit and a place: a public key (of all keys where ``keys`` is None), a bin, or both."""
+        counted = [each for part in parts for each in part.quantities]
+        self._check(unit, counted)
+        columns, where = somebody(self._rows, unit)
+        columns |= {f"q{i}": each.expression(self._rows) for i, each in enumerate(counted)}
+        if bins is not None:
+            self.schema.require_ordered(str(bins.quantity.column))
+            columns["b"] = bins.expression(self._rows)
+            where = [*where, known(self._rows, str(bins.quantity.column))]
+        if value is not None:
+            columns["v"] = key_column(self._rows, value)
+            where = [*where, columns["v"].notnull()]
+        if by is None:
+            rows, frame = self._rows.filter(*where).select(**columns, k=whole(0)), None
+        elif keys is None:
+            self._frame(by, ())
+            return Under(by_value(self._rows, names_of(by), columns, where), {})
+        else:
+            listed = keys.listed if isinstance(keys, KeyList) else None
+            frame = self._frame(by, keys if listed is None else listed)
+            others = None if listed is None else len(listed)
+            rows = by_place(self._rows, names_of(by), frame, columns, where, others)
+        if bins is not None:
+            rows = rows.mutate(k=rows.k * whole(len(bins.edges) - 1) + rows.b).drop("b")
+        return Under(rows, {} if frame is None else {frame.name: frame.content})
 
-    def _numbers(self, question: Any) -> list[int]:
+    def _norms(self, unit: Unit, part: Capped, edges: Sequence[int], under: Under, limits: Limits) -> list[int]:
+        edges = totals.check_edges(edges)
+        if edges[-2] > SATURATION:
+            raise InvalidTask("edges of norms must lie within 2^50.")
+        question = norm_tails(under.rows, unit, part, limits, edges, self._engine.dialect)
+        return _between(self._numbers(question, under.beside))
+
+    def _placed(self, question: Any, size: int, parts: int, beside: Mapping[str, Any]) -> list[list[int]]:
+        """Run a question that answers ``k``, ``s0``, …: for each part one integer per place, 0 where there is no row."""
+        answer = self._engine.arrow(self._sql(question), self._needed(question), beside)
+        return integers_by_place(answer, size, parts)
+
+    def _numbers(self, question: Any, beside: Mapping[str, Any] = MappingProxyType({})) -> list[int]:
         """Run a question that answers with one row of numbers; a sum over no rows at all is 0."""
-        (row,) = self._run(question)
+        (row,) = self._run(question, beside)
         return [0 if value is None else int(value) for value in row]
 
-    def _run(self, question: Any) -> list[tuple[Any, ...]]:
+    def _run(self, question: Any, beside: Mapping[str, Any] = MappingProxyType({})) -> list[tuple[Any, ...]]:
+        if beside:
+            answer = self._engine.arrow(self._sql(question), self._needed(question), beside)
+            return list(zip(*(column.to_pylist() for column in answer.columns), strict=True))
         return self._engine.rows(self._sql(question), self._needed(question))
 
     def _sql(self, question: Any) -> str:
         import ibis
 
+        if self._awaiting is not None:
+            raise InvalidTask(
+                "a step of this table waits for the unit: ask through a Session, or name it: per_unit('user', ...)."
+            )
         return str(ibis.to_sql(question, dialect=self._engine.dialect.name))
 
     @property
@@ -327,8 +564,26 @@ class Table:
         return next((name for name, kind in kinds.items() if kind in GROUPABLE), str(self._base.columns[0]))
 
     def _needed(self, question: Any) -> list[str]:
-        """The columns of the source that a question reads, or a few more: any that it names anywhere."""
+        """The columns of the source that a question reads, or a few more: any usable one that it names anywhere.
+
+        One that cannot be used is read only where it is asked for itself, not for a column that a view calls by its name.
+        """
         import ibis.expr.operations as ops
 
-        used = {field.name for field in question.op().find(ops.Field)}
-        return [name for name in self._base.columns if name in used] or [self._counted]
+        fields = question.op().find(ops.Field)
+        used, own = {field.name for field in fields}, {field.name for field in fields if self._is_own(field.rel)}
+        usable = {name for name, dtype in self._base.schema().items() if kind_of(dtype) in GROUPABLE}
+        return [name for name in self._base.columns if name in own or name in used & usable] or [self._counted]
+
+    def _is_own(self, rows: Any) -> bool:
+        """Whether rows have the columns of the source under their own names."""
+        import ibis.expr.operations as ops
+
+        while not isinstance(rows, ops.Project | ops.Aggregate) and hasattr(rows, "parent"):
+            rows = rows.parent
+        return bool(rows == self._base.op())
+
+
+def _between(counts: Sequence[int]) -> list[int]:
+    """From how many lie at or above each edge to how many lie between each two."""
+    return [left - right for left, right in zip(counts, [*counts[1:], 0], strict=True)]

@@ -13,6 +13,7 @@ Law: rows whose unit is null or NaN belong to nobody and are dropped; everything
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 LIMIT = 2**53
 """The largest absolute value of a row's integer."""
 
+_EPOCH = datetime.date(1970, 1, 1).toordinal()
 LARGEST = 1.7976931348623157e308
 _EXACT_DIGITS = 15  # a decimal this short is a quotient of two exact doubles, so a plain cast is correctly rounded
 
@@ -99,8 +101,10 @@ def finite(number: Any) -> Any:
 
 
 def as_double(column: Any) -> Any:
-    """A numeric column as doubles, correctly rounded in every engine; long decimals go through text to be so."""
+    """A numeric column as doubles, correctly rounded in every engine; long decimals go through text to be so. Dates are days since 1970."""
     kind = column.type()
+    if kind.is_date():
+        return column.epoch_days().cast("float64")
     if kind.is_decimal() and (kind.precision is None or kind.precision > _EXACT_DIGITS):
         return column.cast("string").cast("float64")
     return column.cast("float64")
@@ -109,6 +113,8 @@ def as_double(column: Any) -> Any:
 def _double(value: object) -> float:
     if value is None:
         return math.nan
+    if isinstance(value, datetime.date):
+        return float(value.toordinal() - _EPOCH)
     try:
         return float(value)  # type: ignore[arg-type]
     except OverflowError:
@@ -142,6 +148,10 @@ SPARK = Dialect("pyspark", widens=False, rereads=False, local=False)
 class RowInteger(Protocol):
     """A total function from a row to an integer."""
 
+    @property
+    def column(self) -> str | None:
+        """The column that is read, or none."""
+
     def expression(self, table: Any) -> Any:
         """As an Ibis expression of type int64, never null."""
 
@@ -159,6 +169,11 @@ class Bounded:
         whole(self.upper, "upper")
         if self.lower > self.upper:
             raise InvalidTask(f"lower must not be above upper; got {self.lower} and {self.upper}.")
+
+    @property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """What is clamped."""
+        return (self.quantity,)
 
 
 def whole(value: int, name: str) -> int:
@@ -251,9 +266,11 @@ def capped(rows: Any, unit: Unit, parts: Sequence[Bounded], engine: Dialect) -> 
     return units.agg(**sums)
 
 
-def tails(rows: Any, unit: Unit, quantity: Quantity, edges: Sequence[int], engine: Dialect) -> Any:
-    """One row: the number of all units, then of units at or above each inner edge."""
+def tails(
+    rows: Any, unit: Unit, quantity: Quantity, edges: Sequence[int], engine: Dialect, *, sizes: bool = False
+) -> Any:
+    """One row: the number of all units, then of units whose total (with ``sizes``, its absolute value) is at or above each inner edge."""
     units = unit_totals(rows, unit, [quantity], engine)
-    known = units.u.notnull()
-    inner = {f"n{i}": units.count(where=known & (units.t0 >= wide(edge))) for i, edge in enumerate(edges[1:-1])}
+    known, total = units.u.notnull(), units.t0.abs() if sizes else units.t0
+    inner = {f"n{i}": units.count(where=known & (total >= wide(edge))) for i, edge in enumerate(edges[1:-1])}
     return units.agg(n=units.count(where=known), **inner)

@@ -53,7 +53,7 @@ def test_no_record_changes_another_on_whatever_border_of_buffers_it_lies(seed: i
         odd.insert(chance.randrange(number + 1), record(chance))
         path.write_bytes(end.join([b"u,v", *odd, b""]))
         small = f"parallel = false, buffer_size = {BUFFER}, max_line_size = {BUFFER // 4}"
-        found = connection.execute(files._csv([str(path)], {}, ",").replace("parallel = false", small)).fetchall()
+        found = connection.execute(files._csv([str(path)], {}).replace("parallel = false", small)).fetchall()
         assert not Counter(tuple(line.decode().split(",")) for line in lines) - Counter(found)
 
 

@@ -14,7 +14,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from steelyard.privacy import rows, users
-from steelyard.tables import Capped, Limits, Quantity, Table, read
+from steelyard.tables import Capped, KeyList, Limits, Quantity, Table, read
+from steelyard.tables import _keyed as keyed
+from steelyard.tables._totals import DUCKDB
 from tables_reference import Row
 
 Ask = Callable[[Sequence[Row]], Any]
@@ -35,6 +37,7 @@ row = st.fixed_dictionaries({"u": st.sampled_from([None, 1, 2, 3]), "k": st.samp
 tables = st.lists(row, max_size=14)
 HEAVY = [{"u": 1, "k": KEYS[i % 4], "x": 3.5 + i} for i in range(9)]
 ORDERED = [{"u": 1, "k": "a", "x": x} for x in (2.0**53, *[1.0] * 20)]
+CANCELLING = [{"u": 1, "k": "a", "x": 9.0}, {"u": 1, "k": "b", "x": -9.0}, {"u": 2, "k": "a", "x": 9.5}]
 MISSING = [{"u": 1, "k": "a", "x": math.nan}, {"u": 2, "k": "a", "x": 1.0}]
 
 
@@ -89,6 +92,33 @@ def by_key(norm: str, **limits: Any) -> Ask:
     return ask
 
 
+def with_others(data: Sequence[Row]) -> list[int]:
+    """Two keys and everything else."""
+    keys = KeyList(KEYS[:2]).with_others(1)
+    return table(data).sums_by_key(USER, [Capped(CENTS, CAP)], "k", keys)[0]
+
+
+def twin_others_beside_the_cap(data: Sequence[Row]) -> list[int]:
+    """The rest as a question of its own, under a cap of its own, at the price of one."""
+    listed = table(data).sums_by_key(USER, [Capped(CENTS, CAP)], "k", KEYS[:2])[0]
+    rest = [each for each in data if each["k"] not in KEYS[:2]]
+    return [*listed, table(rest).capped_sum(USER, CENTS, -CAP, CAP)]
+
+
+def by_key_signed(data: Sequence[Row]) -> list[int]:
+    """The twin takes a unit for a light one by the sum of its integers with their signs."""
+
+    def signed(units: Any, parts: Any, engine: Any) -> Any:
+        owners = units.group_by("u").agg(a=units.q0.sum())
+        above = owners.filter(owners.a.abs() > CAP).select("u", o=True)
+        return units.left_join(above, ["u"]).drop("u_right")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(keyed, "_marked", signed)
+        moved: list[int] = by_key("l1")(data)
+        return moved
+
+
 def histogram(data: Sequence[Row]) -> list[int]:
     return table(data).totals_histogram(USER, CENTS, [-1000, -10, 0, 10, 1000])
 
@@ -114,6 +144,7 @@ def test_one_user_moves_a_capped_sum_within_its_bounds(data: list[Row]) -> None:
 @quick
 @given(tables, st.sampled_from(["l1", "l2"]), st.sampled_from([{}, {"max_keys": 2}, {"rows_per_key": 2}]))
 @example(HEAVY, "l2", {"max_keys": 3, "rows_per_key": 1})
+@example(CANCELLING, "l1", {})
 def test_one_user_moves_sums_by_key_by_at_most_the_cap(data: list[Row], norm: str, limits: dict[str, int]) -> None:
     check_vector(by_key(norm, **limits), data, norm)
 
@@ -139,6 +170,39 @@ def test_which_rows_are_kept_does_not_depend_on_their_order(data: list[Row]) -> 
     for user in (1, 2, 3):
         mine = [each for each in data if each["u"] == user]
         assert len(kept_rows(mine)) == min(3, len(mine))
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_units_below_every_cap_take_a_shorter_way_to_the_same_integers(norm: str) -> None:
+    # 1 is light; 2 looks heavy, as its signs cancel under one key; 3 is above the cap
+    data = [*({"u": 1, "k": key, "x": 1.5} for key in KEYS), *({"u": 2, "k": "a", "x": x} for x in (900.0, -899.0))]
+    data += [{"u": 3, "k": key, "x": 100.0 * i} for i, key in enumerate(KEYS)]
+    under = table(data)._under(USER, [Capped(CENTS, CAP, norm)], "k", KEYS)
+    parts = [Capped(CENTS, CAP, norm)]
+    short, long = (
+        table(data)._placed(way(under.rows, USER, parts, Limits(), DUCKDB), len(KEYS), 1, under.beside)
+        for way in (keyed.capped_sums, keyed.capped_pairs)
+    )
+    assert short == long
+    assert sum(short[0]) > 700, "the light unit's 600 and the 100 of the one whose signs cancel are there"
+
+
+@quick
+@given(tables)
+@example(HEAVY)
+@example([{"u": 1, "k": None, "x": 50.0}, {"u": 1, "k": "a", "x": 50.0}])
+def test_one_user_moves_keys_and_everything_else_by_at_most_the_cap(data: list[Row]) -> None:
+    check_vector(with_others, data, "l1")
+
+
+def test_everything_else_is_all_that_has_none_of_the_keys() -> None:
+    data = [{"u": i, "k": key, "x": 1.0} for i, key in enumerate(["a", "b", "c", "d", None, "a"])]
+    data += [{"u": None, "k": "c", "x": 1.0}]
+    assert with_others(data) == [200, 100, 300], "nobody's row is nowhere"
+    assert table(data).sums_by_key(rows(), [Capped(CENTS, CAP)], "k", KeyList(["a"]).with_others(1))[0] == [200, 500]
+    assert table([]).sums_by_key(USER, [Capped(CENTS, CAP)], "k", KeyList([]).with_others(1)) == [[0]]
+    two = KeyList([("a", 1)]).with_others(2)
+    assert table(data).sums_by_key(USER, [Capped(CENTS, CAP)], ["k", "u"], two)[0] == [0, 600]
 
 
 def test_a_row_unit_moves_one_key_by_at_most_the_cap() -> None:
@@ -216,9 +280,21 @@ def twin_counts_a_user_in_every_bin_it_touches(data: Sequence[Row]) -> list[int]
         lambda: check_kept_keys(twin_keeps_one_key_too_many, HEAVY, 2),
         lambda: check_order(twin_keeps_the_first_rows, HEAVY),
         lambda: check_vector(twin_rounds_the_scaled_vector_up, HEAVY, "l1"),
+        lambda: check_vector(twin_others_beside_the_cap, HEAVY, "l1"),
+        lambda: check_vector(by_key_signed, CANCELLING, "l1"),
         lambda: check_histogram(twin_counts_a_user_in_every_bin_it_touches, HEAVY),
     ],
-    ids=["float sum", "nan path", "a key too few", "a key too many", "first rows", "rounds up", "many bins"],
+    ids=[
+        "float sum",
+        "nan path",
+        "a key too few",
+        "a key too many",
+        "first rows",
+        "rounds up",
+        "others apart",
+        "signs cancel",
+        "many bins",
+    ],
 )
 def test_a_broken_twin_is_caught(check: Callable[[], None]) -> None:
     with pytest.raises(AssertionError):

@@ -65,12 +65,12 @@ STORED: dict[str, Make] = {
     "sqlite table": lambda folder: _sqlite_file(folder, "t"),
     "ibis table": lambda folder: _ibis(folder).table("t"),
     "ibis in memory": lambda folder: ibis.memtable(ROWS),
+    "filtered relation, which is checked": lambda folder: _duckdb(folder).table("t").filter("v > 1"),
 }
 QUERIES: dict[str, Make] = {
     "lazy polars": lambda folder: pl.LazyFrame(ROWS).with_columns(v=pl.col("v").max()),
     "relation of a query": lambda folder: _duckdb(folder).sql(MIXING),
     "relation of a view": lambda folder: _duckdb(folder).view("w"),
-    "filtered relation": lambda folder: _duckdb(folder).table("t").filter("v > 1"),
     "limited relation": lambda folder: _duckdb(folder).table("t").limit(1),
     "duckdb view": lambda folder: _duckdb_file(folder, "w"),
     "sqlite view": lambda folder: _sqlite_file(folder, "w"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from steelyard.errors import InvalidTask
 from steelyard.privacy import rows, users
 from steelyard.tables import Bins, Capped, Quantity, read
-from steelyard.tables._keyed import Side
+from steelyard.tables._joint import Side
 
 USER, STEP = users("u"), Fraction(1, 2)
 QUANTITY = Quantity("x", STEP)
@@ -105,7 +105,7 @@ def test_one_bin_holds_everything() -> None:
 def test_what_makes_no_sense_is_refused() -> None:
     one = table([(1, 1.0)])
     for cap in (0, -1, True, 1.5, 2**51):
-        with pytest.raises(InvalidTask, match="sides"):
+        with pytest.raises(InvalidTask, match="joint ball"):
             one.sums_by_side(USER, QUANTITY, LOW, HIGH, cap)
     for low, high in ((3, 3), (4, 3), (0, 2**54), (-(2**54), 0)):
         with pytest.raises(InvalidTask, match="low below high"):
