@@ -13,8 +13,9 @@ import contextlib
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
+from steelyard.accounting import told
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, LedgerError, PrivacyError
 from steelyard.privacy import Event, Loss, Terms
 
@@ -23,7 +24,8 @@ from steelyard.privacy import Event, Loss, Terms
 class Receipt:
     """Proof of a charge: the entry that set its price, the chain's head there, and the exact cost.
 
-    Anyone who keeps a receipt can later show that a ledger which does not pass through it was rolled back.
+    Anyone who keeps a receipt can later show that a ledger which does not pass through it was rolled back. ``signature`` (of a ledger that
+    outlives its process) can be checked by anybody with the ledger's public key: ``steelyard.ledger.verify_receipt``.
     """
 
     sequence: int
@@ -31,16 +33,18 @@ class Receipt:
     cost: Loss
     account: str
     ledger_id: str
+    signature: str = field(default="", compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``Receipt.from_json`` reads it back."""
-        return {**vars(self), "cost": self.cost.to_json()}
+        parts = {**vars(self), "cost": self.cost.to_json()}
+        return parts if self.signature else {name: part for name, part in parts.items() if name != "signature"}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Receipt:
         """Read back what ``to_json`` wrote."""
         cost = Loss.from_json(data["cost"])
-        return cls(data["sequence"], data["head"], cost, data["account"], data["ledger_id"])
+        return cls(data["sequence"], data["head"], cost, data["account"], data["ledger_id"], data.get("signature", ""))
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,9 @@ class Keeper(Protocol):
 
     def ready(self) -> None:
         """Refuse where no answer could be kept; asked before rows are read for one."""
+
+    def signed(self, receipt: Receipt) -> Receipt:
+        """The receipt with its signature, where one is given here."""
 
     def raise_level(self, account: str, standing: Standing, level: Loss, event: Event | None) -> Standing:
         """Raise a charge durably; where it stands now."""
@@ -111,7 +118,7 @@ class Charge:
     def receipt(self) -> Receipt:
         """The proof of what was charged; the same on every replay until the charge is raised."""
         at = self.standing
-        return Receipt(at.priced_at, at.head, at.level, self.account, self.ledger_id)
+        return self.keeper.signed(Receipt(at.priced_at, at.head, at.level, self.account, self.ledger_id))
 
     def raise_to(self, level: Loss, event: Event | None = None) -> None:
         """Raise this one charge to a higher total, durably, before the step that needs it is drawn.
@@ -181,10 +188,15 @@ class Account(Protocol):
     def remaining(self) -> Loss:
         """What is left."""
 
-    def charge(self, loss: Loss, *, key: str, request: bytes, event: Event | None = None, of: str = "") -> Charge:
+    def by(self, person: str) -> Any:
+        """The same account in the hands of a person, who is named on every charge that is made through it."""
+
+    def charge(
+        self, loss: Loss, *, key: str, request: bytes, event: Event | None = None, of: str = "", view: str = ""
+    ) -> Charge:
         """Charge a loss durably under a key; the same key and request again is the same charge, for free.
 
-        ``of`` is the public identity of the data that is asked, which the key is bound to as well.
+        ``of`` is the public identity of the data that is asked, which the key is bound to as well; ``view`` the text of a view of it.
         *Privacy:* call this before private data is read. When it returns the charge is on stable storage.
         """
 
@@ -236,6 +248,12 @@ class Wrapper:
         """What has been charged so far, by anyone."""
         return self._account.spent
 
+    def by(self, person: str) -> Self:
+        """The same handle in the hands of a person."""
+        held = copy.copy(self)
+        held._account = self._account.by(person)
+        return held
+
     def bound_to(self, request: bytes, of: str) -> str:
         """What a key is bound to."""
         return self._account.bound_to(request, of)
@@ -250,6 +268,30 @@ class Wrapper:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._account!r})"
+
+
+class InPeriod(Wrapper):
+    """The account of one period, for work on the table of that period's rows: there its unit is a user (docs/proofs/periods.md)."""
+
+    @property
+    def terms(self) -> Terms:
+        """The account's terms, of users within the period."""
+        return replace(self._account.terms, unit=self._account.terms.unit.inside)
+
+    @property
+    def remaining(self) -> Loss:
+        """What is left for the period."""
+        return self._account.remaining
+
+    def charge(
+        self, loss: Loss, *, key: str, request: bytes, event: Event | None = None, of: str = "", view: str = ""
+    ) -> Charge:
+        """Charge the period's account."""
+        return self._account.charge(loss, key=key, request=request, event=event, of=of, view=view)
+
+    def find(self, *, key: str, request: bytes, of: str = "") -> Charge | None:
+        """The charge that was made before, or None."""
+        return self._account.find(key=key, request=request, of=of)
 
 
 class Allowance(Wrapper):
@@ -281,11 +323,16 @@ class Allowance(Wrapper):
     def _left(self) -> int:
         return self._most.amount - sum(reached - found for found, reached in list(self._levels.values()))
 
-    def charge(self, loss: Loss, *, key: str, request: bytes, event: Event | None = None, of: str = "") -> Charge:
+    def charge(
+        self, loss: Loss, *, key: str, request: bytes, event: Event | None = None, of: str = "", view: str = ""
+    ) -> Charge:
         """Charge the account; refused where that would add more than is allowed."""
         name, found = (key, self.bound_to(request, of)), self._account.find(key=key, request=request, of=of)
         with self.counted(name, 0, loss.amount) if found is None else contextlib.nullcontext():
-            return self._counting(self._account.charge(loss, key=key, request=request, event=event, of=of), name)
+            made = self._account.charge(
+                loss, key=key, request=request, event=event, of=of, **({"view": view} if view else {})
+            )
+            return self._counting(made, name)
 
     def find(self, *, key: str, request: bytes, of: str = "") -> Charge | None:
         """The charge that was made before, or None; whatever raises it counts."""
@@ -310,11 +357,11 @@ class Allowance(Wrapper):
             raise
 
     def _refusal(self, amount: int) -> BudgetExceeded:
-        currency = self.terms.currency
+        terms, currency = self.terms, self.terms.currency
         wanted, left = Loss(currency, amount), Loss(currency, max(0, self._left + amount))
         return BudgetExceeded(
-            f"this step wants {wanted}, and {left} is left of the {self._most} that was allowed here. Nothing was "
-            f"charged and nothing was read; account {self.name!r} has {self._account.remaining} left.",
+            f"this step wants {told(wanted, terms, cost=True)}, and {told(left, terms)} is left of the {told(self._most, terms)} that was "
+            f"allowed here. Nothing was charged and nothing was read; account {self.name!r} has {told(self._account.remaining, terms)} left.",
             wanted=wanted,
             remaining=left,
         )
@@ -334,12 +381,26 @@ class _Counting:
     def ready(self) -> None:
         self.keeper.ready()
 
+    def signed(self, receipt: Receipt) -> Receipt:
+        return self.keeper.signed(receipt)
+
     def raise_level(self, account: str, standing: Standing, level: Loss, event: Event | None) -> Standing:
         with self.allowance.counted(self.name, standing.level.amount, level.amount):
             return self.keeper.raise_level(account, standing, level, event)
 
     def keep(self, account: str, standing: Standing, step: int, payload: bytes) -> bytes:
         return self.keeper.keep(account, standing, step, payload)
+
+
+def check_account(account: object) -> None:
+    """Refuse, with what to write instead, whatever is no account: mostly the name of its ledger."""
+    if hasattr(account, "terms") and hasattr(account, "charge"):
+        return
+    given = f"{account!r:.60}" if isinstance(account, str) else f"a {type(account).__name__}"
+    raise InvalidTask(
+        f"account must be an open account, and {given} is none. Open one with sy.open_account(ledger, name, unit=..., epsilon=...), "
+        "or take one that exists with sy.Ledger(ledger).account(name). Nothing was charged."
+    )
 
 
 def told_more(error: LedgerError, more: str) -> LedgerError:

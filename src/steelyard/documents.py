@@ -36,6 +36,10 @@ def read_document(path: str | os.PathLike[str], what: str) -> Any:
     """A saved JSON document; what cannot be read, is nested too deep or holds no proper numbers is refused by name."""
     try:
         return parse(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InvalidTask(
+            f"there is no file {os.fspath(path)} to read {what} from (seen from {os.getcwd()})."
+        ) from None
     except (OSError, ValueError) as problem:
         kind = type(problem.__cause__ or problem).__name__
         raise InvalidTask(f"{os.fspath(path)} is not {what} ({kind}).") from None

@@ -6,6 +6,7 @@ It knows nothing of how a ledger works, so the broken twins are judged by the ve
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -40,9 +41,11 @@ def of_ledger(location: str, folder: Path) -> History:
     history, ledger = History(delivered=read_deliveries(folder)), Ledger(location)
     names: dict[int, Key] = {}
     levels: dict[int, int] = {}
+    above: dict[str, str] = {}
     for entry in ledger.entries():
         if entry.kind == "account":
             history.caps[entry.account] = entry.amount
+            above[entry.account] = json.loads(entry.detail).get("parent", "")
         elif entry.kind == "charge":
             key = names[entry.sequence] = (entry.account, entry.name)
             if key in history.charged:
@@ -54,7 +57,10 @@ def of_ledger(location: str, folder: Path) -> History:
         elif entry.kind == "answer":
             history.stored[names[entry.charge]] = entry.digest
     for sequence, level in levels.items():
-        history.spent[names[sequence][0]] += level
+        account_name = names[sequence][0]
+        while account_name:
+            history.spent[account_name] += level
+            account_name = above[account_name]
     for account in ledger.accounts():
         if account.spent.amount != history.spent[account.name]:
             history.broken.append(f"the balance of {account.name} is not the sum of its charges")
@@ -68,6 +74,10 @@ def violations(history: History) -> Iterator[str]:
     for account, cap in history.caps.items():
         if history.spent[account] > cap:
             yield f"overspent: {account} spent {history.spent[account]} of {cap}"
+    for root in {name.partition("/")[0] for name in history.caps if "/" in name}:
+        below = sum(history.spent[name] for name in history.caps if name.startswith(f"{root}/"))
+        if history.spent[root] != below:
+            yield f"parent and children disagree: {root} spent {history.spent[root]}, those below it {below}"
     answers: dict[Key, set[str]] = defaultdict(set)
     for account, key, answer in history.delivered:
         answers[account, key].add(answer)

@@ -1,6 +1,6 @@
 """A storm, run as a script: workers race for the last budget with retries on shared keys, and are killed at random.
 
-    python -m faults.storm LOCATION FOLDER --kind good|racy|early --workers 8 --kills 100
+    python -m faults.storm LOCATION FOLDER --kind good|racy|early|tree|apart --workers 8 --kills 100
 
 Prints one line of JSON: what happened, and every broken promise. Workers are forked from this small process (so a new
 one costs milliseconds); they write what they deliver to files of their own, one line in one write.
@@ -41,6 +41,7 @@ class Storm:
         self.workers: int = options.workers
         self.kills: int = options.kills
         self._account: Account | None = None
+        self._below = [f"/{name}" for name in "abc"] if self.kind in ("tree", "apart") else [""]
         self._round = mmap.mmap(-1, 8)  # shared with the forked workers
 
     def run(self) -> History:
@@ -81,7 +82,16 @@ class Storm:
             twins.RacyAccount.open(self.location, name, CAP)
         else:
             self._account = open_account(self.location, name, unit=users("id"), epsilon=f"{CAP / 10**6:.6f}")
+            for below in filter(None, self._below):
+                share = f"{CAP / 2 / 10**6:.6f}"  # three of them add up to more than there is
+                self._open_below(f"{name}{below}", name, share)
         self._round[:] = number.to_bytes(8, "little")
+
+    def _open_below(self, name: str, parent: str, share: str) -> None:
+        if self.kind == "apart":
+            open_account(self.location, name, unit=users("id"), epsilon=share)
+        else:
+            open_account(self.location, name, parent=parent, epsilon=share)
 
     def _fork(self, name: int) -> int:
         child = os.fork()
@@ -97,13 +107,15 @@ class Storm:
         log = os.open(self.folder / f"{name}.delivered", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         dice, accounts = random.Random(), {}
         while True:
-            label = f"round-{int.from_bytes(self._round[:], 'little')}"
+            label = f"round-{int.from_bytes(self._round[:], 'little')}{dice.choice(self._below)}"
             if label not in accounts:
                 accounts[label] = self._reach(label)
             with contextlib.suppress(BudgetExceeded):
                 self._ask(accounts[label], f"k{dice.randrange(KEYS)}", dice, log)
 
     def _reach(self, label: str) -> Account | twins.RacyAccount:
+        if self.kind == "apart":
+            return twins.ChargedApart(self.location, label)
         return twins.RacyAccount(self.location, label) if self.kind == "racy" else Account(self.location, label)
 
     def _ask(self, account: Account | twins.RacyAccount, key: str, dice: random.Random, log: int) -> None:
@@ -111,7 +123,8 @@ class Storm:
         answer = charge.answer
         if answer is None:
             if dice.random() < 0.3:
-                charge.raise_to(Loss(Currency.PURE, 2))
+                with contextlib.suppress(BudgetExceeded):
+                    charge.raise_to(Loss(Currency.PURE, 2))
             answer = secrets.token_hex(8).encode()
             if self.kind == "early":
                 os.write(log, f"{account.name} {key} {answer.decode()}\n".encode())
@@ -126,7 +139,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("location")
     parser.add_argument("folder")
-    parser.add_argument("--kind", choices=["good", "racy", "early"], default="good")
+    parser.add_argument("--kind", choices=["good", "racy", "early", "tree", "apart"], default="good")
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--kills", type=int, default=100)
     storm = Storm(parser.parse_args())

@@ -30,7 +30,7 @@ EDITS = (
     "UPDATE head SET sequence = sequence - 1",
     "DELETE FROM entries WHERE sequence = 4",
     "DELETE FROM answers",
-    "INSERT INTO balances VALUES ('ghost', 0, 0, 1, 0)",
+    "INSERT INTO balances VALUES ('ghost', '', 'open', 0, 0, 1, 0)",
     "CREATE TABLE extra (x INTEGER)",
     "CREATE RULE quiet AS ON UPDATE TO balances DO INSTEAD NOTHING",
     "ALTER TABLE balances DROP CONSTRAINT balances_check",

@@ -41,6 +41,27 @@ def test_a_storm_on_postgresql_breaks_no_promise(tmp_path: Path) -> None:
     check(run(postgres.new_database(), tmp_path, "good", 50), 50)
 
 
+def test_a_storm_on_accounts_below_others_leaves_parents_and_children_agreed(tmp_path: Path) -> None:
+    check(run(str(tmp_path / "budget.db"), tmp_path, "tree", 100), 100)
+
+
+def test_a_storm_on_such_accounts_on_postgresql_does_too(tmp_path: Path) -> None:
+    check(run(postgres.new_database(), tmp_path, "tree", 40), 40)
+
+
+@pytest.mark.slow
+def test_two_thousand_kills_on_accounts_below_others(tmp_path: Path) -> None:
+    check(run(str(tmp_path / "budget.db"), tmp_path, "tree", 2_000), 2_000)
+
+
+def test_the_checker_flags_a_ledger_that_charges_the_parent_apart(tmp_path: Path) -> None:
+    for attempt in range(5):
+        report = run(str(tmp_path / f"apart-{attempt}.db"), tmp_path / str(attempt), "apart", 30)
+        if any("parent and children disagree" in text for text in report["violations"]):
+            return
+    pytest.fail("the twin that charges apart was not flagged")
+
+
 @pytest.mark.slow
 def test_ten_thousand_kills_on_sqlite_break_no_promise(tmp_path: Path) -> None:
     check(run(str(tmp_path / "budget.db"), tmp_path, "good", 10_000), 10_000)

@@ -255,7 +255,7 @@ class Rollback:
 
     def _put_back(self, in_place: bool) -> None:
         opened = open_store(self.path)
-        opened.writer.pause()
+        opened.pause()
         for name in ("-wal", "-shm"):
             Path(f"{self.path}{name}").unlink(missing_ok=True)
         if in_place:
@@ -266,7 +266,7 @@ class Rollback:
             copy = self.path.with_suffix(".copy")
             copy.write_bytes(self.old)
             copy.replace(self.path)
-        opened.writer.resume()
+        opened.resume()
 
 
 def keep(attack: Rollback) -> None:

@@ -7,9 +7,12 @@ import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from faults.histories import History, read_deliveries
+from steelyard.account import Charge
 from steelyard.errors import BudgetExceeded, LedgerTampered
+from steelyard.ledger import Account
 from steelyard.ledger import _anchor as anchors
 from steelyard.ledger._anchor import FileAnchor, Witness
 from steelyard.ledger._chain import Position
@@ -66,6 +69,17 @@ class RacyAccount:
         return RacyCharge(self._path, self.name, key)
 
 
+class ChargedApart(Account):
+    """An account whose parent is charged in a transaction of its own, after it: a kill in between leaves them apart."""
+
+    def charge(self, loss: Loss, *, key: str, request: bytes, **_: Any) -> Charge:
+        """Charge here, and then above."""
+        made = super().charge(loss, key=key, request=request)
+        parent, _slash, child = self.name.partition("/")
+        Account(self.location, parent).charge(loss, key=f"{child}/{key}", request=request)
+        return made
+
+
 def of_racy(path: str, folder: Path) -> History:
     """The history of the racy ledger."""
     history = History(delivered=read_deliveries(folder))
@@ -84,7 +98,7 @@ def _connect(path: str) -> sqlite3.Connection:
     return link
 
 
-def glance_at_the_anchor(witness: Witness, transaction: Transaction, anchor: Position | None) -> None:
+def glance_at_the_anchor(witness: Witness, transaction: Transaction, anchor: Position | None, known: object) -> None:
     """Takes a missing or unsound anchor for no reason to refuse, and remembers nothing."""
     if anchor is not None and transaction.sequence < anchor.sequence:
         raise LedgerTampered("an older copy was put back")

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from steelyard.accounting._normal import as_decimal, digits_for, precise, upper_tail
 from steelyard.errors import InvalidTask
-from steelyard.privacy import MICRO, Currency, Loss
+from steelyard.privacy import MICRO, Currency, Loss, Terms, decimal_text
 
 _LARGEST_EPSILON = 1000
 _SMALLEST_DELTA = Fraction(1, 10**300)
@@ -93,6 +93,43 @@ def mu_request(epsilon: Fraction, delta: Fraction) -> int:
             "raise epsilon or delta."
         )
     return first_refused - 1
+
+
+def told(loss: Loss, terms: Terms, *, cost: bool = False) -> str:
+    """An amount as somebody who opened an account with these terms said it: on a Gaussian one in epsilon at its delta, beside mu.
+
+    On a Gaussian account squares of mu add up, not epsilons: two halves of what is left cost less than the whole.
+    An epsilon that is told fits where this amount does; of a ``cost`` it is rounded up instead.
+
+    >>> from steelyard.privacy import rows
+    >>> delta = Fraction(1, 10**6)
+    >>> told(Loss.mu("0.1"), Terms(rows(), mu_cap(Fraction(3), delta), Fraction(3), delta))
+    'epsilon 0.3968 at delta 0.000001 (mu 0.1)'
+    """
+    delta = terms.filter_delta
+    if loss.currency is not Currency.GAUSSIAN or not delta:
+        return str(loss)
+    if loss.amount == terms.cap.amount and terms.epsilon is not None:
+        epsilon = terms.epsilon
+    else:
+        epsilon = _in_epsilon(loss.amount, delta, up=cost)
+    return f"epsilon {decimal_text(epsilon)} at delta {decimal_text(delta)} ({loss})"
+
+
+@lru_cache(maxsize=1024)
+def _in_epsilon(amount: int, delta: Fraction, *, up: bool) -> Fraction:
+    """The largest epsilon of four decimals (small ones have four digits) whose mu fits into an amount; or the least that covers it."""
+    root = math.isqrt(amount)
+    mu = Fraction(root + (up and root * root < amount), MICRO)
+    if mu == 0:
+        return Fraction(0)
+    found = Fraction(epsilon_of(mu, delta))
+    places = max(4, 3 - math.floor(math.log10(found))) if found else 4
+    if up:
+        return Fraction(math.ceil(found * 10**places), 10**places)
+    nearest = Fraction(round(found * 10**places), 10**places)
+    fits = 0 < nearest <= _LARGEST_EPSILON and mu_request(nearest, delta) ** 2 <= amount
+    return nearest if fits else Fraction(math.floor(found * 10**places), 10**places)
 
 
 def _holds(epsilon: Fraction, mu: Fraction, delta: Decimal) -> bool:

@@ -19,7 +19,7 @@ from steelyard.accounting._bounded import least_epsilon
 from steelyard.accounting._normal import as_decimal, precise
 from steelyard.accounting._objective import objective_mu
 from steelyard.accounting._objective_users import user_mu
-from steelyard.accounting._pure import pure_to_mu
+from steelyard.accounting._pure import pure_to_mu, range_to_mu
 from steelyard.errors import CurrencyMismatch, NeighbourMismatch, OurBug
 from steelyard.privacy import ATTO, MICRO, Currency, Event, Loss, Neighbours, Status, Terms
 
@@ -58,7 +58,14 @@ class MuSquared:
     squared: Fraction
 
 
-Claim = Pure | MuSquared
+@dataclass(frozen=True)
+class Ranged:
+    """A claim that the privacy loss lies in some interval of length ``epsilon``, as that of an exponential choice does."""
+
+    epsilon: Fraction
+
+
+Claim = Pure | Ranged | MuSquared
 
 
 def price(event: Event, terms: Terms) -> Loss:
@@ -200,8 +207,10 @@ def _in_currency(claim: Claim, units: int, currency: Currency, failure: int) -> 
                 "Gaussian noise has no finite pure epsilon; use Laplace noise here, or open the account with a delta."
             )
         return Loss(currency, math.ceil(claim.squared * units * units * MICRO * MICRO), failure)
-    epsilon = claim.epsilon * units
-    each = pure_to_mu(epsilon) ** 2 if currency is Currency.GAUSSIAN else epsilon * MICRO
+    epsilon, gaussian = claim.epsilon * units, currency is Currency.GAUSSIAN
+    if isinstance(claim, Ranged):
+        return Loss(currency, range_to_mu(epsilon) ** 2 if gaussian else math.ceil(epsilon * MICRO), failure)
+    each = pure_to_mu(epsilon) ** 2 if gaussian else epsilon * MICRO
     return Loss(currency, math.ceil(each * claim.times), failure)
 
 
@@ -278,6 +287,24 @@ def _exponential(given: _Whole) -> Claim:
     return Pure(Fraction(given["epsilon_numerator"], given["epsilon_denominator"]))
 
 
+def _bounded_range(given: _Whole) -> Claim:
+    return Ranged(Fraction(given["epsilon_numerator"], given["epsilon_denominator"]))
+
+
+def _random_stop(given: _Whole) -> Claim:
+    if given["order"] > 1:
+        raise ValueError(f"order is {given['order']}, and only 0 and 1 are proved")
+    return Pure((2 + given["order"]) * Fraction(given["epsilon_numerator"], given["epsilon_denominator"]))
+
+
+def _stated(given: _Whole) -> Claim:
+    return Pure(Fraction(given["epsilon_numerator"], given["epsilon_denominator"]))
+
+
+def _stated_mu(given: _Whole) -> Claim:
+    return MuSquared(Fraction(given["mu_micro"], MICRO) ** 2)
+
+
 def _bounded_noise(given: _Whole) -> Claim:
     stated = Fraction(given["epsilon_numerator"], given["epsilon_denominator"])
     law = given["power"], given["radius"], given["sensitivity"], given["questions"], given["failure_atto"]
@@ -340,8 +367,12 @@ _CLAIMS: dict[str, Callable[[_Whole], Claim]] = {
     "gaussian_path": _gaussian_path,
     "above_threshold": _above_threshold,
     "exponential": _exponential,
+    "bounded_range": _bounded_range,
     "bounded_noise": _bounded_noise,
     "staircase": _exponential,
+    "random_stop": _random_stop,
+    "stated": _stated,
+    "stated_mu": _stated_mu,
     "finite": _finite,
     "objective": _objective,
     "objective_pure": _objective_pure,

@@ -39,6 +39,18 @@ def pure_to_mu(epsilon: Fraction) -> int:
     return high
 
 
+def range_to_mu(epsilon: Fraction) -> int:
+    """The micro-mu of a step whose privacy loss lies in some interval of length epsilon, rounded up.
+
+    Half of what an epsilon-DP step costs, or a little more: the worst such pair of laws is randomized response at epsilon / 2
+    (docs/proofs/bounded_range.md). An exponential choice is such a step; Laplace noise and randomized response are not.
+
+    >>> range_to_mu(Fraction(1))
+    623893
+    """
+    return pure_to_mu(epsilon / 2)
+
+
 def _enough(half_mu: Fraction, epsilon: Fraction) -> bool:
     """Whether P[Z > mu/2] <= 1/(1 + e^epsilon) for sure."""
     digits = digits_for(half_mu)

@@ -182,21 +182,26 @@ class Witness:
         self.chain: Position | None = None
         self.anchor: Position | None = None
 
+    def known(self) -> tuple[Position | None, Position | None]:
+        """What was seen so far, of the chain and of the anchor."""
+        return self.chain, self.anchor
+
     def forget(self) -> None:
         """Begin anew, after somebody accepted the ledger as it is."""
         self.chain = self.anchor = None
 
-    def check(self, transaction: Transaction, anchor: Position | None) -> None:
-        """Refuse to write on a ledger that is not the one that was seen; ``anchor`` was read before the lock was taken."""
-        findings = [*older(self.anchor, anchor), *_not_passed(transaction, self.chain, anchor)]
+    def check(
+        self, transaction: Transaction, anchor: Position | None, known: tuple[Position | None, Position | None]
+    ) -> None:
+        """Refuse to go on with a ledger that is not the one that was ``known`` before its anchor was read, which was before the transaction began."""
+        findings = [*older(known[1], anchor), *_not_passed(transaction, known[0], anchor)]
         if findings:
             raise LedgerTampered(f"{findings[0]}. {_WHAT_TO_DO}", findings=findings)
-        self.chain = _further(self.chain, transaction.position)
-        self.anchor = _further(self.anchor, anchor)
+        self.saw(transaction.position, anchor)
 
     def saw(self, chain: Position, anchor: Position | None) -> None:
-        """Remember what was just committed, and where the anchor stands."""
-        self.chain, self.anchor = chain, _further(self.anchor, anchor)
+        """Remember what was just read or committed, and where the anchor stands; of threads at the same moment, whichever was last."""
+        self.chain, self.anchor = _further(self.chain, chain), _further(self.anchor, anchor)
 
 
 def older(known: Position | None, found: Position | None) -> Iterator[str]:

@@ -1,9 +1,10 @@
 """The chain: every entry carries a keyed hash (HMAC-SHA256) of itself and of the entry before it.
 
 What is chained is everything that decides what may be spent and what was said: the ledger's own creation (with the
-fingerprint of its schema), the opening of each account with its cap, each charge, each raise, and the digest of each
-stored answer. Without the key nobody can edit, drop, add or reorder entries and mend the hashes.
-Times are kept for openings and charges only: the time of an answer would tell how long private data took.
+fingerprint of its schema), the opening of each account with its cap and its parent, each charge with who asked what of which table,
+each raise, the digest of each stored answer, and every act of an administrator. Without the key nobody can edit, drop, add or
+reorder entries and mend the hashes.
+Times are kept for openings, charges and acts only: the time of an answer would tell how long private data took.
 """
 
 from __future__ import annotations
@@ -17,16 +18,19 @@ from typing import Any
 from steelyard.privacy import canonical
 
 GENESIS = "0" * 64
+OF = " of "
+"""Between the digest of a request and the identity of its table."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the ledger. ``kind`` is ledger, account, charge, raise or answer; unused fields are empty or 0.
+    """One line of the ledger; unused fields are empty or 0. ``kind`` is ledger, upgrade, account, charge, raise, answer, note, freeze, unfreeze or close.
 
     ``name`` is the idempotency key of a charge and ``request`` the SHA-256 of its request and the
     identity of the table it is asked of; ``amount`` and ``delta``
     are the account's cap, the charge's cost or the raised level; ``charge`` is the sequence of the charge that a
-    raise or an answer belongs to; ``digest`` is the SHA-256 of the stored answer.
+    raise or an answer belongs to; ``digest`` is the SHA-256 of the stored answer; ``person`` is who asked or acted, as it was told to
+    us; ``asked`` what a charge is for, as JSON: the task with its columns, and the text of the view. In a note ``name`` is what was done.
     """
 
     sequence: int
@@ -41,7 +45,29 @@ class Entry:
     digest: str = ""
     detail: str = ""
     at: str = ""
+    person: str = ""
+    asked: str = ""
     mac: str = ""
+
+    @property
+    def table(self) -> str:
+        """The public identity of the table that a charge is for."""
+        return self.request.partition(OF)[2]
+
+    @property
+    def task(self) -> Any:
+        """The request that a charge is for, read back from JSON; None where it was not kept."""
+        return self._asked.get("task")
+
+    @property
+    def view(self) -> str:
+        """The text of the view that a charge is for, where it is for one."""
+        return str(self._asked.get("view", ""))
+
+    @property
+    def _asked(self) -> dict[str, Any]:
+        asked: dict[str, Any] = json.loads(self.asked) if self.asked else {}
+        return asked
 
     @classmethod
     def read(cls, row: Sequence[Any]) -> Entry:
@@ -65,7 +91,12 @@ _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=F
 
 
 def tie(key: bytes, before: str, content: Sequence[Any]) -> str:
-    """The keyed hash of an entry's content and of the hash before it."""
+    """The keyed hash of an entry's content and of the hash before it.
+
+    Who asked what is left out where both are empty: such an entry reads as one of the first format, which had neither.
+    """
+    if tuple(content[-2:]) == ("", ""):
+        content = content[:-2]
     return hmac.digest(key, _encode([before, *content]).encode(), "sha256").hex()
 
 

@@ -24,21 +24,23 @@ from steelyard.ledger._chain import GENESIS, Identity
 from steelyard.ledger._connection import Connection, Transaction
 from steelyard.privacy import canonical
 
-VERSION = 1
+VERSION = 2
 FORMAT = "steelyard ledger"
 
 TABLES = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL)",
     "CREATE TABLE head (one {int} PRIMARY KEY NOT NULL CHECK (one = 1), sequence {int} NOT NULL, mac TEXT NOT NULL)",
     "CREATE TABLE accounts (name TEXT PRIMARY KEY NOT NULL, terms TEXT NOT NULL, sequence {int} NOT NULL)",
-    "CREATE TABLE balances (account TEXT PRIMARY KEY NOT NULL, spent {int} NOT NULL, spent_delta {int} NOT NULL, "
-    "cap {int} NOT NULL, cap_delta {int} NOT NULL, "
+    "CREATE TABLE balances (account TEXT PRIMARY KEY NOT NULL, parent TEXT NOT NULL, "
+    "state TEXT NOT NULL CHECK (state IN ('open', 'frozen', 'closed')), "
+    "spent {int} NOT NULL, spent_delta {int} NOT NULL, cap {int} NOT NULL, cap_delta {int} NOT NULL, "
     "CHECK (spent >= 0 AND spent <= cap AND spent_delta >= 0 AND spent_delta <= cap_delta))",
     "CREATE TABLE entries (sequence {int} PRIMARY KEY NOT NULL, kind TEXT NOT NULL, account TEXT NOT NULL, "
     "name TEXT NOT NULL, request TEXT NOT NULL, amount {int} NOT NULL CHECK (amount >= 0), "
     "delta {int} NOT NULL CHECK (delta >= 0), charge {int} NOT NULL, step {int} NOT NULL, digest TEXT NOT NULL, "
-    "detail TEXT NOT NULL, at TEXT NOT NULL, mac TEXT NOT NULL)",
+    "detail TEXT NOT NULL, at TEXT NOT NULL, person TEXT NOT NULL, asked TEXT NOT NULL, mac TEXT NOT NULL)",
     "CREATE UNIQUE INDEX one_charge_per_key ON entries (account, name) WHERE kind = 'charge'",
+    "CREATE UNIQUE INDEX one_note_per_key ON entries (request) WHERE kind = 'note'",
     "CREATE INDEX raises_of_a_charge ON entries (charge, sequence) WHERE kind = 'raise'",
     "CREATE UNIQUE INDEX one_answer_per_step ON entries (charge, step) WHERE kind = 'answer'",
     "CREATE TABLE answers (charge {int} NOT NULL, step {int} NOT NULL, sequence {int} NOT NULL, "
@@ -75,6 +77,11 @@ def _check_version(text: str, shown: str) -> None:
             "Upgrade steelyard; the ledger was not touched.",
             found=found,
             known=VERSION,
+        )
+    if found == 1:
+        raise LedgerError(
+            f"{shown} is a ledger of format 1, and this steelyard writes format {VERSION}. Nothing was touched. Bring it forward, after a "
+            f"full check, with: steelyard ledger upgrade {shown}"
         )
 
 

@@ -1,144 +1,48 @@
-"""A ledger and the accounts on it, as a user holds them: handles; the truth is in the store.
+"""A ledger as a user holds it: the whole of one address, to open accounts on, to list, verify and export.
 
-A ``LedgerAccount`` implements ``steelyard.account.Account``: what a desk charges. A ``Ledger`` is the whole of one address, to list, verify
-and export, and lends what is shared by all its accounts: locks, seals, a glance at its anchor.
+It lends what is shared by all its accounts: locks, seals, a glance at its anchor, notes of the whole ledger.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import hmac
 import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from steelyard.account import Charge, Receipt, Standing, told_more
-from steelyard.errors import CurrencyMismatch, InvalidTask, LedgerError, LedgerTampered
-from steelyard.lazy import lazy
+from steelyard.account import Receipt
+from steelyard.errors import LedgerError, LedgerTampered
 from steelyard.ledger import _address as address
 from steelyard.ledger import _moves as moves
 from steelyard.ledger import _verify as verify
+from steelyard.ledger._account import LedgerAccount, check_name, login, seal, write_note
 from steelyard.ledger._anchor import FileAnchor, older
 from steelyard.ledger._chain import COLUMNS, Entry, Position
-from steelyard.ledger._connection import UNKNOWN, ConnectionLost
 from steelyard.ledger._creation import recognize
 from steelyard.ledger._lock import Lock
+from steelyard.ledger._receipts import public_key
 from steelyard.ledger._store import Store, open_store
-from steelyard.ledger._terms import CapGiven, check_size, differences, read_terms
+from steelyard.ledger._terms import CapGiven, differences, read_terms, share_terms, warn_if_weak
 from steelyard.ledger._verify import Verification
-from steelyard.privacy import Event, Loss, Number, Terms, Unit, canonical
+from steelyard.privacy import Number, Terms, Unit
 
 _ALL = f"SELECT {', '.join(COLUMNS)} FROM entries ORDER BY sequence"
+_CHARGES = f"SELECT {', '.join(COLUMNS)} FROM entries WHERE kind = 'charge'"
+_UNANSWERED = "NOT EXISTS (SELECT 1 FROM answers WHERE answers.charge = entries.sequence) ORDER BY sequence"
+_PENDING, _PENDING_OF = f"{_CHARGES} AND {_UNANSWERED}", f"{_CHARGES} AND account = ? AND {_UNANSWERED}"
+_NOTES = (
+    f"SELECT {', '.join(COLUMNS)} FROM entries WHERE kind IN ('note', 'freeze', 'unfreeze', 'close') ORDER BY sequence"
+)
 _LIKE = f"SELECT {', '.join(COLUMNS)} FROM entries WHERE kind = 'charge' AND name LIKE ? ORDER BY sequence"
-
-
-class LedgerAccount:
-    """A handle on an account that exists; picklable, since it carries nothing but where and which.
-
-    >>> from steelyard.privacy import rows
-    >>> account = open_account(":memory:", "demo", unit=rows(), epsilon="1")
-    >>> charge = account.charge(Loss.pure("0.25"), key="first", request=b"count")
-    >>> charge.store(b"42"), str(account.remaining)
-    (b'42', 'epsilon 0.75')
-    """
-
-    def __init__(self, location: str | os.PathLike[str], name: str) -> None:
-        self.location = address.parse(location).text
-        self.name = check_name(name, "an account's name")
-
-    @lazy
-    def _store(self) -> Store:
-        return open_store(self.location)
-
-    @lazy
-    def terms(self) -> Terms:
-        """What the account promises; fixed when it was opened."""
-        return _terms_on_ledger(self._store, self.name)
-
-    @property
-    def spent(self) -> Loss:
-        """What has been charged so far."""
-        return self._balance()[0]
-
-    @property
-    def remaining(self) -> Loss:
-        """What is left."""
-        spent, cap = self._balance()
-        return cap - spent
-
-    def charge(self, loss: Loss, *, key: str, request: bytes, event: Event | None = None, of: str = "") -> Charge:
-        """Charge a loss durably: when this returns, the charge is synced to disk (see ``steelyard.account.Account``)."""
-        if loss.currency is not self.terms.currency:
-            raise CurrencyMismatch(
-                f"account {self.name!r} counts in {self.terms.currency} and this step costs {loss.currency}; "
-                "currencies do not convert. Use an account of the other kind."
-            )
-        check_size(loss, "the cost")
-        check_name(key, "a key")
-        if not isinstance(request, bytes):
-            raise InvalidTask(f"a request is bytes (its canonical JSON); got {type(request).__name__}.")
-        detail = "" if event is None else canonical(event.to_json()).decode()
-        try:
-            standing = self._store.write(moves.charge(self.name, key, moves.bound_to(request, of), loss, detail))
-        except ConnectionLost as error:
-            raise told_more(error, UNKNOWN) from None
-        return self._charge(key, standing)
-
-    def find(self, *, key: str, request: bytes, of: str = "") -> Charge | None:
-        """The charge that this key and request made before, or None; costs nothing."""
-        standing = self._store.read(moves.find(self.name, key, moves.bound_to(request, of), self.terms.currency))
-        return None if standing is None else self._charge(key, standing)
-
-    def _charge(self, key: str, standing: Standing) -> Charge:
-        return Charge(self._store, self._store.identity.name, self.name, key, standing, fresh=True)
-
-    def bound_to(self, request: bytes, of: str) -> str:
-        """What a key is bound to: the digest of its request, and the public identity of what it is asked of."""
-        return moves.bound_to(request, of)
-
-    def answered(self, key: str) -> dict[str, tuple[str, int]]:
-        """Every answered charge that is named by this key or by a step of it: what its key is bound to, and its cost by now."""
-        return self._store.read(moves.answered(self.name, key))
-
-    def seal(self, purpose: str, data: bytes) -> bytes:
-        """A keyed digest, under a key that is derived from the ledger's own for this account and purpose."""
-        return seal(self._store.identity.key, [self.name, purpose], data)
-
-    @property
-    def durable(self) -> bool:
-        """Whether the account outlives this process."""
-        return address.parse(self.location).kind != "memory"
-
-    def _balance(self) -> tuple[Loss, Loss]:
-        row = self._store.read(lambda transaction: transaction.one(moves.BALANCE, (self.name,)))
-        if row is None:
-            raise _no_account(self._store, self.name)
-        return Loss(self.terms.currency, row[0], row[1]), Loss(self.terms.currency, row[2], row[3])
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"location": self.location, "name": self.name}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LedgerAccount) and (self.location, self.name) == (other.location, other.name)
-
-    def __hash__(self) -> int:
-        return hash((self.location, self.name))
-
-    def __repr__(self) -> str:
-        return f"Account({address.parse(self.location).shown!r}, {self.name!r})"
 
 
 def open_account(
     ledger: str | os.PathLike[str],
     name: str,
     *,
-    unit: Unit,
+    unit: Unit | None = None,
+    parent: str | None = None,
     epsilon: Number | None = None,
     delta: Number | None = None,
     mu: Number | None = None,
@@ -148,11 +52,23 @@ def open_account(
     """Open an account, or open it again with the same terms; other terms under the same name are refused.
 
     *Privacy:* epsilon alone is a cap on the sum of epsilon; epsilon and delta (or mu) cap the sum of mu squared;
-    ``additive_delta`` sets a part of delta aside for steps that fail with a probability.
+    ``additive_delta`` sets a part of delta aside for steps that fail with a probability. An epsilon above 50 or a delta above 1/100
+    is opened with a ``WeakPromise`` warning.
+
+    With ``parent`` it is opened below an account that exists: of the same unit and currency, with a cap of its own that is at most its parent's. Each
+    charge to it is charged to every account above as well, in one step, and refused when any of them has not enough. The caps
+    below an account may add up to more than its own: what holds is each cap by itself.
     """
     check_name(name, "an account's name")
-    terms = read_terms(unit, CapGiven(epsilon, delta, mu, additive_delta, nats))
-    store = open_store(ledger, create=True)
+    asked = CapGiven(epsilon, delta, mu, additive_delta, nats)
+    if parent is None:
+        terms = read_terms(unit, asked)
+        store = open_store(ledger, create=True)
+    else:
+        store = open_store(ledger)
+        above = LedgerAccount(store.address.text, check_name(parent, "an account's name")).terms
+        terms = share_terms(above, parent, unit, asked)
+    warn_if_weak(terms, level=3)
     found = Terms.from_json(json.loads(store.write(moves.open_account(name, terms))))
     different = differences(terms, found)
     if different:
@@ -163,33 +79,6 @@ def open_account(
     account = LedgerAccount(store.address.text, name)
     account.__dict__["_store"] = store
     return account
-
-
-def check_name(text: str, what: str) -> str:
-    """Refuse a name that some engine could not keep as it is."""
-    if not isinstance(text, str) or not 0 < len(text) <= 500 or not text.isprintable():
-        raise InvalidTask(f"{what} is 1 to 500 printable characters; got {text!r:.80}.")
-    return text
-
-
-def seal(key: bytes, purpose: list[str], data: bytes) -> bytes:
-    """A digest of data under a key of its own for each purpose: of one account, or of the whole ledger."""
-    return hmac.digest(hmac.digest(key, canonical(purpose), hashlib.sha256), data, hashlib.sha256)
-
-
-def _terms_on_ledger(store: Store, name: str) -> Terms:
-    row = store.read(lambda transaction: transaction.one(moves.TERMS, (name,)))
-    if row is None:
-        raise _no_account(store, name)
-    return Terms.from_json(json.loads(row[0]))
-
-
-def _no_account(store: Store, name: str) -> LedgerError:
-    with store.reading() as connection:
-        names = [row[0] for row in connection.rows("SELECT name FROM accounts ORDER BY name LIMIT 20")]
-    return LedgerError(
-        f"there is no account {name!r} on {store.address.shown}; it has {', '.join(map(repr, names)) or 'none'}."
-    )
 
 
 class Ledger:
@@ -211,6 +100,11 @@ class Ledger:
         """The ledger's random name."""
         with self._store.reading() as connection:
             return recognize(connection, self._store.address, self._store.identity.key)
+
+    @property
+    def public_key(self) -> str:
+        """The key with which anybody can check the signature of a receipt of this ledger: 64 hexadecimal digits."""
+        return public_key(self._store.identity.key)
 
     def accounts(self) -> list[LedgerAccount]:
         """Every account, by name."""
@@ -234,6 +128,31 @@ class Ledger:
         """The charges whose keys are like a pattern, in which % stands for anything."""
         with self._store.reading() as connection:
             return [Entry.read(row) for row in connection.rows(_LIKE, (keys,))]
+
+    def pending(self, account: str | None = None) -> list[Entry]:
+        """The charges that have no answer yet, in order: of one account, or of all.
+
+        Each says its key (``name``), its request (``task``), its table, its view, and who asked. Releasing that task under that key, of that table,
+        answers it for nothing more.
+        """
+        with self._store.reading() as connection:
+            found = connection.rows(_PENDING) if account is None else connection.rows(_PENDING_OF, (account,))
+            return [Entry.read(row) for row in found]
+
+    def note(self, text: str, *, act: str = "note", account: str = "", person: str = "", key: str | None = None) -> int:
+        """Write a note on the chain, of an account or of the whole ledger: who, when, what was done, and a text. Its number.
+
+        The same ``key`` again is the same note. It moves no amount; write nothing that depends on private rows.
+        """
+        who = check_name(person, "a person's name") if person else login()
+        self._store.check()
+        return write_note(self._store, account, text, act, who, key)
+
+    def notes(self, account: str | None = None) -> list[Entry]:
+        """The notes and acts on the chain, in order: of one account, or all."""
+        with self._store.reading() as connection:
+            found = [Entry.read(row) for row in connection.rows(_NOTES)]
+        return [entry for entry in found if account is None or entry.account == account]
 
     def lock(self, name: str) -> Lock:
         """The lock of this name on the ledger: ``with`` it one holder at a time goes on, whichever process it is in."""
@@ -283,7 +202,7 @@ class Ledger:
         with store.reading() as connection:
             positions = [position, *([] if seen is None else [seen]), *map(_position, receipts)]
             report = verify.examine(connection, store.identity, positions, prices=True)
-            wrong = [text for receipt in receipts for text in verify.compare_receipt(connection, receipt)]
+            wrong = [text for receipt in receipts for text in verify.compare_receipt(connection, receipt, key)]
         wrong += [] if position is None else older(known, position)
         return dataclasses.replace(report, ok=report.ok and not wrong, findings=(*report.findings, *wrong))
 

@@ -1,32 +1,49 @@
-"""The four things that can happen on a ledger: an account is opened, charged, a charge is raised, an answer is stored.
+"""What moves a balance or tells an answer: an account is opened, charged, a charge is raised, an answer is stored.
 
 Each is a function of one transaction. Refusals are raised before anything is written. The balance moves by one
 conditional update, in the same transaction as the entry that explains it, under a CHECK constraint: together with the
 write lock no interleaving of processes can spend more than the cap. Every move may be repeated with the same outcome.
+An account may stand below another one: its *line* is its own name and those above it, up to the root, fixed when it is opened. A charge
+moves the balance of all of them in one statement, or of none.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
 
 from steelyard.account import Standing
-from steelyard.errors import BudgetExceeded, CurrencyMismatch, KeyConflict, LedgerError, LedgerTampered, OurBug
-from steelyard.ledger._chain import COLUMNS, Entry
+from steelyard.errors import (
+    AccountClosed,
+    BudgetExceeded,
+    CurrencyMismatch,
+    KeyConflict,
+    LedgerError,
+    LedgerTampered,
+    OurBug,
+    PrivacyError,
+)
+from steelyard.ledger._acts import OPEN
+from steelyard.ledger._chain import COLUMNS, OF, Entry
 from steelyard.ledger._connection import Transaction
 from steelyard.ledger._terms import check_size
 from steelyard.privacy import Currency, Event, Loss, Terms, canonical
 
 Move = Callable[[Transaction], Standing]
-OF = " of "
+Line = tuple[str, ...]
+DEEPEST = 8
+"""Accounts in a line, at most."""
 
 TERMS = "SELECT terms FROM accounts WHERE name = ?"
 BALANCE = "SELECT spent, spent_delta, cap, cap_delta FROM balances WHERE account = ?"
-_SPEND = (
-    "UPDATE balances SET spent = spent + ?, spent_delta = spent_delta + ? "
-    "WHERE account = ? AND ? <= cap - spent AND ? <= cap_delta - spent_delta"
-)
+_SPEND = "UPDATE balances SET spent = spent + ?, spent_delta = spent_delta + ? WHERE"
+_ENOUGH = "state = 'open' AND ? <= cap - spent AND ? <= cap_delta - spent_delta"
+_SPEND_ROOT = f"{_SPEND} account = ? AND parent = '' AND {_ENOUGH}"
+STANDS = "SELECT parent, state, spent, spent_delta, cap, cap_delta FROM balances WHERE account = ?"
 _CHARGES = f"SELECT {', '.join(COLUMNS)} FROM entries WHERE kind = 'charge' AND account = ?"
+_NAMED = f"{_CHARGES} AND name = ?"
 _RAISED = "SELECT sequence, amount, mac FROM entries WHERE charge = ? AND kind = 'raise' ORDER BY sequence DESC LIMIT 1"
 _ANSWERS = "SELECT step, payload FROM answers WHERE charge = ? ORDER BY step"
 _ANSWERED = "SELECT sequence FROM entries WHERE kind = 'answer' AND charge = ? AND step = ?"
@@ -44,17 +61,21 @@ def bound_to(request: bytes, of: str) -> str:
     return f"{digest}{OF}{of}" if of else digest
 
 
-def open_account(name: str, terms: Terms) -> Callable[[Transaction], str]:
-    """Open an account, unless it exists; returns the terms on the ledger as text."""
+def open_account(name: str, terms: Terms, *, beside: str = "") -> Callable[[Transaction], str]:
+    """Open an account, unless it exists; returns the terms on the ledger as text. ``beside`` is one that must be open for that."""
 
     def move(transaction: Transaction) -> str:
         row = transaction.one(TERMS, (name,))
         if row is not None:
             return str(row[0])
-        text, cap = canonical(terms.to_json()).decode(), terms.cap
+        text, cap, parent = canonical(terms.to_json()).decode(), terms.cap, terms.parent or ""
+        if beside:
+            _check_open(transaction, beside)
+        if parent:
+            _check_above(transaction, parent)
         transaction.execute(
-            "INSERT INTO balances (account, spent, spent_delta, cap, cap_delta) VALUES (?, 0, 0, ?, ?)",
-            (name, cap.amount, cap.delta),
+            "INSERT INTO balances (account, parent, state, spent, spent_delta, cap, cap_delta) VALUES (?, ?, ?, 0, 0, ?, ?)",
+            (name, parent, OPEN, cap.amount, cap.delta),
         )
         sequence, _ = transaction.append(
             "account", account=name, amount=cap.amount, delta=cap.delta, detail=text, at=transaction.now
@@ -65,23 +86,64 @@ def open_account(name: str, terms: Terms) -> Callable[[Transaction], str]:
     return move
 
 
-def charge(account: str, key: str, request: str, loss: Loss, detail: str) -> Move:
-    """Charge ``loss`` under a key, or find the charge that this very request made before."""
+def _check_above(transaction: Transaction, parent: str) -> None:
+    above = line(parent)(transaction)
+    for name in above:
+        _check_open(transaction, name)
+    if len(above) >= DEEPEST:
+        raise LedgerError(f"accounts stand at most {DEEPEST} deep, and {parent!r} is at the bottom.")
+
+
+def _check_open(transaction: Transaction, name: str) -> None:
+    state = (transaction.one(STANDS, (name,)) or ("", ""))[1]
+    if state != OPEN:
+        raise _closed(name, state)
+
+
+def line(account: str) -> Callable[[Transaction], Line]:
+    """An account and those above it, up to the root; none where there is no such account. A move that only reads."""
+
+    def move(transaction: Transaction) -> Line:
+        found: list[str] = []
+        name = account
+        while name and name not in found and (row := transaction.one(STANDS, (name,))) is not None:
+            found.append(name)
+            name = str(row[0])
+        return tuple(found)
+
+    return move
+
+
+class Ask(NamedTuple):
+    """What a charge is for: its key, what that is bound to, the event, who asked, and what, as JSON."""
+
+    key: str
+    request: str
+    detail: str = ""
+    person: str = ""
+    asked: str = ""
+
+
+def charge(above: Line, ask: Ask, loss: Loss) -> Move:
+    """Charge ``loss`` to an account and all above it, or find the charge that this very request made before."""
+    account, key = above[0], ask.key
 
     def move(transaction: Transaction) -> Standing:
-        row = transaction.one(f"{_CHARGES} AND name = ?", (account, key))
+        row = transaction.one(_NAMED, (account, key))
         if row is not None:
-            return _resume(transaction, Entry.read(row), request, loss, detail)
-        _spend(transaction, account, loss, loss)
+            return _resume(transaction, Entry.read(row), ask.request, loss, ask.detail)
+        _spend(transaction, above, loss, loss)
         sequence, head = transaction.append(
             "charge",
             account=account,
             name=key,
-            request=request,
+            request=ask.request,
             amount=loss.amount,
             delta=loss.delta,
-            detail=detail,
+            detail=ask.detail,
             at=transaction.now,
+            person=ask.person,
+            asked=ask.asked,
         )
         return Standing(sequence, loss, sequence, head, transaction.now)
 
@@ -92,7 +154,7 @@ def find(account: str, key: str, request: str, currency: Currency) -> Callable[[
     """Find the charge that this very request made before, if it did; a move that only reads."""
 
     def move(transaction: Transaction) -> Standing | None:
-        row = transaction.one(f"{_CHARGES} AND name = ?", (account, key))
+        row = transaction.one(_NAMED, (account, key))
         if row is None:
             return None
         made = Entry.read(row)
@@ -139,8 +201,9 @@ def _standing(transaction: Transaction, made: Entry, currency: Currency) -> Stan
     return Standing(made.sequence, Loss(currency, raised[1], made.delta), raised[0], raised[2], made.at, answers)
 
 
-def raise_level(account: str, sequence: int, level: Loss, event: Event | None = None) -> Move:
+def raise_level(above: Line, sequence: int, level: Loss, event: Event | None = None) -> Move:
     """Raise a charge to a level; at or above that level already, nothing happens."""
+    account = above[0]
     if level.currency is not Currency.PURE:
         raise CurrencyMismatch(
             f"only a charge in pure epsilon can be raised; on a {level.currency} account a path must be charged at its "
@@ -153,7 +216,7 @@ def raise_level(account: str, sequence: int, level: Loss, event: Event | None = 
         if level.amount <= standing.level.amount:
             return standing
         more = Loss(level.currency, level.amount - standing.level.amount)
-        _spend(transaction, account, more, level)
+        _spend(transaction, above, more, level)
         done = {} if event is None else {"event": event.to_json()}
         detail = canonical({"from": standing.level.amount, **done}).decode()
         priced_at, head = transaction.append(
@@ -172,17 +235,51 @@ def _charge_at(transaction: Transaction, account: str, sequence: int) -> Entry:
     return Entry.read(row)
 
 
-def _spend(transaction: Transaction, account: str, cost: Loss, wanted: Loss) -> None:
+def _spend(transaction: Transaction, above: Line, cost: Loss, wanted: Loss) -> None:
     amounts = (cost.amount, cost.delta)
-    if transaction.execute(_SPEND, (*amounts, account, *amounts)) == 1:
+    if len(above) == 1:
+        moved = transaction.execute(_SPEND_ROOT, (*amounts, *above, *amounts))
+    else:
+        pairs = [text for pair in zip(above, (*above[1:], ""), strict=True) for text in pair]
+        moved = transaction.execute(_spend_line(len(above)), (*amounts, *above, *pairs, *amounts))
+    if moved == len(above):
         return
-    row = transaction.one(BALANCE, (account,))
-    if row is None:
-        raise LedgerError(f"there is no account {account!r} on this ledger.")
-    spent, spent_delta, cap, cap_delta = row
-    remaining = Loss(cost.currency, max(cap - spent, 0), max(cap_delta - spent_delta, 0))
-    raise BudgetExceeded(
-        _refusal(account, wanted, remaining, Loss(cost.currency, cap, cap_delta)), wanted=wanted, remaining=remaining
+    if moved:  # a LedgerError rolls the whole transaction back
+        raise LedgerTampered(f"a charge moved {moved} balances of {len(above)}; nothing was charged.")
+    raise _refused(transaction, above, cost, wanted)
+
+
+@cache
+def _spend_line(length: int) -> str:
+    """The statement that moves all balances of a line, or none: where each is open, has enough, and stands below the next."""
+    names = ", ".join("?" * length)
+    each = " OR ".join(["(account = ? AND parent = ?)"] * length)
+    return f"{_SPEND} account IN ({names}) AND (SELECT count(*) FROM balances WHERE ({each}) AND {_ENOUGH}) = {length}"
+
+
+def _refused(transaction: Transaction, above: Line, cost: Loss, wanted: Loss) -> PrivacyError | LedgerError:
+    """Why a line cannot pay: the first of its accounts that is not open, or has not enough."""
+    if line(above[0])(transaction) != above:
+        return LedgerError(
+            f"account {above[0]!r} is not on this ledger as it was when its handle was made; open it again."
+        )
+    for account in above:
+        _, state, spent, spent_delta, cap, cap_delta = transaction.one(STANDS, (account,)) or ("", "", 0, 0, 0, 0)
+        if state != OPEN:
+            return _closed(account, state)
+        left = Loss(cost.currency, max(cap - spent, 0), max(cap_delta - spent_delta, 0))
+        if not cost <= left:
+            told = _refusal(account, wanted, left, Loss(cost.currency, cap, cap_delta))
+            return BudgetExceeded(told, wanted=wanted, remaining=left, account=account)
+    return LedgerTampered(f"account {above[0]!r} has enough and refused a charge; nothing was charged.")
+
+
+def _closed(account: str, state: str) -> AccountClosed:
+    later = "Whoever keeps it may unfreeze it." if state != "closed" else "That is for good: open another one."
+    return AccountClosed(
+        f"account {account!r} is {state}, so nothing may be charged to it or below it. Nothing was charged and nothing was read. {later}",
+        account=account,
+        state=state,
     )
 
 

@@ -121,7 +121,23 @@ class PostgresConnection(Connection):
             self._driver.close()
 
     def tables(self) -> list[str]:
-        return [row[0] for row in self.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'steelyard'")]
+        found = [row[0] for row in self.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'steelyard'")]
+        if found and self.one("SELECT has_schema_privilege('steelyard', 'USAGE')") != (True,):
+            raise self._not_allowed()
+        return found
+
+    def _not_allowed(self) -> LedgerError:
+        role = (self.one("SELECT current_user") if self._calm() else None) or ("yours",)
+        return LedgerError(
+            f"the role {str(role[0])!r} may not do this on {self._shown}; nothing was charged. Whoever owns the ledger grants it: steelyard ledger "
+            f"grant URL {role[0]} --may spend (to open or freeze accounts: --may keep)."
+        )
+
+    def _calm(self) -> bool:
+        return self._driver.info.transaction_status in (
+            psycopg.pq.TransactionStatus.IDLE,
+            psycopg.pq.TransactionStatus.INTRANS,
+        )
 
     def objects(self) -> list[str]:
         return sorted(" | ".join(map(str, row)) for row in self._run(_OBJECTS, ()))
@@ -145,6 +161,8 @@ class PostgresConnection(Connection):
             )
         if self._driver.closed or self._driver.broken:
             return ConnectionLost(f"the connection to {self._shown} was lost: {text}.")
+        if isinstance(error, errors.InsufficientPrivilege):
+            return self._not_allowed()
         if isinstance(error, errors.IntegrityError):
             return LedgerTampered(f"{self._shown} is damaged ({text}); nothing was charged.", findings=[text])
         if isinstance(error, errors.UndefinedTable | errors.UndefinedColumn):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from steelyard.account import Standing
+from steelyard.account import Receipt, Standing
 from steelyard.errors import EngineMissing, LedgerError, LedgerTampered
 from steelyard.ledger import _address as address
 from steelyard.ledger import _creation as creation
@@ -26,6 +26,8 @@ from steelyard.ledger._address import Address
 from steelyard.ledger._anchor import Anchor, Witness, older
 from steelyard.ledger._connection import Connection, Transaction
 from steelyard.ledger._lock import DatabaseLock, FileLock, Lock
+from steelyard.ledger._readers import Readers
+from steelyard.ledger._receipts import sign
 from steelyard.ledger._sqlite import SqliteConnection
 from steelyard.ledger._writer import Writer
 from steelyard.privacy import Event, Loss
@@ -44,6 +46,7 @@ class Store:
         self._one_at_a_time = threading.RLock()
         self._newborn = False
         self._locks: dict[str, Lock] = {}
+        self._lines: dict[str, moves.Line] = {}
         exists = creation.exists(where, self.connect)
         if not (exists or create):
             raise LedgerError(
@@ -57,6 +60,7 @@ class Store:
             self.identity, self.anchor = creation.prepare(where, lambda: creation.exists(where, self.connect))
             self.witness.forget()
         self.writer = Writer(self.connect, self.identity, self.anchor, self.witness)
+        self.readers = Readers(self.connect, self.identity, self.anchor, self.witness)
         if not exists:
             self._newborn = True
             self._perform(creation.make_tables)
@@ -69,9 +73,7 @@ class Store:
         """A connection of one's own (a memory store has but one)."""
         if self._memory is not None:
             return self._memory
-        if self.address.kind == "postgres":
-            return _postgres(self.address)
-        return SqliteConnection(self.address.text, self.address.shown, create=self._newborn)
+        return new_connection(self.address, create=self._newborn)
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         """Run a move durably."""
@@ -83,6 +85,14 @@ class Store:
         self.ready()
         return self._perform(work, reading=True)
 
+    def line(self, account: str, *, root: bool = False) -> moves.Line:
+        """An account and those above it; fixed when it was opened, so it is read once, and not at all of what is known as a root."""
+        found = self._lines.get(account)
+        if found is None:
+            found = ((account,) if root else self.read(moves.line(account))) or (account,)
+            self._lines[account] = found
+        return found
+
     def ready(self) -> None:
         """Refuse where the ledger is not the one that was opened, or belongs to another process."""
         self._same_process()
@@ -92,9 +102,13 @@ class Store:
                 "ledger back, or open it again to have it checked against its anchor."
             )
 
+    def signed(self, receipt: Receipt) -> Receipt:
+        """The receipt with the ledger's signature; a ledger in memory gives none, since nobody could hold it against anything."""
+        return receipt if self._memory is not None else sign(self.identity.key, receipt)
+
     def raise_level(self, account: str, standing: Standing, level: Loss, event: Event | None) -> Standing:
         """Raise a charge durably; where it stands now."""
-        return self.write(moves.raise_level(account, standing.sequence, level, event))
+        return self.write(moves.raise_level(self.line(account), standing.sequence, level, event))
 
     def keep(self, account: str, standing: Standing, step: int, payload: bytes) -> bytes:
         """Store an answer, unless the step has one; what is stored."""
@@ -102,7 +116,7 @@ class Store:
 
     def _perform(self, work: Callable[[Transaction], T], *, reading: bool = False) -> T:
         if self._memory is None:
-            return self.writer.submit(work, reading=reading)
+            return self.readers.run(work) if reading else self.writer.submit(work)
         with self._one_at_a_time:
             return self.writer.alone(work, reading=reading)
 
@@ -132,8 +146,20 @@ class Store:
         digest = hashlib.sha256(name.encode()).hexdigest()[:16]
         return FileLock(Path(f"{Path(self.address.text).resolve()}.{digest}.lock"), self.address.shown)
 
-    def forget_locks(self) -> None:
-        """After a fork, in the child: its locks are its own."""
+    def pause(self) -> None:
+        """Before a fork, and at exit: end what is under way, close every connection, and let nothing begin."""
+        self.writer.pause()
+        self.readers.pause()
+
+    def resume(self) -> None:
+        """After a fork, in the parent: carry on."""
+        self.readers.resume()
+        self.writer.resume()
+
+    def restart(self) -> None:
+        """After a fork, in the child: its connections and its locks are its own."""
+        self.writer.restart()
+        self.readers.restart()
         for lock in self._locks.values():
             lock.forget()
         self._locks = {}
@@ -159,6 +185,8 @@ class Store:
         """Look at the ledger before a handle relies on it: closely the first time, then at its head and anchor."""
         seen, known = self.witness.chain, self.witness.anchor
         position = self.anchor.read()  # before the snapshot is taken, so that the anchor cannot be ahead of it
+        if position is None and known is None and seen is None and self.address.kind == "postgres":
+            raise LedgerError(_NEW_HERE.format(shown=self.address.shown))
         with self.reading() as connection:
             self.identity.name = creation.recognize(connection, self.address, self.identity.key)
             if not self._looked and seen is not None and seen.ledger != self.identity.name:
@@ -186,6 +214,10 @@ _ONE_PROCESS = (
     "an in-memory ledger lives and dies with the process that opened it; to share an account between processes keep "
     "the ledger in a file or in PostgreSQL."
 )
+_NEW_HERE = (
+    "this machine has not used {shown} yet, so it has no anchor of it. To begin, check the whole ledger and make one: "
+    "steelyard ledger accept {shown} (nothing is charged). If this machine did use it before, its anchor was taken away: find out why first."
+)
 _open: weakref.WeakValueDictionary[str, Store] = weakref.WeakValueDictionary()
 _opening = threading.RLock()
 
@@ -205,6 +237,11 @@ def open_store(location: str | os.PathLike[str], *, create: bool = False, check:
     return store
 
 
+def new_connection(where: Address, *, create: bool = False) -> Connection:
+    """A connection to the database at an address."""
+    return _postgres(where) if where.kind == "postgres" else SqliteConnection(where.text, where.shown, create=create)
+
+
 def _postgres(where: Address) -> Connection:
     try:
         from steelyard.ledger._postgres import PostgresConnection
@@ -222,12 +259,12 @@ def _before_fork() -> None:
     _opening.acquire()
     _held.extend(_open.values())
     for store in _held:
-        store.writer.pause()
+        store.pause()
 
 
 def _after_in_parent() -> None:
     for store in _held:
-        store.writer.resume()
+        store.resume()
     _held.clear()
     _opening.release()
 
@@ -236,15 +273,14 @@ def _after_in_child() -> None:
     global _opening
     _opening = threading.RLock()
     for store in _held:
-        store.writer.restart()
-        store.forget_locks()
+        store.restart()
     _held.clear()
 
 
 def _at_exit() -> None:
     for store in list(_open.values()):
-        store.writer.pause()
-        store.writer.resume()
+        store.pause()
+        store.resume()
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from steelyard.errors import InvalidTask
+from steelyard.errors import InvalidTask, UnitMismatch, WeakPromise
 from steelyard.privacy import ATTO, Currency, Loss, Number, Terms, Unit, decimal_text, positive, probability
 
 LARGEST = 2**63 - 1
+_WEAK_EPSILON, _WEAK_DELTA = 50, Fraction(1, 100)
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class CapGiven:
             raise InvalidTask("additive_delta is the part of delta that is set aside; give delta too.")
 
 
-def read_terms(unit: Unit, asked: CapGiven) -> Terms:
+def read_terms(unit: Unit | None, asked: CapGiven) -> Terms:
     """The terms asked for: pure (epsilon), Gaussian (epsilon and delta, or mu), or validity (nats)."""
     if not isinstance(unit, Unit):
         raise InvalidTask(f"unit must say whose presence is hidden, such as users('user_id') or rows(); got {unit!r}.")
@@ -76,6 +78,75 @@ def _gaussian(unit: Unit, asked: CapGiven, whole: Fraction) -> Terms:
     return Terms(unit, replace(mu_cap(wanted, rest), delta=aside), wanted, whole)
 
 
+def share_terms(above: Terms, parent: str, unit: Unit | None, asked: CapGiven) -> Terms:
+    """The terms of an account below another: the same unit, currency and reading of a task's epsilon; a cap of its own.
+
+    Its delta is what its parent leaves for the filter, and whatever part of what is set aside is given to it.
+    """
+    _check_share(above, parent, unit, asked)
+    if above.currency is Currency.PURE:
+        assert asked.epsilon is not None
+        terms = Terms(above.unit, Loss.pure(asked.epsilon), Loss.pure(asked.epsilon).value, parent=parent)
+    else:
+        given = asked.additive_delta
+        aside = 0 if given is None else math.floor(probability(given, "additive_delta") * ATTO)
+        terms = _gaussian_share(above, asked, parent, aside)
+    if not terms.cap <= above.cap:
+        raise InvalidTask(
+            f"the share, {terms.cap}, is more than {parent!r} was opened with, {above.cap}; all of it is the most."
+        )
+    return terms
+
+
+def _check_share(above: Terms, parent: str, unit: Unit | None, asked: CapGiven) -> None:
+    if unit is not None and unit != above.unit:
+        raise UnitMismatch(
+            f"account {parent!r} hides {above.unit}; an account below it hides the same, and not {unit}."
+        )
+    if above.currency is Currency.NATS:
+        raise InvalidTask(f"{parent!r} counts in nats, which belong to the holdout as a whole; they are not divided.")
+    given = [name for name in ("epsilon", "mu", "nats") if getattr(asked, name) is not None]
+    fits = ("epsilon",) if above.currency is Currency.PURE or not above.filter_delta else ("epsilon", "mu")
+    fits = ("mu",) if above.currency is Currency.GAUSSIAN and not above.filter_delta else fits
+    if len(given) != 1 or given[0] not in fits:
+        raise InvalidTask(
+            f"an account below {parent!r} has one cap: give {' or '.join(fits)}; got {' and '.join(given) or 'none'}."
+        )
+    if asked.delta is not None or (asked.additive_delta is not None and above.currency is Currency.PURE):
+        raise InvalidTask(
+            f"the delta of an account below {parent!r} follows from that account; leave delta out (additive_delta= is its part of what is set aside)."
+        )
+
+
+def _gaussian_share(above: Terms, asked: CapGiven, parent: str, aside: int) -> Terms:
+    whole = above.filter_delta + Fraction(aside, ATTO)
+    if asked.mu is not None:
+        return Terms(above.unit, replace(Loss.mu(asked.mu), delta=aside), None, whole, parent)
+    assert asked.epsilon is not None
+    from steelyard.accounting import mu_cap
+
+    wanted = positive(asked.epsilon, "epsilon")
+    return Terms(above.unit, replace(mu_cap(wanted, above.filter_delta), delta=aside), wanted, whole, parent)
+
+
+def warn_if_weak(terms: Terms, level: int) -> None:
+    """Say of a promise that hardly protects anybody what it means; such an account is for trying things out."""
+    weak = []
+    if terms.epsilon is not None and terms.epsilon > _WEAK_EPSILON:
+        weak.append(
+            f"epsilon {decimal_text(terms.epsilon, 6)} lets an answer be e^{decimal_text(terms.epsilon, 6)} times as likely with somebody as without"
+        )
+    if terms.delta > _WEAK_DELTA:
+        weak.append(f"delta {decimal_text(terms.delta, 6)} allows a release that publishes {decimal_text(100 * terms.delta, 4)} in a hundred people outright; "
+                    "usual is far less than one divided by the number of people")  # fmt: skip
+    if weak:
+        warnings.warn(
+            f"this account promises next to nothing: {'; '.join(weak)}. It was opened all the same.",
+            WeakPromise,
+            stacklevel=level,
+        )
+
+
 def check_size(loss: Loss, what: str) -> None:
     """Refuse an amount that a 64-bit integer cannot hold exactly."""
     if max(loss.amount, loss.delta) > LARGEST:
@@ -85,6 +156,7 @@ def check_size(loss: Loss, what: str) -> None:
 def differences(asked: Terms, found: Terms) -> list[str]:
     """What was asked for and is not what the ledger says, in words. A cap that was solved for is not compared."""
     pairs = [("unit", str(asked.unit), str(found.unit)), ("currency", str(asked.currency), str(found.currency))]
+    pairs.append(("parent", asked.parent or "none", found.parent or "none"))
     if asked.currency is found.currency:
         solved = asked.currency is Currency.GAUSSIAN and asked.epsilon is not None and found.epsilon is not None
         if not solved:

@@ -1,7 +1,7 @@
 """The one writer of a ledger in a process: it groups what waits into one transaction and one sync (group commit).
 
-A lone caller is served at once; callers that arrive while a sync is under way share the next one. Moves that only read go
-first, in a transaction of their own that takes no lock: all of a group are under way at once, so that any order is theirs.
+A lone caller is served at once; callers that arrive while a sync is under way share the next one. Moves that only read do not come here
+(``_readers``), except on a store in memory, which has but one connection.
 Every move is judged on its own, in the order of arrival. Moves may be repeated (keys make them so): when something unforeseen breaks a
 group, it is rolled back and each move runs again alone; when a connection is lost, the group runs again on a new one.
 The thread ends and closes its connection after a few idle seconds, and before a fork: neither is ever inherited.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -70,9 +70,9 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._ending: threading.Thread | None = None  # asked to end, and perhaps still at its last group
 
-    def submit(self, work: Callable[[Transaction], T], *, reading: bool = False) -> T:
+    def submit(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` in a transaction and return what it returned, after that is durable."""
-        move = _Move(work, reading)
+        move = _Move(work, reading=False)
         with self._lock:
             if self._thread is None:
                 self._begin()
@@ -119,13 +119,13 @@ class Writer:
             before.join()
         while True:
             group, last = self._gather(queue)
-            for part in _apart(group):
-                try:
-                    self._run(part)
-                except BaseException as error:  # not even a panic may leave anyone waiting (law 1)
-                    self._fail(part, OurBug(f"the ledger's writer broke: {error!r}"))
-                for move in part:
-                    move.finish()
+            try:
+                if group:
+                    self._run(group)
+            except BaseException as error:  # not even a panic may leave anyone waiting (law 1)
+                self._fail(group, OurBug(f"the ledger's writer broke: {error!r}"))
+            for move in group:
+                move.finish()
             if last:
                 return self._close()
             if not group and self._idle(queue):
@@ -192,10 +192,11 @@ class Writer:
 
     def _together(self, group: list[_Move]) -> None:
         assert self._connection is not None
+        known = self._witness.known()
         anchor = self._anchor.read()  # before the lock is taken, so that the ledger must have come at least that far
         try:
             transaction = Transaction(self._connection, self._identity, reading=group[0].reading)
-            self._witness.check(transaction, anchor)
+            self._witness.check(transaction, anchor, known)
             for move in group:
                 _perform(move, transaction)
             position = transaction.commit()
@@ -213,13 +214,6 @@ class Writer:
     def _fail(self, group: list[_Move], error: BaseException) -> None:
         for move in group:
             move.error = error
-
-
-def _apart(group: list[_Move]) -> Iterator[list[_Move]]:
-    """The moves of a group that only read, and then those that write; neither where there are none."""
-    for reading in (True, False):
-        if part := [move for move in group if move.reading is reading]:
-            yield part
 
 
 class _Unforeseen(Exception):

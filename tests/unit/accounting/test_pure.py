@@ -7,9 +7,10 @@ from fractions import Fraction
 
 import mpmath
 import pytest
+from scipy.special import ndtri
 
 from steelyard.accounting._gaussian import delta_of
-from steelyard.accounting._pure import pure_to_mu
+from steelyard.accounting._pure import pure_to_mu, range_to_mu
 from steelyard.errors import InvalidTask
 from steelyard.privacy import MICRO
 
@@ -48,6 +49,27 @@ def test_the_zcdp_price_is_caught(epsilon: float) -> None:
 @pytest.mark.parametrize("epsilon", [0.05, 1.0])
 def test_a_price_a_thousandth_too_low_is_caught(epsilon: float) -> None:
     assert not covers_randomized_response(pure_to_mu(Fraction(epsilon)) / MICRO * 0.999, epsilon)
+
+
+def worst_offset(span: float) -> float:
+    """The largest mu that a pair of laws needs whose loss lies in [t - span, t], over a grid of t."""
+    grid = [span * part / 400 for part in range(1, 400)]
+    corners = [(math.expm1(span - t) / math.expm1(span), math.expm1(t) / math.expm1(span)) for t in grid]
+    return max(-float(ndtri(x) + ndtri(y)) for x, y in corners)
+
+
+@pytest.mark.parametrize("epsilon", ["0.001", "0.1", "0.3", "1", "2", "5", "20"])
+def test_the_price_of_a_range_covers_every_offset_and_is_needed_in_the_middle(epsilon: str) -> None:
+    paid = range_to_mu(Fraction(epsilon)) / MICRO
+    worst = worst_offset(float(epsilon))
+    assert worst <= paid + 1e-9
+    assert worst >= paid - 2e-6
+    assert worst > 0.99 * range_to_mu(Fraction(epsilon) * 49 / 50) / MICRO
+
+
+def test_a_range_costs_about_a_quarter_in_mu_squared() -> None:
+    falls = [(pure_to_mu(Fraction(e)) / range_to_mu(Fraction(e))) ** 2 for e in ("0.3", "1", "2")]
+    assert [round(fall, 1) for fall in falls] == [4.0, 3.9, 3.7]
 
 
 def test_a_huge_epsilon_has_a_safe_price_and_zero_costs_nothing() -> None:

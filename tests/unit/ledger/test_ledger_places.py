@@ -90,9 +90,9 @@ def test_a_ledger_of_a_newer_steelyard_is_not_touched(tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
-    with pytest.raises(LedgerTooNew, match="format 7; this one knows 1") as refusal:
+    with pytest.raises(LedgerTooNew, match="format 7; this one knows 2") as refusal:
         Ledger(copy)
-    assert (refusal.value.found, refusal.value.known) == (7, 1)
+    assert (refusal.value.found, refusal.value.known) == (7, 2)
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

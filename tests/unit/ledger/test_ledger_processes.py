@@ -16,8 +16,9 @@ import pytest
 
 from steelyard.errors import BudgetExceeded, LedgerError, LedgerLocked, LedgerTampered, OurBug
 from steelyard.ledger import Account, Ledger, open_account
+from steelyard.ledger import _account as account_module
 from steelyard.ledger import _connection as connection
-from steelyard.ledger import _ledger as ledger_module
+from steelyard.ledger import _readers as readers_module
 from steelyard.ledger import _writer as writer
 from steelyard.ledger._connection import Transaction
 from steelyard.ledger._sqlite import SqliteConnection
@@ -81,8 +82,8 @@ def test_a_fork_while_another_thread_first_touches_an_account_does_not_hang_the_
         forked.wait(10)
         return terms_on_ledger(store, name)
 
-    terms_on_ledger = ledger_module._terms_on_ledger
-    monkeypatch.setattr(ledger_module, "_terms_on_ledger", slow)
+    terms_on_ledger = account_module._terms_on_ledger
+    monkeypatch.setattr(account_module, "_terms_on_ledger", slow)
     thread = threading.Thread(target=lambda: shared.terms)
     thread.start()
     assert inside.wait(10)
@@ -317,3 +318,76 @@ def test_a_file_replaced_under_an_open_handle_is_noticed(account: Account) -> No
     path.rename(path.with_suffix(".moved"))
     with pytest.raises(LedgerTampered, match="removed or replaced while it was in use"):
         charge(account, "l")
+
+
+def test_reads_wait_for_no_write_and_share_a_few_connections(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader is served while the writer sits in the middle of a transaction; many readers open no connection each."""
+    store, opened = account._store, []
+    connect = store.readers._connect
+
+    def counted() -> Any:
+        opened.append(1)
+        return connect()
+
+    monkeypatch.setattr(store.readers, "_connect", counted)
+    inside, gate = threading.Event(), threading.Event()
+
+    def slowly(_: Transaction) -> None:
+        inside.set()
+        gate.wait(60)
+
+    writing = threading.Thread(target=store.write, args=(slowly,))
+    writing.start()
+    assert inside.wait(60)
+    for _ in range(20):
+        assert str(account.remaining) == "epsilon 1"
+        assert account.find(key="k", request=b"") is None
+    gate.set()
+    writing.join()
+    readers = [threading.Thread(target=lambda: [account.remaining for _ in range(50)]) for _ in range(4)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    assert len(opened) <= 4
+
+
+def test_reading_connections_are_closed_when_idle_and_before_a_fork(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers_module, "IDLE", 0.05)
+    store = account._store
+    assert str(account.remaining) == "epsilon 1"
+    late = time.monotonic() + 20
+    while (store.readers._idle or store.readers._sweeper) and time.monotonic() < late:
+        time.sleep(0.01)
+    assert store.readers._idle == []
+    monkeypatch.setattr(readers_module, "IDLE", 60)
+    assert str(account.remaining) == "epsilon 1"
+    (held,) = [connection for _, connection in store.readers._idle]
+    assert in_a_fork(lambda: (store.readers._idle == [] or os._exit(9), charge(account, "child"))) == 0
+    assert isinstance(held, SqliteConnection)
+    with pytest.raises(LedgerError):
+        held.one("SELECT 1")
+
+
+def test_reads_under_way_while_others_write_raise_no_alarm(account: Account) -> None:
+    """The anchor moves between what a reader remembers and what it reads; that is no older anchor put back."""
+    stop, broken = threading.Event(), []
+
+    def look() -> None:
+        try:
+            while not stop.is_set():
+                account.find(key="none", request=b"")
+        except Exception as error:  # whatever it is, the test must hear of it
+            broken.append(error)
+
+    lookers = [threading.Thread(target=look) for _ in range(3)]
+    for looker in lookers:
+        looker.start()
+    for number in range(100):
+        charge(account, f"k{number}")
+    stop.set()
+    for looker in lookers:
+        looker.join()
+    assert broken == []

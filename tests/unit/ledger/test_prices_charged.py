@@ -168,7 +168,7 @@ def test_a_path_that_is_raised_by_the_price_of_something_else_is_found(event: Ev
 
 def test_taking_every_path_for_the_same_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: half the epsilon of a path whose row moves five, stated as one that moves one."""
-    monkeypatch.setattr("steelyard.ledger._verify._along", lambda _: ("a path",))
+    monkeypatch.setattr("steelyard.ledger._prices._along", lambda _: ("a path",))
     held = account(epsilon="3")
     cheap = ELSEWHERE["a path of fewer"]
     held.charge(Loss.pure("0.1"), key="k", request=b"", event=path(1, 5)).raise_to(Loss.pure("0.15"), cheap)
@@ -291,7 +291,7 @@ def test_the_command_line_refuses_a_ledger_with_a_lowered_price(
 def test_opening_a_ledger_works_no_price_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     held = account(tmp_path / "b.db")
     held.charge(price(GAUSSIAN["objective"], held.terms), key="k", request=b"", event=GAUSSIAN["objective"])
-    monkeypatch.setattr("steelyard.ledger._verify.price", lambda *_: pytest.fail("priced"))
+    monkeypatch.setattr("steelyard.ledger._prices.price", lambda *_: pytest.fail("priced"))
     store = open_store(tmp_path / "b.db", check=False)
     with store.reading() as link:
         assert verify.glance(link, store.identity, store.anchor.read(), closely=True) == []
