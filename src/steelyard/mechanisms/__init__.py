@@ -14,15 +14,18 @@ if TYPE_CHECKING:
     from steelyard.mechanisms._gaussian import Gaussian, sigma_for
     from steelyard.mechanisms._gradual import LaplacePath, release_array
     from steelyard.mechanisms._histogram import NoisyCounts
+    from steelyard.mechanisms._integers import WIDEST
     from steelyard.mechanisms._key_threshold import KeyThreshold
     from steelyard.mechanisms._laplace import Laplace
     from steelyard.mechanisms._objective import GRID, Objective, PureObjective, UserObjective
     from steelyard.mechanisms._observe import show
+    from steelyard.mechanisms._random_stop import RandomStop
     from steelyard.mechanisms._sphere import error
     from steelyard.mechanisms._staircase import Staircase
 
 __all__ = [
     "GRID",
+    "WIDEST",
     "AboveThreshold",
     "BoundedNoise",
     "Exponential",
@@ -35,6 +38,7 @@ __all__ = [
     "Objective",
     "PureObjective",
     "Questions",
+    "RandomStop",
     "Staircase",
     "UserObjective",
     "error",
@@ -51,9 +55,11 @@ _HOMES = {
     "_gradual": ("LaplacePath", "release_array"),
     "_histogram": ("NoisyCounts",),
     "_key_threshold": ("KeyThreshold",),
+    "_integers": ("WIDEST",),
     "_laplace": ("Laplace",),
     "_objective": ("GRID", "Objective", "PureObjective", "UserObjective"),
     "_observe": ("show",),
+    "_random_stop": ("RandomStop",),
     "_sphere": ("error",),
     "_staircase": ("Staircase",),
 }

@@ -48,19 +48,19 @@ class Exponential:
 
     @property
     def event(self) -> Event:
-        """What a choice is charged for."""
+        """What a choice is charged for: a loss within a range of epsilon (docs/proofs/bounded_range.md)."""
         parameters: dict[str, int | str | list[int]] = {
             "epsilon_numerator": self.epsilon.numerator,
             "epsilon_denominator": self.epsilon.denominator,
             "sensitivity": self.sensitivity,
             "monotone": int(self.monotone),
         }
-        return Event("exponential", parameters, self.neighbours)
+        return Event("bounded_range", parameters, self.neighbours)
 
     def choose(self, costs: Sequence[int], noise: Noise) -> int:
         """The index of the chosen candidate.
 
-        *Privacy:* pure epsilon. *Cost:* at most as many rounds as candidates, on average.
+        *Privacy:* pure epsilon, and a loss within a range of epsilon. *Cost:* at most as many rounds as candidates, on average.
         """
         if len(costs) == 0:
             raise OurBug("the exponential mechanism needs at least one candidate.")

@@ -8,20 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from operator import add
 
-from steelyard.errors import InvalidTask
+from steelyard.errors import InvalidTask, OurBug
 
-LIMIT = 2**127
+WIDEST = 2**127
+"""No integer with noise is further from zero."""
 
 
 def saturate(value: int) -> int:
     """The value, held inside [-2^127, 2^127]."""
-    return max(-LIMIT, min(LIMIT, int(value)))
+    return max(-WIDEST, min(WIDEST, int(value)))
 
 
 def noisy(values: Sequence[int], draws: Sequence[int]) -> list[int]:
     """Value plus noise, entry by entry, held inside the limit."""
-    return [saturate(int(value) + int(draw)) for value, draw in zip(values, draws, strict=True)]
+    if len(values) != len(draws):
+        raise OurBug("every integer takes one draw of noise.")
+    noised = list(map(add, map(int, values), map(int, draws)))
+    if noised and max(max(noised), -min(noised)) <= WIDEST:
+        return noised
+    return [saturate(each) for each in noised]
 
 
 def check_sensitivity(sensitivity: int | None, name: str = "sensitivity") -> None:

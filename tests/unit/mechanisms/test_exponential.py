@@ -9,11 +9,13 @@ from itertools import product
 
 import pytest
 
+from steelyard.accounting import price, range_to_mu
 from steelyard.errors import InvalidTask, OurBug
 from steelyard.mechanisms import Exponential
 from steelyard.noise import TestNoise
-from steelyard.privacy import Neighbours
-from unit.mechanisms.fit import fits
+from steelyard.privacy import MICRO, Neighbours
+from unit.bounding.remembered import terms
+from unit.mechanisms.fit import fits, needed_mu
 from unit.mechanisms.trees import agrees, law
 
 GENERAL = list(product((-1, 0, 1), repeat=3))
@@ -46,6 +48,34 @@ def test_no_choice_loses_more_than_epsilon() -> None:
 
 def test_the_double_weight_for_costs_that_move_both_ways_is_caught() -> None:
     assert worst(Exponential(Fraction(1), 1, monotone=True), GENERAL) > 1.3
+
+
+def worst_mu(mechanism: Exponential, moves: Iterable[tuple[int, ...]]) -> float:
+    """The largest mu that any move of a few cost vectors needs, both ways."""
+    pairs = [
+        (chances(mechanism, costs), chances(mechanism, [c + m for c, m in zip(costs, move, strict=True)]))
+        for costs in ((0, 0, 0), (0, 40, 40), (3, 1, 0), (0, 3, 3), (1, 0, 0))
+        for move in moves
+    ]
+    return max(max(needed_mu(less, more), needed_mu(more, less)) for less, more in pairs)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(3), Fraction(10)])
+def test_a_choice_is_no_more_telling_than_the_mu_it_costs(epsilon: Fraction) -> None:
+    paid = range_to_mu(epsilon) / MICRO
+    general, one_way = Exponential(epsilon, 1), Exponential(epsilon, 1, monotone=True)
+    assert price(general.event, terms(gaussian=True)).amount == range_to_mu(epsilon) ** 2
+    assert 0.4 * paid < worst_mu(general, GENERAL) <= paid + 1e-9
+    assert 0.4 * paid < worst_mu(one_way, ONE_WAY) <= paid + 1e-9
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(3)])
+def test_what_is_no_exponential_choice_is_caught_at_its_price(epsilon: Fraction) -> None:
+    paid, yes = range_to_mu(epsilon) / MICRO, 1 / (1 + math.exp(-float(epsilon)))
+    assert needed_mu([yes, 1 - yes], [1 - yes, yes]) > 1.5 * paid
+    laplace = [[math.exp(-float(epsilon) * abs(at - centre)) for at in range(-200, 201)] for centre in (0, 1)]
+    assert needed_mu(*([each / math.fsum(law) for each in law] for law in laplace)) > 1.3 * paid
+    assert worst_mu(Exponential(epsilon, 1, monotone=True), GENERAL) > 1.2 * paid
 
 
 def test_the_drawn_law_is_exactly_the_stated_one() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian
-from steelyard.mechanisms._integers import LIMIT
+from steelyard.mechanisms._integers import WIDEST
 from steelyard.noise import TestNoise
 from unit.mechanisms.fit import fits
 
@@ -67,7 +67,7 @@ def test_the_square_of_the_sensitivity_may_be_given_instead() -> None:
 
 def test_no_value_can_make_a_release_fail() -> None:
     released = Gaussian(1, Fraction(10)).release([10**60, -(10**60), 0], TestNoise(2))
-    assert all(-LIMIT <= x <= LIMIT for x in released)
+    assert all(-WIDEST <= x <= WIDEST for x in released)
 
 
 def test_parameters_that_promise_nothing_are_refused() -> None:

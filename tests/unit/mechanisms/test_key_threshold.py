@@ -15,6 +15,7 @@ from scipy import stats
 
 from steelyard.accounting._prices import price
 from steelyard.errors import CurrencyMismatch, InvalidTask, NeighbourMismatch
+from steelyard.lazy import lazy
 from steelyard.mechanisms import KeyThreshold
 from steelyard.mechanisms._observe import observing
 from steelyard.noise import ExactNoise, TestNoise
@@ -63,6 +64,58 @@ def test_keys_of_one_unit_slip_out_no_more_often_than_was_paid_for(keys: int) ->
     mechanism = KeyThreshold(keys, Fraction(7), FAILURE)
     assert not slips(mechanism, {f"k{i}": 1000 for i in range(100)})
     assert chance(mechanism, [1] * keys) > 0.3 * float(FAILURE)  # and not absurdly seldom either
+
+
+class LooksAtMoreForNothing(KeyThreshold):
+    """Broken twin: keys of few units are left out, and the threshold stays where it was."""
+
+    @lazy
+    def threshold(self) -> int:
+        return KeyThreshold(self.max_keys, self.sigma, self.failure).threshold
+
+
+@pytest.mark.parametrize("least", [1, 2, 5, 40])
+def test_keys_that_a_unit_lifts_over_the_least_number_slip_out_no_more_often(least: int) -> None:
+    def lifted(mechanism: KeyThreshold) -> float:
+        """The chance that keys which one unit brings to ``least`` units, and which are unseen without it, are shown."""
+        return chance(mechanism, [mechanism.least] * mechanism.max_keys)
+
+    allowed = float(FAILURE) * (1 + 1e-9)
+    assert lifted(KeyThreshold(3, Fraction(7), FAILURE, least)) <= allowed
+    assert (lifted(LooksAtMoreForNothing(3, Fraction(7), FAILURE, least)) <= allowed) is (least == 1)
+    shown = KeyThreshold(3, Fraction(1, 20), FAILURE, least).release({"few": least - 1, "many": 10**6}, ExactNoise())
+    assert list(shown) == ["many"]
+
+
+def told_apart(mechanism: KeyThreshold, epsilon: float, lifted: int) -> tuple[float, float]:
+    """The exact delta at epsilon when a unit comes, and when it leaves: ``lifted`` of its keys are unseen without it, the others are seen.
+
+    With it the release is a mixture: what it is if no lifted key is shown, and something that never happens without it.
+    """
+    p = chance(mechanism, [mechanism.least] * lifted)
+    mu = math.sqrt(mechanism.max_keys - lifted) / float(mechanism.sigma)
+    comes, leaves = gaussian_delta(epsilon - math.log1p(-p), mu), gaussian_delta(epsilon + math.log1p(-p), mu)
+    return p + (1 - p) * comes, leaves
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    if not mu:
+        return max(0.0, -math.expm1(epsilon))
+    places = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+    return float(stats.norm.cdf(places[0]) - math.exp(epsilon) * stats.norm.cdf(places[1]))
+
+
+@pytest.mark.parametrize("kind", [KeyThreshold, LooksAtMoreForNothing])
+def test_a_unit_is_hidden_in_both_directions_at_every_epsilon(kind: type[KeyThreshold]) -> None:
+    for failure, sigma, keys in ((FAILURE, 7, 3), (Fraction(1, 50), 2, 4), (Fraction(1, 50), 9, 1)):
+        mechanism = kind(keys, Fraction(sigma), failure, max(2, sigma // 4))
+        mu = math.sqrt(keys) / sigma
+        kept = [
+            max(told_apart(mechanism, epsilon, lifted)) <= gaussian_delta(epsilon, mu) + float(failure) + 1e-13
+            for epsilon in (0.0, 0.01, 0.1, 0.5, 1.0, 2.0, 4.0)
+            for lifted in range(keys + 1)
+        ]
+        assert all(kept) is (kind is KeyThreshold)
 
 
 class IgnoresMaxKeys(KeyThreshold):

@@ -10,7 +10,7 @@ import pytest
 
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Laplace
-from steelyard.mechanisms._integers import LIMIT
+from steelyard.mechanisms._integers import WIDEST
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours
 from unit.mechanisms.fit import fits
@@ -50,10 +50,10 @@ def test_the_event_carries_the_very_noise_that_is_drawn() -> None:
 
 
 def test_no_value_can_make_a_release_fail() -> None:
-    values = [0, -(10**60), 10**60, LIMIT, -LIMIT, 2**63]
+    values = [0, -(10**60), 10**60, WIDEST, -WIDEST, 2**63]
     released = Laplace(1, Fraction(10)).release(values, TestNoise(2))
     assert len(released) == len(values)
-    assert all(-LIMIT <= x <= LIMIT for x in released)
+    assert all(-WIDEST <= x <= WIDEST for x in released)
     assert Laplace(1, Fraction(10)).release([], TestNoise(2)) == []
 
 
