@@ -20,7 +20,7 @@ from steelyard.accounting import price
 from steelyard.errors import InsecureNoise, OurBug, TableError
 from steelyard.interrupts import attempt
 from steelyard.noise import Noise
-from steelyard.privacy import Event, Loss, Terms, canonical
+from steelyard.privacy import Event, Loss, Terms, Unit, canonical
 from steelyard.release import Outcome, Release, as_it_is, promise, sealed_payload
 
 if TYPE_CHECKING:
@@ -42,6 +42,10 @@ class NoTable:
 
     identity: str = ""
     stored: bool = True
+    view_text: str = ""
+
+    def require_apart(self, unit: Unit) -> None:
+        """Rows that are no table are no view: nothing stands between them and what is stored."""
 
 
 def check_noise(noise: Noise, account: Account) -> None:
@@ -70,6 +74,7 @@ class Desk:
         self, table: Table | NoTable, noise: Noise, account: Account, key: str, request: Mapping[str, Any]
     ) -> None:
         check_noise(noise, account)
+        table.require_apart(account.terms.unit)
         self._table: Any = table
         self._noise, self._account, self._paying = noise, account, account.name
         self.terms: Terms = account.terms
@@ -82,14 +87,19 @@ class Desk:
         schema: Schema = self._table.schema
         return schema
 
+    @property
+    def remaining(self) -> Loss:
+        """What the account has left: a public number."""
+        return self._account.remaining
+
     def charge(self, event: Event, step: str = "", *, loss: Loss | None = None) -> Charge:
         """Pay for an event, durably. The same step of the same key is the same charge and costs nothing more.
 
         ``loss`` is given where the price does not follow from the event alone: validity in nats, or what a plan paid for already.
         """
-        naming = self._naming(step)
+        naming, view = self._naming(step), self._table.view_text
         cost = self._price(event) if loss is None else loss
-        return self._account.charge(cost, **naming, event=event)
+        return self._account.charge(cost, **naming, event=event, **({"view": view} if view else {}))
 
     def paid(self, step: str = "") -> Charge | None:
         """The charge of a step, if it was made before; costs nothing."""
@@ -109,11 +119,9 @@ class Desk:
         Whether it belongs to this very request, and what it has cost by now.
         """
         found = {name[len(self._key) + 1 :]: told for name, told in self._account.answered(self._key).items()}
-        return {step: (request == self._bound(step), cost) for step, (request, cost) in found.items()}
-
-    def _bound(self, step: str) -> str:
-        naming = self._naming(step)
-        return self._account.bound_to(naming["request"], naming["of"])
+        named = [self._naming(step) for step in found]
+        own = [self._account.bound_to(naming["request"], naming["of"]) for naming in named]
+        return {step: (told[0] == mine, told[1]) for (step, told), mine in zip(found.items(), own, strict=True)}
 
     def seal(self, data: bytes) -> bytes:
         """A digest of these bytes under a key of this very request, which never leaves the ledger's own key."""

@@ -9,11 +9,13 @@ This file depends on nothing but the standard library and must stay so.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -23,6 +25,7 @@ from steelyard.errors import CurrencyMismatch, InvalidTask
 
 MICRO = 10**6
 ATTO = 10**18
+_EVENT_SHOWN = 300  # characters of an event that is looked at; all of it is in its JSON
 _LONGEST = 1000  # digits of any number that is read: beyond them a reader could be kept busy for ever
 _RATIO = re.compile(rf"-?[0-9]{{1,{_LONGEST}}}/(?=0*[1-9])[0-9]{{1,{_LONGEST}}}")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
@@ -54,6 +57,7 @@ class Status(StrEnum):
     CALIBRATED = "calibrated"
     UNREVIEWED = "unreviewed"
     STATED = "as stated: the sensitivity of a query is the caller's word"
+    OUTSIDE = "as stated: the guarantee of a run from outside is the caller's word"
     TEST_NOISE = "test noise"
 
 
@@ -149,10 +153,15 @@ class Unit:
     column: str | None = None
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     n: int | None = None
+    per: str | None = None
+    time: str | None = None
+    period: str | None = None
 
     def __str__(self) -> str:
+        within = "" if self.per is None else f" in {self.period or f'one {self.per}'} (by {self.time!r})"
         whose = {
-            "users": f"all rows of one value of {self.column!r}",
+            "users": f"all rows of one value of {self.column!r}{within}",
+            "periods": f"all rows of one value of {self.column!r}{within}",
             "rows": "one row",
             "labels": f"the label {self.column!r} of one row",
             "holdout": f"the holdout {self.column!r}",
@@ -166,12 +175,38 @@ class Unit:
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``Unit.from_json`` reads it back."""
-        return {"kind": self.kind, "column": self.column, "neighbours": str(self.neighbours), "n": self.n}
+        known = {"kind": self.kind, "column": self.column, "neighbours": str(self.neighbours), "n": self.n}
+        return known if self.per is None else known | {"per": self.per, "time": self.time, "period": self.period}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Unit:
         """Read back what ``to_json`` wrote."""
-        return cls(data["kind"], data["column"], Neighbours(data["neighbours"]), data["n"])
+        known = data["kind"], data["column"], Neighbours(data["neighbours"]), data["n"]
+        return cls(*known, data.get("per"), data.get("time"), data.get("period"))
+
+    def during(self, period: str) -> Unit:
+        """The unit of one period, such as ``"2026-03"`` where it is counted by the month."""
+        if self.per is None or self.period is not None:
+            raise InvalidTask(f"only users(column, per=..., time=...) is counted by periods; this hides {self}.")
+        if not isinstance(period, str) or not re.fullmatch(PERIODS[self.per], period, re.ASCII):
+            raise InvalidTask(f"a {self.per} is written like {_SUCH[self.per]!r}; got {period!r:.40}.")
+        if self.per == "day":
+            with contextlib.suppress(ValueError):
+                return replace(self, period=date.fromisoformat(period).isoformat())
+            raise InvalidTask(f"there is no day {period!r}.")
+        return replace(self, period=period)
+
+    @property
+    def inside(self) -> Unit:
+        """The unit within the table of one period's rows: there it is a user, and the rows are all that he has."""
+        return replace(self, kind="users")
+
+
+_YEAR, _SUCH = "(?!0000|9999)[0-9]{4}", {"day": "2026-03-31", "month": "2026-03", "quarter": "2026-Q1", "year": "2026"}
+PERIODS = {
+    "day": f"{_YEAR}-[0-9]{{2}}-[0-9]{{2}}", "month": f"{_YEAR}-(0[1-9]|1[0-2])", "quarter": f"{_YEAR}-Q[1-4]", "year": _YEAR,
+}  # fmt: skip
+"""How the periods of each length are written: in one way, so that two names are never one period."""
 
 
 def _name(column: str, what: str) -> str:
@@ -180,9 +215,27 @@ def _name(column: str, what: str) -> str:
     return column
 
 
-def users(column: str, *, neighbours: str = "add-remove", n: int | None = None) -> Unit:
-    """Hide all rows of one user. Replaced, it gives way to another with at least one row; that needs the public ``n``."""
-    return Unit("users", _name(column, "users(column)"), *_relation("users", neighbours, n))
+def users(
+    column: str,
+    *,
+    neighbours: str = "add-remove",
+    n: int | None = None,
+    per: str | None = None,
+    time: str | None = None,
+) -> Unit:
+    """Hide all rows of one user. Replaced, it gives way to another with at least one row; that needs the public ``n``.
+
+    With ``per="month"`` (day, quarter, year) and ``time``, a column of dates or times, what is hidden is one user's rows of one month: each month has a budget of
+    its own (docs/ledger.md). A user with rows in several months is hidden in each by itself, and not in all of them together.
+    """
+    relation = _relation("users", neighbours, n)
+    if per is None and time is None:
+        return Unit("users", _name(column, "users(column)"), *relation)
+    if per not in PERIODS or relation[0] is not Neighbours.ADD_REMOVE:
+        raise InvalidTask(f"per must be one of {', '.join(PERIODS)}, with users added or removed; got {per!r}.")
+    return Unit(
+        "periods", _name(column, "users(column)"), *relation, per, _name(time or "", "users(per=..., time=...)")
+    )
 
 
 def rows(*, neighbours: str = "add-remove", n: int | None = None) -> Unit:
@@ -215,7 +268,7 @@ def holdout(name: str) -> Unit:
     return Unit("holdout", _name(name, "holdout(name)"), Neighbours.REPLACE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Loss:
     """An exact amount in one currency: micro-epsilon, 1e-12 of mu squared, or micro-nats; ``delta`` in 1e-18.
 
@@ -288,6 +341,9 @@ class Loss:
             text = f"mu {_root_text(self.amount)}"
         return text + (f" and delta {decimal_text(self.additive_delta, 4)}" if self.delta else "")
 
+    def __repr__(self) -> str:
+        return f"Loss({str(self)!r})"
+
     def _same(self, other: Loss) -> None:
         if self.currency is not other.currency:
             raise CurrencyMismatch(f"{self.currency} and {other.currency} losses cannot be compared or added.")
@@ -314,7 +370,7 @@ def _root_text(amount: int) -> str:
     return decimal_text(Fraction(root, MICRO)) if root * root == amount else f"{math.sqrt(amount) / MICRO:.6g}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Event:
     """What was done, with every parameter needed to account for it for ever.
 
@@ -327,6 +383,11 @@ class Event:
     parameters: Mapping[str, int | str | list[int]] = field(default_factory=dict)
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     status: Status = Status.PROVED
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        shown = told if len(told) <= _EVENT_SHOWN else f"{told[:_EVENT_SHOWN]}…"
+        return f"Event({self.name!r}: {shown}; {self.neighbours}, {self.status})"
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``Event.from_json`` reads it back."""
@@ -348,13 +409,14 @@ class Terms:
     """What an account promises, all of it public: the unit, the cap, and the (epsilon, delta) it was opened with.
 
     ``delta`` is the whole delta of a Gaussian account; ``cap.delta`` of it is set aside for steps that fail with a
-    probability, and the mu cap was solved at the rest.
+    probability, and the mu cap was solved at the rest. ``parent`` is the account above, which every charge is charged to as well.
     """
 
     unit: Unit
     cap: Loss
     epsilon: Fraction | None = None
     delta: Fraction = Fraction(0)
+    parent: str | None = None
 
     @property
     def currency(self) -> Currency:
@@ -369,13 +431,16 @@ class Terms:
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``Terms.from_json`` reads it back."""
         epsilon = None if self.epsilon is None else str(self.epsilon)
-        return {"unit": self.unit.to_json(), "cap": self.cap.to_json(), "epsilon": epsilon, "delta": str(self.delta)}
+        above = {} if self.parent is None else {"parent": self.parent}
+        known = {"unit": self.unit.to_json(), "cap": self.cap.to_json(), "epsilon": epsilon, "delta": str(self.delta)}
+        return known | above
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Terms:
         """Read back what ``to_json`` wrote."""
         epsilon = None if data["epsilon"] is None else written(data["epsilon"], "epsilon")
-        return cls(Unit.from_json(data["unit"]), Loss.from_json(data["cap"]), epsilon, written(data["delta"], "delta"))
+        unit, cap, delta = Unit.from_json(data["unit"]), Loss.from_json(data["cap"]), written(data["delta"], "delta")
+        return cls(unit, cap, epsilon, delta, data.get("parent"))
 
 
 def canonical(data: Any) -> bytes:

@@ -10,12 +10,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
+import steelyard.answers as answers
 from steelyard.account import Receipt
+from steelyard.accounting import told
 from steelyard.documents import plain
 from steelyard.errors import InvalidTask
 from steelyard.privacy import Currency, Event, Loss, Status, Terms, Unit, canonical, decimal_text
+
+if TYPE_CHECKING:
+    from steelyard.charts import Chart
 
 _LONG = 4096
 _ESCAPED = (*map(chr, range(32)), '"', "\\", "\x7f")
@@ -29,7 +35,7 @@ def as_it_is(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Guarantee:
     """A promise fit to publish; ``str()`` is the sentence.
 
@@ -55,9 +61,22 @@ class Guarantee:
         how = "the whole account" if self.kind == "filter" else "everything released so far on this path, ex post,"
         bound = f"({self.epsilon}, {self.delta})" if self.delta != "0" else f"{self.epsilon}"
         return (
-            f"{bound}-differential privacy for {how}, of which this release spent {self.spent}. "
+            f"{bound}-differential privacy for {how}, of which this release spent {self._spent}. "
             f"Hidden: {self.unit}. Status of this release: {self.status}{'' if self.stored else _AS_GIVEN}."
         )
+
+    @property
+    def _spent(self) -> str:
+        terms = Terms(self.unit, Loss.zero(self.spent.currency), None, Fraction(self.delta))
+        return told(self.spent, terms, cost=True)
+
+    def __repr__(self) -> str:
+        return f"Guarantee({str(self)!r})"
+
+    def _repr_html_(self) -> str:
+        from steelyard.charts import fragment
+
+        return fragment("Guarantee", str(self))
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``Guarantee.from_json`` reads it back."""
@@ -87,7 +106,10 @@ class Error:
     lies, from ``bias_low`` to ``bias_high``; ``None`` where nothing was looked at. ``offsets`` are how far below and above the
     released value the truth lies, noise and bias together, by confidence. ``blind_spot`` is what no look at this price
     can rule out (*proved*). Totals above ``upper`` are in none of this: where some were seen, ``at_least`` is true.
-    ``each`` are half widths by key where they differ, ``unit`` what the noise is measured in, if not in the value's own.
+    ``each`` are half widths by key where they differ, ``unit`` what the noise is measured in, if not in the value's own;
+    ``missed`` says that an accuracy was asked for which this is not. ``ends`` are where the truth lies, two for each released number, where
+    that is said outright (*proved*), None for an end that is not known, and ``of`` what they are of, where that is not the rows as they
+    are; ``note`` is one sentence more.
     """
 
     noise: float
@@ -101,16 +123,38 @@ class Error:
     at_least: bool = False
     each: Sequence[float] = ()
     unit: str = ""
+    missed: str = ""
+    ends: Sequence[Sequence[float | None]] = ()
+    note: str = ""
+    of: str = ""
 
     def __post_init__(self) -> None:
         # JSON has lists: an error that was stored must equal the one that was made
         object.__setattr__(self, "each", tuple(self.each))
+        object.__setattr__(self, "ends", tuple((pair[0], pair[1]) for pair in self.ends))
         object.__setattr__(self, "offsets", {name: tuple(ends) for name, ends in self.offsets.items()})
 
     @property
     def status(self) -> Status:
         """Proved where only noise is in it, calibrated where a bias was modelled."""
         return Status.CALIBRATED if self.offsets else Status.PROVED
+
+    @property
+    def more(self) -> list[str]:
+        """What is to be said beside the numbers: what cannot be known, a note, and what the ends are of."""
+        return [*self._beside, *([f"low and high are of {self.of}"] if self.of else [])]
+
+    @property
+    def _beside(self) -> list[str]:
+        return [said for said in (self.blind_spot, self.note) if said]
+
+    def truth(self, low: float | None, high: float | None) -> list[str]:
+        """Where the truth of one number lies, and of what, in a sentence; then the noise, and what is to be said beside it."""
+        if low is None:
+            return [str(self), *self.more]
+        where = f"above {figure(low)}" if high is None else f"between {figure(low)} and {figure(high)}"
+        whose = f", of {self.of}" if self.of else ""
+        return [f"truth {where} at {self.confidence:.0%}, {self.status}{whose}", str(self), *self._beside]
 
     def span(self, confidence: float = 0.95) -> tuple[float, float] | None:
         """How far below and above the released value the truth lies; ``None`` where nothing is known of what was cut off."""
@@ -124,7 +168,8 @@ class Error:
 
     def __str__(self) -> str:
         alone = f"noise ± {self._size} in {self.confidence:.0%} of draws"
-        return alone if self.unit else f"{alone}; what the cap cuts off: {self._cut}"
+        said = alone if self.unit else f"{alone}; what the cap cuts off: {self._cut}"
+        return f"{said}; {self.missed}" if self.missed else said
 
     @property
     def _size(self) -> str:
@@ -145,7 +190,9 @@ class Error:
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``Error(**data)`` reads it back."""
         ends = {name: list(pair) for name, pair in self.offsets.items()}
-        return {**vars(self), "offsets": ends, "each": list(self.each)}
+        lists = {"each": list(self.each), "ends": [list(pair) for pair in self.ends]}
+        told = {**vars(self), "offsets": ends, **lists}
+        return {name: value for name, value in told.items() if value or name not in ("missed", "ends", "note", "of")}
 
 
 @dataclass(frozen=True)
@@ -157,7 +204,7 @@ class Outcome:
     point: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Release:
     """A value that may be published, with everything a reader needs to judge it.
 
@@ -181,6 +228,10 @@ class Release:
         *Status:* ``error.status``: calibrated where a bias was modelled. ``(None, None)`` where nothing is known of it; the noise
         alone is ``error.interval``.
         """
+        if self.error is not None and self.error.ends and confidence == self.error.confidence:
+            return answers.shaped(self.value, [low for low, _ in self.error.ends]), answers.shaped(
+                self.value, [high for _, high in self.error.ends]
+            )
         ends = None if self.error is None else self.error.span(confidence)
         if ends is None or not isinstance(self.value, int | float | dict):
             return None, None
@@ -196,21 +247,92 @@ class Release:
         """The upper end of the 95 % interval."""
         return self.interval()[1]
 
+    @property
+    def parts(self) -> list[answers.Part]:
+        """The values that were asked for together, each with its own request and error; mostly one."""
+        tasks, told = self.task.get("tasks"), self.point.get("parts")
+        if self.task.get("type") == "ReportPlan" and isinstance(told, list):
+            return self._numbers(self.task["numbers"], told)
+        if self.task.get("type") != "Together" or not isinstance(tasks, list) or not isinstance(told, list):
+            return [answers.Part(self.task, self.value, self.error, self.point.get("tops", ()))]
+        errors = [None if each.get("error") is None else Error(**each["error"]) for each in told]
+        return [answers.Part(*each) for each in zip(tasks, self.value, errors, strict=True)]
+
+    def _numbers(self, wishes: Sequence[Any], told: Sequence[Any]) -> list[answers.Part]:
+        """The numbers of a report, each called what the report calls it."""
+        values = dict(self.value.items() if isinstance(self.value, Mapping) else self.value)
+        errors = {each["name"]: None if each["error"] is None else Error(**each["error"]) for each in told}
+        return [
+            answers.Part({**wish["task"], "called": wish["name"]}, values[wish["name"]], errors[wish["name"]])
+            for wish in wishes
+        ]
+
+    @property
+    def title(self) -> str:
+        """What of what by what, such as "Sum of amount by country"."""
+        if self.task.get("type") == "ReportPlan":
+            return f"Report of {len(self.parts)} numbers"
+        return "; ".join(dict.fromkeys(part.title for part in self.parts))
+
+    @property
+    def table(self) -> Any:
+        """The answer as an Arrow table: one row for each key, quantile, range or bin.
+
+        Columns: the keys under their own names, ``value``, ``noise`` (its half width at 95 %), ``bias``, ``low`` and ``high``; null where
+        nothing is known. Values asked for together follow each other, and ``answer`` says which is which.
+        """
+        return answers.table(self.parts)
+
+    def to_pandas(self) -> Any:
+        """``table`` as a pandas data frame."""
+        return answers.frame(self.table, "pandas")
+
+    def to_polars(self) -> Any:
+        """``table`` as a Polars data frame."""
+        return answers.frame(self.table, "polars")
+
+    def chart(self) -> Chart:
+        """The answer as bars with whiskers for the noise, which end at public bounds; of a model, its coefficients."""
+        return answers.chart(self.parts, self.title, self._said, str(self.guarantee))
+
+    @property
+    def _said(self) -> str:
+        """The error in a line under a picture; of several numbers that each have their own, that they have."""
+        errors = self._errors
+        return "; ".join(errors) if len(errors) < 3 else "noise in 95% of draws, each number's own"
+
+    @property
+    def _errors(self) -> list[str]:
+        return list(dict.fromkeys(str(part.error) for part in self.parts if part.error is not None))
+
     def __str__(self) -> str:
-        shown = self.value if isinstance(self.value, int | float | str) else json.dumps(plain(self.value))
-        lines = [str(shown), *self.told, str(self.guarantee), *([self.again] if self.again else [])]
+        lines = [answers.text(self.parts), *self.told, str(self.guarantee), *([self.again] if self.again else [])]
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        several = answers.size(self.parts)
+        shown = str(answers.first(self.parts, 1)[0]) if several == 1 else f"{several:,} numbers"
+        spent = f"{self.guarantee.spent}{', ' + self.again if self.again else ''}"
+        return f"Release({self.title!r}: {shown}; {spent})"
+
+    def _repr_html_(self) -> str:
+        from steelyard.charts import Tabular, fragment
+
+        picture = [self.chart()] if answers.size(self.parts) > 1 else []
+        said = [*self.told, str(self.guarantee), *([self.again] if self.again else [])]
+        if picture:  # which says its errors and the guarantee itself
+            said = [words for words in said if words not in (*self._errors, str(self.guarantee))]
+        return fragment(self.title, Tabular(*answers.rows(self.parts)), *picture, *said)
 
     @property
     def told(self) -> list[str]:
         """The error in sentences: where the truth lies, its parts, and what cannot be known."""
         error = self.error
         if error is None:
-            return []
+            known = [part for part in self.parts if part.error is not None]
+            return [f"{part.of}: {said}" for part in known for said in (part.error, *part.error.more)]
         low, high = self.interval(error.confidence) if isinstance(self.value, int | float) else (None, None)
-        sure = f"at {error.confidence:.0%}, {error.status}"
-        truth = [] if low is None or high is None else [f"truth between {figure(low)} and {figure(high)} {sure}"]
-        return [*truth, str(error), *([error.blind_spot] if error.blind_spot else [])]
+        return error.truth(low, high)
 
     @property
     def again(self) -> str:

@@ -12,7 +12,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steelyard.bounding import Count, CountUsers, Histogram, Mean, Profile, Quantile, Sum, Together
+from steelyard.bounding import (
+    Count,
+    CountDistinct,
+    CountUsers,
+    Histogram,
+    Mean,
+    Median,
+    Profile,
+    Quantile,
+    Ratio,
+    Std,
+    Sum,
+    Together,
+    TopK,
+    Variance,
+)
 from steelyard.errors import InvalidTask, SteelyardError
 from steelyard.holdout._question import Question
 from steelyard.ledger import Account, open_account
@@ -136,6 +151,25 @@ def spreads(draw: Draw) -> Any:
     return Quantile(draw.column(), quantile=quantiles, resolution=draw.maybe(draw.size()), **between, **about)
 
 
+def newer(draw: Draw) -> Any:
+    kind = draw.of(Variance, Std, Median, Ratio, CountDistinct, TopK, Histogram)
+    if kind is TopK:
+        column, keys = draw.of(("k", ["a", "b"]), ("n", [1, 2, 3]))
+        given = draw.of({"keys": keys}, {"max_keys": draw.of(1, 9)})
+        return TopK(column, k=draw.of(1, 2, 10), **given, **draw.price())
+    keys = draw.by()
+    keys.pop("rows_per_key", None)
+    if kind is Histogram:
+        return Histogram("k", values=draw.of(None, ["a", "z"]), cap=draw.of("auto", 1, 3), **keys, **draw.price())
+    if kind is CountDistinct:
+        return CountDistinct(draw.of("k", "x", "who", "n"), cap=draw.of("auto", 1, 2**20), **keys, **draw.price())
+    if kind is Ratio:
+        caps = {"cap": draw.cap(), "over_cap": draw.cap(), "upper": draw.maybe(draw.size(), 100), "over_upper": 7}
+        return Ratio(draw.of("x", "odd", "big"), "n", **caps, **keys, **draw.price())
+    bounds = draw.of({"lower": "auto", "upper": "auto"}, dict(zip(("lower", "upper"), draw.range(), strict=True)))
+    return kind(draw.column(), cap=draw.of("auto", 1, 3, 2**30), **bounds, **keys, **draw.price())
+
+
 def questions(draw: Draw) -> Any:
     asked = (
         {"equals": draw.of("a", 1, 1.5)}
@@ -190,7 +224,7 @@ class Refined:
 
 
 KINDS: tuple[tuple[Callable[[Draw], Any], int], ...] = (
-    (totals, 6), (together, 2), (profiles, 1), (spreads, 4), (questions, 1), (scaled, 1), (models, 3), (Refined, 1),
+    (totals, 6), (together, 2), (profiles, 1), (spreads, 4), (newer, 6), (questions, 1), (scaled, 1), (models, 3), (Refined, 1),
 )  # fmt: skip
 
 

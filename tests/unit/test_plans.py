@@ -28,7 +28,7 @@ MORE = {
     ),
 }
 ITEMS = {**tasks(), **MORE}
-KINDS = {"float64": "float", "int64": "integer", "string": "string"}
+KINDS = {"float64": "float", "int64": "integer", "string": "string", "date32": "date"}
 
 
 def paper(item: Item) -> Schema:

@@ -13,7 +13,7 @@ import pytest
 from steelyard.desk import FAILED, Desk
 from steelyard.documents import request_of
 from steelyard.errors import BudgetExceeded, InsecureNoise, InvalidTask, KeyConflict, TableError
-from steelyard.ledger import Account, open_account
+from steelyard.ledger import Account, Ledger, open_account
 from steelyard.mechanisms import Laplace
 from steelyard.noise import ExactNoise, Noise, TestNoise
 from steelyard.privacy import Event, Loss, Status, Terms, rows, users
@@ -298,3 +298,43 @@ def test_the_desk_keeps_the_order_and_its_broken_twins_are_caught(account: Accou
 def test_the_desk_seals_errors_and_its_broken_twin_is_caught(account: Account) -> None:
     assert not leaks(Desk, account)
     assert leaks(LetsTheErrorOut, open_account(":memory:", "d", unit=users("user"), epsilon=1))
+
+
+def test_a_reservation_is_charged_without_a_row_and_answered_later_for_nothing_more(account: Account) -> None:
+    session = Session(read(DATA, name="t"), account, person="ann")
+    receipt = session.reserve(Probe(), key="k")
+    assert SEEN == ["plan"]
+    assert (receipt.cost, account.spent) == (Loss.pure("0.5"), Loss.pure("0.5"))
+    (waiting,) = Ledger(account.location).pending("a")
+    assert (waiting.name, waiting.task, waiting.person) == ("k", request_of(Probe()), "ann")
+    worker = Session(read(DATA, name="t"), Account(account.location, "a"))
+    release = worker.release(Probe(), key="k")
+    assert (release.receipt, account.spent) == (receipt, Loss.pure("0.5"))
+    assert session.reserve(Probe(), key="k") == receipt
+    assert session.release(Probe(), key="k").value == release.value
+    assert Ledger(account.location).pending() == []
+
+
+def test_a_reservation_is_refused_like_a_release_and_binds_its_key(account: Account) -> None:
+    session = Session(read(DATA, name="t"), account)
+    session.reserve(Probe(epsilon="0.75"), key="k")
+    with pytest.raises(BudgetExceeded):
+        session.reserve(Probe(), key="l")
+    with pytest.raises(KeyConflict):
+        session.release(Probe(epsilon="0.125"), key="k")
+    with pytest.raises(KeyConflict):
+        Session(read(DATA, name="u"), account).release(Probe(epsilon="0.75"), key="k")
+    assert "read" not in SEEN
+
+
+def test_the_person_and_the_whole_text_of_a_view_stand_on_every_charge(account: Account) -> None:
+    view = read(DATA, name="t").where(" or ".join(f"x < {number}" for number in range(60)))
+    session = Session(view, account.by("bob"), person="ann")
+    session.release(Probe())
+    session.up_to("0.25").release(Probe(epsilon="0.125"))
+    Session(read(DATA, name="t"), account.by("bob")).release(Probe(epsilon="0.125"))
+    first, second, third = Ledger(account.location).charges("%")
+    assert [each.person for each in (first, second, third)] == ["ann", "ann", "bob"]
+    assert "x < 59" in first.view.lower().replace(chr(34), "")
+    assert "sha256" in first.table, "the identity is cut short; the text is not"
+    assert (second.view, third.view, third.table) == (first.view, "", "the table named 't'")

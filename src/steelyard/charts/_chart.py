@@ -6,29 +6,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import wraps
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 from steelyard.charts._marks import Mark, fit, measure, one_line, tag, text, wrap
-from steelyard.charts._page import FONT, THEMES, chart_rules, page
+from steelyard.charts._page import FONT, THEMES, chart_rules, notebook_rules, page
 from steelyard.charts._scales import Scale
 from steelyard.errors import EngineMissing, InvalidTask
 
-WIDTH, MARGIN = 680.0, 24.0
-RIGHT = WIDTH - MARGIN
+WIDE, NARROW = 680.0, 390.0
+_paper = ContextVar("width of the paper that is drawn on", default=WIDE)
+_P = ParamSpec("_P")
 
 
-@dataclass(frozen=True)
+def both_widths(draw: Callable[_P, Chart]) -> Callable[_P, Chart]:
+    """Draw a chart for a page, and once more for the width of a telephone."""
+
+    @wraps(draw)
+    def drawn(*args: _P.args, **options: _P.kwargs) -> Chart:
+        wide, token = draw(*args, **options), _paper.set(NARROW)
+        try:
+            return replace(wide, narrow=draw(*args, **options))
+        finally:
+            _paper.reset(token)
+
+    return drawn
+
+
+@dataclass(frozen=True, repr=False)
 class Chart:
-    """A picture of plain numbers; shows itself in a notebook, and saves itself as .svg, .png or .html."""
+    """A picture of plain numbers; shows itself in a notebook, and saves itself as .svg, .png or .html.
+
+    ``narrow`` is the same picture for a telephone, where there is one: pages show whichever fits.
+    """
 
     title: str
     description: str
     height: float
     marks: tuple[Mark, ...]
+    width: float = WIDE
+    narrow: Chart | None = None
+
+    def __repr__(self) -> str:
+        return f"Chart({fit(self.title, 600)!r}); .save('chart.svg') writes it"
 
     def svg(self, theme: str = "auto") -> str:
         """The picture as one self-contained SVG document; ``theme`` is ``auto``, ``light`` or ``dark``."""
@@ -39,10 +64,16 @@ class Chart:
     def mark(self, *first: Mark, **attributes: str) -> Mark:
         """The picture as a mark, to be put inside a page that carries the style."""
         told = tag("title", one_line(self.title)), tag("desc", one_line(self.description))
-        paper = tag("rect", width=WIDTH, height=self.height, fill="paper")
-        box = {"viewBox": f"0 0 {WIDTH:.0f} {self.height:.0f}", "role": "img", "aria-label": one_line(self.title)}
-        return tag("svg", *told, *first, paper, *self.marks, **attributes, width=WIDTH, height=self.height, **box,
+        paper = tag("rect", width=self.width, height=self.height, fill="paper")
+        box = {"viewBox": f"0 0 {self.width:.0f} {self.height:.0f}", "role": "img", "aria-label": one_line(self.title)}
+        return tag("svg", *told, *first, paper, *self.marks, **attributes, width=self.width, height=self.height, **box,
                    font_family=FONT)  # fmt: skip
+
+    def figure(self) -> Mark:
+        """Both widths, to be put inside a page whose style shows the one that fits."""
+        if self.narrow is None:
+            return tag("figure", self.mark(), class_="chart")
+        return tag("figure", self.mark(class_="sy-wide"), self.narrow.mark(class_="sy-narrow"), class_="chart")
 
     def png(self, theme: str = "light", *, zoom: int = 2) -> bytes:
         """The picture as PNG, ``zoom`` times as large as drawn."""
@@ -56,7 +87,7 @@ class Chart:
 
     def html(self) -> str:
         """The picture as a page of its own."""
-        return page(self.title, tag("figure", self.mark()))
+        return page(self.title, self.figure())
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the picture; the suffix says how: .svg, .png or .html."""
@@ -74,7 +105,7 @@ class Chart:
         return self.svg()
 
     def _repr_html_(self) -> str:
-        return self.svg()
+        return tag("div", tag("style", notebook_rules()), self.figure(), class_="sy").xml()
 
 
 def check_target(path: str | PathLike[str]) -> None:
@@ -103,6 +134,10 @@ class Sheet:
 
     def __init__(self, title: str, subtitle: str, caption: str) -> None:
         self.title, self.caption = title, caption
+        self.width = _paper.get()
+        self.narrow = self.width < WIDE
+        self.margin = 14.0 if self.narrow else 24.0
+        self.right = self.width - self.margin
         self.marks: list[Mark] = []
         self.y = 18.0
         self._paragraph(title, size=17, fill="ink", bold=True)
@@ -110,21 +145,26 @@ class Sheet:
         self.y += 8
 
     def _paragraph(self, words: str, *, size: float, fill: str, bold: bool = False) -> None:
-        for line in wrap(words, RIGHT - MARGIN, size * (1.06 if bold else 1)):
+        for line in wrap(
+            words,
+            self.right - self.margin,
+            size * ((1.16 if self.narrow else 1.06) if bold else 1),
+            8 if self.narrow else 4,
+        ):
             self.y += size * 1.4
-            self.marks.append(text(MARGIN, self.y, line, size=size, fill=fill, bold=bold))
+            self.marks.append(text(self.margin, self.y, line, size=size, fill=fill, bold=bold))
 
     def add(self, *marks: Mark) -> None:
         self.marks.extend(marks)
 
     def legend(self, entries: Sequence[tuple[Mark, str]]) -> None:
         """A row of keys, each drawn around the origin in 22 by 12, with its words; wraps where it must."""
-        x = MARGIN
+        x = self.margin
         self.y += 20
         for key, words in entries:
             words = fit(words, 260)
-            if x > MARGIN and x + 28 + measure(words) > RIGHT:
-                x, self.y = MARGIN, self.y + 20
+            if x > self.margin and x + 28 + measure(words) > self.right:
+                x, self.y = self.margin, self.y + 20
             self.add(tag("g", key, transform=f"translate({x + 11:.0f} {self.y - 4:.0f})"))
             self.add(text(x + 28, self.y, words, fill="ink"))
             x += 28 + measure(words) + 22
@@ -137,13 +177,14 @@ class Sheet:
             place, half = x(tick), measure(label) / 2
             strong = tick == 0 and not x.log
             self.add(tag("line", x1=place, x2=place, y1=top, y2=bottom, stroke="axis" if strong else "grid"))
-            if place - half > free:
-                self.add(text(place, bottom + 18, label, anchor="middle"))
-                free = place + half + 8
+            middle = min(max(place, half + 2), self.width - half - 2)
+            if middle - half > free:
+                self.add(text(middle, bottom + 18, label, anchor="middle"))
+                free = middle + half + 8
         self.y = bottom + 22
         if title:
             self.y += 18
-            self.add(text((x.start + x.end) / 2, self.y, fit(title, RIGHT - MARGIN), anchor="middle"))
+            self.add(text((x.start + x.end) / 2, self.y, fit(title, self.right - self.margin), anchor="middle"))
 
     def left_axis(self, y: Scale, left: float, right: float) -> None:
         """Level grid lines with labels to the left of them."""
@@ -157,13 +198,13 @@ class Sheet:
         if self.caption:
             self.y += 10
             self._paragraph(self.caption, size=11.5, fill="muted")
-        return Chart(self.title, description, round(self.y + 22), tuple(self.marks))
+        return Chart(self.title, description, round(self.y + 22), tuple(self.marks), self.width)
 
     def nothing(self) -> Chart:
         """The same sheet with a plain word where the plot would be."""
         top, self.y = self.y + 10, self.y + 150
-        box = tag("rect", x=MARGIN, y=top, width=RIGHT - MARGIN, height=140, rx=6, fill="shade")
-        self.add(box, text(WIDTH / 2, top + 75, "no data", size=14, anchor="middle"))
+        box = tag("rect", x=self.margin, y=top, width=self.right - self.margin, height=140, rx=6, fill="shade")
+        self.add(box, text(self.width / 2, top + 75, "no data", size=14, anchor="middle"))
         return self.chart("There is no data to draw.")
 
 

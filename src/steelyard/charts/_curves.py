@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from steelyard.charts._chart import MARGIN, RIGHT, Chart, Sheet, clipped
+from steelyard.charts._chart import Chart, Sheet, both_widths, clipped
 from steelyard.charts._marks import Mark, measure, one_line, tag, text
 from steelyard.charts._page import SERIES
 from steelyard.charts._scales import Number, Scale, columns, scale, short
@@ -29,6 +29,7 @@ class Line:
     high: Sequence[Number] | None = None
 
 
+@both_widths
 def tradeoff(caps: Sequence[Number], noise: Sequence[Number], bias: Sequence[Number], total: Sequence[Number], *,
              title: str = "Where the cap balances noise and bias", subtitle: str = "", caption: str = "",
              x_title: str = "cap on one unit's contribution", y_title: str = "expected error",
@@ -51,7 +52,7 @@ def tradeoff(caps: Sequence[Number], noise: Sequence[Number], bias: Sequence[Num
     floor = min(totals) / 10 if log_y else 0.0
     heights = [max(value, floor) if log_y else value for values in named.values() for value in values]
     heights += [floor, min(totals) * (2 if log_y else 1.3)]  # room for the words above the sweet spot
-    right = RIGHT - max(measure(name, 12.5) for name in named) - 14
+    right = sheet.right - max(measure(name, 12.5) for name in named) - 14
     x, y = _frame(sheet, [row[0] for row in rows], heights, True, log_y, x_title, y_title, right)
     curves = {name: [(row[0], value) for row, value in zip(rows, values, strict=True)]
               for name, values in named.items()}  # fmt: skip
@@ -79,6 +80,7 @@ def _around(
     return sorted((cap, None, low, high) for cap, low, high in read if cap is not None and cap > 0 and low and high)
 
 
+@both_widths
 def lines(series: Sequence[Line], *, title: str, subtitle: str = "", caption: str = "", x_title: str = "",
           y_title: str = "", log_x: bool = False, log_y: bool = False) -> Chart:  # fmt: skip
     """Curves with optional bands, such as accuracy against epsilon."""
@@ -92,7 +94,9 @@ def lines(series: Sequence[Line], *, title: str, subtitle: str = "", caption: st
     if len(series) > 1 or any(p[2] is not None for _, points in read for p in points):
         sheet.legend([(tag("path", d="M-11 0H11", stroke=colour, stroke_width=2.5, stroke_dasharray=dash), label)
                       for (label, _), (colour, dash) in zip(read, looks, strict=True)])  # fmt: skip
-    x, y = _frame(sheet, [p[0] for _, points in read for p in points], heights, log_x, log_y, x_title, y_title, RIGHT)
+    x, y = _frame(
+        sheet, [p[0] for _, points in read for p in points], heights, log_x, log_y, x_title, y_title, sheet.right
+    )
     bands = [_band(points, x, y, colour) for (_, points), (colour, _) in zip(read, looks, strict=True)]
     curves = [_curve([(p[0], p[1]) for p in points], x, y, colour, dash, dots=len(points) <= 12, name=label)
               for (label, points), (colour, dash) in zip(read, looks, strict=True)]  # fmt: skip
@@ -115,10 +119,10 @@ def _frame(sheet: Sheet, xs: list[float], ys: list[float], log_x: bool, log_y: b
            right: float) -> tuple[Scale, Scale]:  # fmt: skip
     top = sheet.y + (34 if y_title else 14)
     y = scale(ys, top + _HEIGHT, top, log=log_y)
-    left = MARGIN + max(measure(label) for label in y.labels) + 8
+    left = sheet.margin + max(measure(label) for label in y.labels) + 8
     x = scale(xs, left, right, log=log_x)
     if y_title:
-        sheet.add(text(MARGIN, top - 16, y_title))
+        sheet.add(text(sheet.margin, top - 16, y_title))
     sheet.bottom_axis(x, top, top + _HEIGHT, x_title)
     sheet.left_axis(y, left, right)
     return x, y

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from steelyard.charts._chart import MARGIN, RIGHT, WIDTH, Chart, Sheet
+from steelyard.charts._chart import Chart, Sheet, both_widths
 from steelyard.charts._marks import fit, measure, one_line, tag, text
 from steelyard.charts._scales import Number, columns, short
 
@@ -16,6 +16,7 @@ _MOST = 64
 _Cells = list[list[float | None]]
 
 
+@both_widths
 def matrix(values: Sequence[Sequence[Number]], *, down: Sequence[object], across: Sequence[object], title: str,
            subtitle: str = "", caption: str = "", x_title: str = "", y_title: str = "") -> Chart:  # fmt: skip
     """A heat map with its numbers written in where there is room."""
@@ -41,8 +42,8 @@ def _words(names: Sequence[object]) -> list[str]:
 def _draw(sheet: Sheet, cells: _Cells, down: Sequence[str], across: Sequence[str], largest: float, x_title: str,
           y_title: str) -> None:  # fmt: skip
     # Whole pixels, or hair-lines of paper show between the cells.
-    left = MARGIN + round(min(max(map(measure, (*down, y_title + " ↓"))), 150)) + 10
-    width = min((RIGHT - left) // len(across), 64.0)
+    left = sheet.margin + round(min(max(map(measure, (*down, y_title + " ↓"))), 150)) + 10
+    width = min((sheet.right - left) // len(across), 64.0)
     height = min(max(360 // len(down), 4.0), 40.0, max(width, 22.0))
     top = round(sheet.y) + (26 if x_title or y_title else 8) + 20
     _names(sheet, across, down, left, top, width, height, x_title, y_title)
@@ -68,7 +69,7 @@ def _blocks(cells: _Cells, tall: int, wide: int) -> _Cells:
 def _names(sheet: Sheet, across: Sequence[str], down: Sequence[str], left: float, top: float, width: float,
            height: float, x_title: str, y_title: str) -> None:  # fmt: skip
     if x_title:
-        sheet.add(text(left, top - 28, f"{fit(x_title, RIGHT - left - 20)} →"))
+        sheet.add(text(left, top - 28, f"{fit(x_title, sheet.right - left - 20)} →"))
     if y_title:
         sheet.add(text(left - 10, top - 28, f"{fit(y_title, 130)} ↓", anchor="end"))
     free = 0.0
@@ -76,7 +77,7 @@ def _names(sheet: Sheet, across: Sequence[str], down: Sequence[str], left: float
     for c in range(0, len(across), stride):
         name = fit(across[c], 90)
         half = measure(name) / 2
-        place = min(left + (c + 0.5) * width, WIDTH - 6 - half)
+        place = min(left + (c + 0.5) * width, sheet.width - 6 - half)
         if place - half >= free:
             sheet.add(text(place, top - 8, name, anchor="middle"))
             free = place + half
@@ -105,8 +106,8 @@ def _said(cell: float, largest: float) -> str:
 def _ramp(sheet: Sheet, smallest: float, largest: float) -> None:
     lowest = -largest if smallest < 0 else 0.0
     sheet.y += 22
-    x = MARGIN + measure(short(lowest)) + 8
-    sheet.add(text(MARGIN, sheet.y, short(lowest)), text(x + 128, sheet.y, short(largest)))
+    x = sheet.margin + measure(short(lowest)) + 8
+    sheet.add(text(sheet.margin, sheet.y, short(lowest)), text(x + 128, sheet.y, short(largest)))
     sheet.add(tag("rect", x=x, y=sheet.y - 10, width=120, height=12, fill="none", stroke="grid"))
     for i in range(12):
         value = i / 11 if lowest == 0 else i / 5.5 - 1

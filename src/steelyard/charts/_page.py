@@ -62,10 +62,10 @@ section{{margin-top:44px;padding-top:26px;border-top:1px solid var(--grid)}}
 code{{font:.88em {MONO};background:var(--shade);padding:.1em .35em;border-radius:4px}}
 figure{{margin:22px 0;overflow-x:auto}}
 figure.chart{{border:1px solid var(--grid);border-radius:8px}}
-svg{{display:block;width:100%;height:auto;min-width:460px}}
-svg svg{{display:inline;min-width:0}}
+svg{{display:block;width:100%;height:auto}}
+svg svg{{display:inline}}
 pre{{font:13px/1.55 {MONO};background:var(--shade);border:1px solid var(--grid);border-radius:8px;margin:0;
-padding:14px 16px;overflow-x:auto;white-space:pre}}
+padding:14px 16px;overflow-x:auto;white-space:pre-wrap;overflow-wrap:anywhere}}
 figcaption{{font-size:13.5px;color:var(--muted);margin-top:8px}}
 .figures{{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:20px 28px;margin:22px 0 24px}}
 .figures div{{display:flex;flex-direction:column-reverse;justify-content:flex-end;border-left:3px solid var(--blue);
@@ -81,8 +81,31 @@ th:last-child,td:last-child{{padding-right:0}}
 footer{{margin-top:52px;padding-top:16px;border-top:1px solid var(--grid);font-size:13px;color:var(--muted)}}
 @media(max-width:560px){{body{{padding:32px 18px 28px}}h1{{font-size:26px}}dd{{font-size:23px}}}}
 @media print{{html,body{{background:none}}body{{padding:0;max-width:none;font-size:11pt}}
-section{{break-inside:auto}}figure,.figures,tr{{break-inside:avoid}}h2{{break-after:avoid}}svg{{min-width:0}}}}
+section{{break-inside:auto}}figure,.figures,tr{{break-inside:avoid}}h2{{break-after:avoid}}}}
 """
+_FITTING = (
+    "figure.chart{container-type:inline-size}.sy-narrow{display:none}"
+    "@container(max-width:520px){.sy-wide{display:none}.sy-narrow{display:block}}"
+)
+"""Of the two widths of a chart the one that fits; a reader that knows no container queries sees the wide one."""
+_NOTEBOOK = (
+    f".sy{{font:14px/1.5 {FONT};max-width:720px}}.sy h4{{font-size:16px;margin:6px 0 4px}}.sy p{{margin:4px 0 8px;max-width:80ch}}"
+    ".sy figure{margin:10px 0}.sy svg{max-width:100%;height:auto}.sy table{border-collapse:collapse;margin:6px 0}"
+    ".sy th,.sy td{padding:3px 14px 3px 0;text-align:left;vertical-align:top}.sy .n{text-align:right}"
+    ".sy th{font-weight:600;opacity:.75}.sy pre{white-space:pre-wrap}.sy figcaption{opacity:.75}"
+    ".sy .figures div{display:flex;flex-direction:column-reverse}.sy dd{margin:0;font-size:22px;font-weight:600}.sy dt{opacity:.75}"
+)
+
+
+def notebook_rules() -> str:
+    """The style sheet of a piece of a page inside somebody else's page: it touches nothing outside its own box."""
+    own = _FITTING.replace("figure.chart", ".sy figure.chart")
+    return f"{_NOTEBOOK}{own}{chart_rules('auto')}"
+
+
+def stylesheet() -> str:
+    """The colours as variables and the rules of charts, for a page that brings a style of its own."""
+    return page_variables() + chart_rules("auto") + _FITTING
 
 
 def page(title: str, *body: Mark) -> str:
@@ -93,6 +116,6 @@ def page(title: str, *body: Mark) -> str:
         Mark("meta", (("http-equiv", "Content-Security-Policy"), ("content", _POLICY))),
         Mark("meta", (("name", "viewport"), ("content", "width=device-width, initial-scale=1"))),
         tag("title", one_line(title)),
-        tag("style", page_variables() + _STYLE.replace("\n", "") + chart_rules("auto")),
+        tag("style", page_variables() + _STYLE.replace("\n", "") + _FITTING + chart_rules("auto")),
     )
     return f"<!doctype html>\n{tag('html', head, tag('body', *body), lang='en').xml()}\n"

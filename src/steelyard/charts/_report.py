@@ -14,7 +14,7 @@ from pathlib import Path
 
 from steelyard.charts._chart import Chart
 from steelyard.charts._marks import Mark, tag
-from steelyard.charts._page import page
+from steelyard.charts._page import notebook_rules, page
 from steelyard.errors import InvalidTask
 
 _NUMBER = re.compile(r"[<≤≥~±+−-]?\s*[\d.,]+\s*([kMGTPE%]|×10\S+)?(\s*±.*)?")
@@ -92,6 +92,15 @@ class Report:
         return target
 
 
+def fragment(title: str, *blocks: Block) -> str:
+    """A piece of a page for a notebook: a heading and what stands under it, all text escaped.
+
+    >>> fragment("Users & rows", "a < b").endswith("<h4>Users &amp; rows</h4><p>a &lt; b</p></div>")
+    True
+    """
+    return tag("div", tag("style", notebook_rules()), tag("h4", title), *map(_block, blocks), class_="sy").xml()
+
+
 def _version() -> str:
     from importlib import metadata  # slow to load, and only reports need it
 
@@ -102,7 +111,7 @@ def _block(block: Block) -> Mark:
     if isinstance(block, str):
         return _prose(block)
     if isinstance(block, Chart):
-        return tag("figure", block.mark(), class_="chart")
+        return block.figure()
     if isinstance(block, Figures):
         pairs = [tag("div", tag("dt", each.caption), tag("dd", each.value)) for each in block.figures]
         return tag("dl", *pairs, class_="figures")
@@ -126,7 +135,8 @@ def _table(table: Tabular) -> Mark:
         raise InvalidTask(f"every row of a table needs {wide} cells, one for each header.")
     words = [[str(cell) for cell in row] for row in table.rows]
     kinds = ["n" if words and all(_NUMBER.fullmatch(row[i]) for row in words) else "" for i in range(wide)]
+    named = any(table.header)
     head = tag("thead", tag("tr", *(tag("th", name, class_=kind, scope="col")
                                     for name, kind in zip(table.header, kinds, strict=True))))  # fmt: skip
     body = [tag("tr", *(tag("td", cell, class_=kind) for cell, kind in zip(row, kinds, strict=True))) for row in words]
-    return tag("table", head, tag("tbody", *body))
+    return tag("table", *([head] if named else []), tag("tbody", *body))

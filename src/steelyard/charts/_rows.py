@@ -1,7 +1,7 @@
 """One row for each name: released values with their intervals, bars with noise whiskers, and the staircase of a budget.
 
 Rows leave room for long names on the left and say the numbers on the right, so that the picture can also be read
-as a table. Rows without a number are left out, and the caption says how many.
+as a table; on a narrow page both stand above their bar. Rows without a number are left out, and the caption says how many.
 
 A budget shows what each entry spent, where the cap stands, and what was refused: each step begins where the one before
 it ended. A refused step is drawn as an empty outline across the cap and moves
@@ -13,17 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from steelyard.charts._chart import MARGIN, RIGHT, Chart, Sheet
+from steelyard.charts._chart import Chart, Sheet, both_widths
 from steelyard.charts._marks import Mark, fit, measure, one_line, tag, text
 from steelyard.charts._scales import Number, Scale, columns, read, scale, short, with_error
 from steelyard.errors import InvalidTask
 
-ROW = 28.0
-_MOST = 40
+ROW, TALL_ROW = 28.0, 46.0
+_MOST = 96  # more than the bins of any profile: its last bin decides the cap
 _MOST_STEPS = 16
 _Row = tuple[str, float, float, float, float | None]
 
 
+@both_widths
 def intervals(labels: Sequence[object], values: Sequence[Number], lows: Sequence[Number], highs: Sequence[Number], *,
               truths: Sequence[Number] | None = None, title: str, subtitle: str = "", caption: str = "",
               x_title: str = "", confidence: str = "") -> Chart:  # fmt: skip
@@ -46,13 +47,23 @@ def intervals(labels: Sequence[object], values: Sequence[Number], lows: Sequence
     return _rows(sheet, rows, numbers, draw, x_title)
 
 
+@both_widths
 def bars(labels: Sequence[object], values: Sequence[Number], errors: Sequence[Number] | None = None, *, title: str,
+         ends: Sequence[tuple[Number, Number]] | None = None, groups: Sequence[str] | None = None,
          subtitle: str = "", caption: str = "", x_title: str = "") -> Chart:  # fmt: skip
-    """One bar for each group, with a whisker for its noise."""
+    """One bar for each name, with a whisker for its noise: ``errors`` to both sides, or from one of its ``ends`` to the other.
+
+    ``groups`` names the group of each bar; bars of one group stand together under its name.
+    """
     _, middle, error = columns(labels=[0] * len(labels), values=values, errors=errors)
     lows = [None if v is None else v - abs(e or 0) for v, e in zip(middle, error, strict=True)]
     highs = [None if v is None else v + abs(e or 0) for v, e in zip(middle, error, strict=True)]
+    if ends is not None:
+        _, lows, highs = columns(labels=middle, lows=[low for low, _ in ends], highs=[high for _, high in ends])
     rows = _whole(labels, [middle, middle, lows, highs, [None] * len(middle)])
+    kept = [v is not None and low is not None and high is not None
+            for v, low, high in zip(middle, lows, highs, strict=True)]  # fmt: skip
+    groups = [one_line(name) for name, keep in zip(groups or [""] * len(labels), kept, strict=True) if keep]
     sheet = Sheet(title, subtitle, _left_out(caption, len(labels), rows))
     if not rows:
         return sheet.nothing()
@@ -62,7 +73,8 @@ def bars(labels: Sequence[object], values: Sequence[Number], errors: Sequence[Nu
         bar = tag("rect", x=start, y=y - 9, width=max(end - start, 0.5), height=18, fill="blue", fill_opacity=0.55)
         return [bar, _whisker(y, x(row[2]), x(row[3]), "ink")] if row[3] > row[2] else [bar]
 
-    return _rows(sheet, rows, [0.0, *(value for row in rows for value in row[1:4])], draw, x_title)
+    numbers = [0.0, *(value for row in rows for value in row[1:4])]
+    return _rows(sheet, rows, numbers, draw, x_title, groups)
 
 
 def _whole(labels: Sequence[object], table: Sequence[Sequence[float | None]]) -> list[_Row]:
@@ -82,32 +94,55 @@ def _left_out(caption: str, given: int, rows: Sequence[_Row]) -> str:
 
 
 def _rows(sheet: Sheet, rows: Sequence[_Row], numbers: Sequence[float],
-          draw: Callable[[_Row, Scale, float], list[Mark]], x_title: str) -> Chart:  # fmt: skip
+          draw: Callable[[_Row, Scale, float], list[Mark]], x_title: str, groups: Sequence[str] = ()) -> Chart:  # fmt: skip
     shown = rows[:_MOST]
     said = [_say(row) for row in shown]
-    x, top = columns_of(sheet, [row[0] for row in shown], said, numbers, x_title)
+    table = columns_of(sheet, [row[0] for row in shown], said, numbers, x_title, groups=groups[:_MOST])
     for i, (row, words) in enumerate(zip(shown, said, strict=True)):
-        y = top + (i + 0.5) * ROW
         hint = row[0] + ": " + words + ("" if row[4] is None else f" (truth {short(row[4])})")
-        sheet.add(tag("g", tag("title", hint), *draw(row, x, y)))
+        sheet.add(tag("g", tag("title", hint), *draw(row, table.x, table.middles[i])))
     told = "; ".join(f"{row[0]} {words}" for row, words in zip(shown[:12], said, strict=False))
     return sheet.chart(f"{len(rows)} rows. {told}{'; and more' if len(rows) > 12 else ''}.")
 
 
-def columns_of(sheet: Sheet, names: Sequence[str], said: Sequence[str], numbers: Sequence[float],
-               x_title: str, *, above: float = 10, loud: Collection[int] = ()) -> tuple[Scale, float]:  # fmt: skip
-    """Names on the left, words on the right, a scale between them; returns the scale and the first row's top."""
-    left = MARGIN + min(max(measure(name, 12.5) for name in names), 190) + 12
-    right = RIGHT - max(measure(words) for words in said) - 16
+@dataclass(frozen=True)
+class _Table:
+    """Where rows stand: their scale, the first one's top, the middle of each one's bar, and the end of the last."""
+
+    x: Scale
+    top: float
+    middles: tuple[float, ...]
+    bottom: float
+
+
+def columns_of(sheet: Sheet, names: Sequence[str], said: Sequence[str], numbers: Sequence[float], x_title: str, *,
+               above: float = 10, loud: Collection[int] = (), groups: Sequence[str] = ()) -> _Table:  # fmt: skip
+    """Names on the left, words on the right, a scale between them; on narrow paper both stand above their bar."""
+    stacked, row = sheet.narrow, TALL_ROW if sheet.narrow else ROW
+    left = sheet.margin + (0 if stacked else min(max(measure(name, 12.5) for name in names), 190) + 12)
+    right = sheet.right - (0 if stacked else max(measure(words) for words in said) + 16)
     top = sheet.y + above
-    bottom = top + ROW * len(names) + 4
-    x = scale(numbers, left, right, target=5, tight=True)
-    sheet.bottom_axis(x, top, bottom, x_title)
-    for i, (name, words) in enumerate(zip(names, said, strict=True)):
-        y = top + (i + 0.5) * ROW + 4
-        sheet.add(text(left - 12, y, fit(name, 190, 12.5), size=12.5, fill="ink", anchor="end"))
-        sheet.add(text(RIGHT, y, words, fill="orange" if i in loud else "muted", anchor="end"))
-    return x, top
+    starts, headings, y = [], [], top
+    for i in range(len(names)):
+        if groups and groups[i] and (i == 0 or groups[i] != groups[i - 1]):
+            headings.append((y + 20, groups[i]))
+            y += ROW
+        starts.append(y)
+        y += row
+    x = scale(numbers, left, right, target=3 if stacked else 5, tight=True)
+    sheet.bottom_axis(x, top, y + 4, x_title)
+    for place, name in headings:
+        sheet.add(
+            text(
+                sheet.margin, place, fit(name, right - sheet.margin, 12.5), size=12.5, fill="ink", bold=True, halo=True
+            )
+        )
+    for i, (start, name, words) in enumerate(zip(starts, names, said, strict=True)):
+        line, room = start + 18, sheet.right - left - measure(words) - 10 if stacked else 190.0
+        place, anchor = (left, "start") if stacked else (left - 12, "end")
+        sheet.add(text(place, line, fit(name, room, 12.5), size=12.5, fill="ink", anchor=anchor, halo=stacked))
+        sheet.add(text(sheet.right, line, words, fill="orange" if i in loud else "muted", anchor="end", halo=stacked))
+    return _Table(x, top, tuple(start + (33 if stacked else row / 2) for start in starts), y + 4)
 
 
 def _say(row: _Row) -> str:
@@ -148,6 +183,7 @@ class _Stair:
         return f"{short(self.end - self.start)}{unit}" + (" refused" if self.refused else "")
 
 
+@both_widths
 def budget(entries: Sequence[Spending], cap: Number, *, title: str = "What the budget was spent on", subtitle: str = "",
            caption: str = "", unit: str = "") -> Chart:  # fmt: skip
     """A staircase of spendings against the cap, with refusals marked."""
@@ -166,15 +202,20 @@ def budget(entries: Sequence[Spending], cap: Number, *, title: str = "What the b
     said = [step.said(tail) for step in steps] + [f"{short(max(limit - spent, 0.0))}{tail}"]
     refusals = [i for i, step in enumerate(steps) if step.refused]
     numbers = [0.0, limit, *(step.end for step in steps)]
-    x, top = columns_of(sheet, names, said, numbers, one_line(unit), above=34, loud=refusals)
+    behind = len(sheet.marks)
+    table = columns_of(sheet, names, said, numbers, one_line(unit), above=34, loud=refusals)
+    x, top = table.x, table.top
     for i, step in enumerate(steps):
-        sheet.add(_bar(x(step.start), x(step.end), top + i * ROW, step.refused, f"{step.label}: {step.said(tail)}"))
-    sheet.add(tag("rect", x=x(spent), y=top + len(steps) * ROW + 6, width=max(x(limit) - x(spent), 0), height=16,
+        hint, ends = f"{step.label}: {step.said(tail)}", (x(step.start), x(step.end))
+        sheet.add(_bar(*ends, table.middles[i], table.middles[i + 1], step.refused, hint))
+    sheet.add(tag("rect", x=x(spent), y=table.middles[-1] - 8, width=max(x(limit) - x(spent), 0), height=16,
                   fill="axis", fill_opacity=0.3))  # fmt: skip
     words = f"cap {short(limit)}{tail}"
     half = measure(words) * 0.55
+    sheet.marks.insert(
+        behind, tag("line", x1=x(limit), x2=x(limit), y1=top - 8, y2=table.bottom, stroke="ink", stroke_width=2)
+    )  # words may cross it
     sheet.add(
-        tag("line", x1=x(limit), x2=x(limit), y1=top - 8, y2=top + ROW * len(names) + 4, stroke="ink", stroke_width=2),
         text(min(max(x(limit), x.start + half), x.end - half), top - 15, words, fill="ink", anchor="middle", bold=True),
     )
     refused = "".join(f" {names[i]}: {said[i]}." for i in refusals)
@@ -196,9 +237,9 @@ def _steps(entries: Sequence[Spending]) -> list[_Stair]:
     return [_Stair(f"{folded} earlier entries", 0.0, steps[folded].start, False), *steps[folded:]]
 
 
-def _bar(start: float, end: float, top: float, refused: bool, hint: str) -> Mark:
+def _bar(start: float, end: float, middle: float, following: float, refused: bool, hint: str) -> Mark:
     look = {"fill": "none", "stroke": "orange"} if refused else {"fill": "blue"}
-    box = tag("rect", tag("title", hint), x=start, y=top + 6, width=max(end - start, 1.0), height=16, **look,
+    box = tag("rect", tag("title", hint), x=start, y=middle - 8, width=max(end - start, 1.0), height=16, **look,
               stroke_width=1.8 if refused else None, stroke_dasharray="4 3" if refused else None)  # fmt: skip
-    riser = tag("line", x1=end, x2=end, y1=top + 22, y2=top + ROW + 6, stroke="axis")
+    riser = tag("line", x1=end, x2=end, y1=middle + 8, y2=following - 8, stroke="axis")
     return box if refused else tag("g", box, riser)

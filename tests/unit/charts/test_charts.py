@@ -10,7 +10,7 @@ import re
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -91,14 +91,22 @@ def test_the_markup_check_catches_a_picture_that_does_not_escape() -> None:
     ids=str,
 )  # fmt: skip
 def test_any_numbers_make_a_picture_inside_its_frame(numbers: Numbers) -> None:
-    for kind, chart in all_kinds("name", numbers).items():
+    for kind, chart in both_widths(all_kinds("name", numbers)):
         root = ElementTree.fromstring(chart.svg())
         attributes = " ".join(f"{key}={value}" for each in root.iter() for key, value in each.attrib.items())
         assert not re.search(r"\b(nan|inf|None)\b", attributes), kind
         for each in root.iter(f"{SVG}text"):
             left, right = extent(each)
-            assert 0 <= left < right <= 680, kind
+            assert 0 <= left < right <= chart.width, kind
             assert 0 < float(each.attrib["y"]) < chart.height, kind
+
+
+def both_widths(charts: dict[str, Chart]) -> Iterator[tuple[str, Chart]]:
+    """Every chart as a page and as a telephone shows it."""
+    for kind, chart in charts.items():
+        assert chart.narrow is not None
+        yield kind, chart
+        yield f"narrow {kind}", chart.narrow
 
 
 def extent(each: ElementTree.Element) -> tuple[float, float]:
@@ -112,7 +120,7 @@ def extent(each: ElementTree.Element) -> tuple[float, float]:
 @settings(max_examples=30, deadline=None)
 @given(numbers=st.lists(st.floats(-1e9, 1e9) | st.floats(1e-9, 1), min_size=1, max_size=8))
 def test_no_two_labels_touch(numbers: list[float]) -> None:
-    for chart in all_kinds("name", numbers).values():
+    for _, chart in both_widths(all_kinds("name", numbers)):
         check_labels(chart)
 
 
@@ -125,7 +133,9 @@ def test_the_names_of_the_curves_keep_clear_of_everything(
     points: list[tuple[float, float, float]], log_y: bool | None
 ) -> None:
     caps, noise, bias = zip(*points, strict=True)
-    check_labels(tradeoff(caps, noise, bias, [n + b for _, n, b in points], log_y=log_y))
+    curve = tradeoff(caps, noise, bias, [n + b for _, n, b in points], log_y=log_y)
+    for _, chart in both_widths({"tradeoff": curve}):
+        check_labels(chart)
 
 
 def check_labels(chart: Chart) -> None:
@@ -252,7 +262,8 @@ def test_png_is_refused_rather_than_drawn_without_words(monkeypatch: pytest.Monk
 
 def test_a_dark_png_differs_and_a_notebook_shows_the_svg() -> None:
     assert U_CURVE.png("dark", zoom=1) != U_CURVE.png(zoom=1) == U_CURVE.png("auto", zoom=1)
-    assert U_CURVE._repr_svg_() == U_CURVE._repr_html_() == U_CURVE.svg()
+    assert U_CURVE._repr_svg_() == U_CURVE.svg()
+    assert U_CURVE._repr_html_().count('role="img"') == 2  # one for a page, one for a telephone
     assert "prefers-color-scheme" in U_CURVE.svg()
     assert "prefers-color-scheme" not in U_CURVE.svg("dark")
 

@@ -98,3 +98,14 @@ def test_a_report_is_saved_as_html_only(tmp_path: Path) -> None:
     assert report("é").save(tmp_path / "r.html").read_text("utf-8") == report("é").html()
     with pytest.raises(InvalidTask, match=r"\.html"):
         report("x").save(tmp_path / "r.pdf")
+
+
+def test_nothing_on_a_page_is_cut_off_behind_a_scrollbar() -> None:
+    chart = bars(["a", "b"], [1, 2], title="Two")
+    page = Report("t", [Section("s", [Code("a refusal " * 40), chart])]).html()
+    assert "white-space:pre-wrap" in page
+    assert "min-width:4" not in page
+    assert page.count('class="sy-wide"') == page.count('class="sy-narrow"') == 1
+    assert "@container(max-width:520px){.sy-wide{display:none}.sy-narrow{display:block}}" in page
+    assert chart.narrow is not None
+    assert chart.narrow.width < 400
