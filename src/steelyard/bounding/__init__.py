@@ -23,33 +23,51 @@ if TYPE_CHECKING:
         loss_variance,
         share_terms,
     )
+    from steelyard.bounding._bought import check_range
     from steelyard.bounding._cap_choice import ContributionProfile
     from steelyard.bounding._cap_rule import Bounds
-    from steelyard.bounding._grouping import check_list, keep_exact
+    from steelyard.bounding._distinct import CountDistinct
+    from steelyard.bounding._division import Division
+    from steelyard.bounding._grouping import keep_exact
+    from steelyard.bounding._means import Mean, Std, Variance
     from steelyard.bounding._profile import Profile
+    from steelyard.bounding._quantiles import Median, Quantile
     from steelyard.bounding._ranks import level_epsilon
+    from steelyard.bounding._ratio import Ratio
+    from steelyard.bounding._report import ReportPlan
     from steelyard.bounding._theory import Tradeoff, bound_cap, error_bound, expected_error, optimal_cap, tradeoff
-    from steelyard.bounding._totals import Count, CountUsers, Sum, Together
-    from steelyard.bounding._values import Histogram, Mean, Quantile, check_range
+    from steelyard.bounding._together import Together
+    from steelyard.bounding._top import TopK
+    from steelyard.bounding._totals import Count, CountUsers, Sum
+    from steelyard.bounding._values import Histogram
+    from steelyard.bounding._within import Within
 
 __all__ = [
     "Amount",
     "Bounds",
     "ContributionProfile",
     "Count",
+    "CountDistinct",
     "CountUsers",
+    "Division",
     "Histogram",
     "Mean",
+    "Median",
     "Profile",
     "Quantile",
+    "Ratio",
+    "ReportPlan",
     "Spend",
+    "Std",
     "Sum",
     "Together",
+    "TopK",
     "Tradeoff",
+    "Variance",
+    "Within",
     "bias_bounds",
     "bound",
     "bound_cap",
-    "check_list",
     "check_range",
     "check_unit",
     "choice_bound",
@@ -75,13 +93,23 @@ _HOMES = {
         *("bias_bounds", "choice_bound", "corollary_terms", "heavy_users", "kept_rows", "kept_share_below"),
         *("loss_moments", "loss_variance", "share_terms"),
     ),
+    "_bought": ("check_range",),
     "_cap_choice": ("ContributionProfile",),
     "_cap_rule": ("Bounds",),
-    "_grouping": ("check_list", "keep_exact"),
+    "_distinct": ("CountDistinct",),
+    "_division": ("Division",),
+    "_grouping": ("keep_exact",),
+    "_means": ("Mean", "Std", "Variance"),
     "_profile": ("Profile",),
+    "_quantiles": ("Median", "Quantile"),
     "_ranks": ("level_epsilon",),
+    "_ratio": ("Ratio",),
+    "_report": ("ReportPlan",),
     "_theory": ("Tradeoff", "bound_cap", "error_bound", "expected_error", "optimal_cap", "tradeoff"),
-    "_totals": ("Count", "CountUsers", "Sum", "Together"),
-    "_values": ("Histogram", "Mean", "Quantile", "check_range"),
+    "_together": ("Together",),
+    "_top": ("TopK",),
+    "_totals": ("Count", "CountUsers", "Sum"),
+    "_values": ("Histogram",),
+    "_within": ("Within",),
 }
 __getattr__ = loading(__name__, _HOMES)

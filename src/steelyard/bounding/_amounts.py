@@ -8,12 +8,13 @@ the bounds, so the integer sensitivity is the larger of the two, whatever the ro
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from steelyard.accounting import mu_request
 from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
-from steelyard.mechanisms import Gaussian, Laplace, Staircase
+from steelyard.mechanisms import WIDEST, Gaussian, Laplace, Staircase
 from steelyard.privacy import MICRO, Currency, Neighbours, Number, Terms, exact, positive
 from steelyard.release import Error
 from steelyard.tables import Schema
@@ -41,6 +42,8 @@ class Spend:
         if terms.currency is Currency.NATS:
             raise CurrencyMismatch("this account counts validity in nats; a private release needs epsilon.")
         gaussian = terms.currency is Currency.GAUSSIAN
+        if mu is not None and epsilon is not None:
+            raise InvalidTask("give epsilon or mu, not both: each says alone what this release may spend.")
         if mu is not None and not gaussian:
             raise CurrencyMismatch("mu is a Gaussian amount and this account is pure; give epsilon instead.")
         if mu is not None:
@@ -111,6 +114,13 @@ class Amount:
     def back(self, noised: int) -> float:
         """A noised integer as the amount a person asked about, held inside what a float can say."""
         return finite(noised * self.step)
+
+    def all_back(self, noised: Sequence[int]) -> list[float]:
+        """The same for many: a quotient of integers is rounded as the fraction would be, and public numbers say that none is too large."""
+        up, down = self.step.as_integer_ratio()
+        if WIDEST * self.step >= _LARGEST:
+            return [self.back(each) for each in noised]
+        return [each * up / down for each in noised]
 
 
 def finite(value: Fraction) -> float:

@@ -12,17 +12,20 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from steelyard.answers import Part
+from steelyard.answers import chart as draw
 from steelyard.bounding._amounts import Spend, bound
 from steelyard.bounding._cap_grid import CapGrid
-from steelyard.bounding._laws import check_law, mean_error, mean_noise
-from steelyard.bounding._posterior import CapSetting, posterior
+from steelyard.bounding._laws import Floats, check_law, mean_noise
+from steelyard.bounding._serving import ALONE, Serving
 from steelyard.bounding._tails import BROKEN, SMOOTH, Behind, Estimate, behind
 from steelyard.bounding._theory import Tradeoff, curve
 from steelyard.documents import decode, load, request_of
@@ -31,7 +34,11 @@ from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
 from steelyard.privacy import Currency, Loss, Number, Terms, positive, rows
-from steelyard.tables import LIMIT, Quantity, Table
+from steelyard.release import Error, figure
+from steelyard.tables import LIMIT, Quantity
+
+if TYPE_CHECKING:
+    from steelyard.charts import Chart
 
 _FINEST = 2**20
 """By default totals below a millionth of ``upper`` are not told apart."""
@@ -82,11 +89,12 @@ class TotalsGrid:
         """The bins' half-open edges, in steps."""
         return self.grid.signed_edges if self.signed else self.grid.edges
 
-    def look(self, table: Table, terms: Terms, column: str | None, look: BoughtCounts, noise: Noise) -> NoisyHistogram:
-        """Count units by their total and noise the counts: the only private step of any choice."""
-        edges = self.edges
-        counts = table.totals_histogram(terms.unit, Quantity(column, self.step), edges)
-        noised = tuple(map(float, look.mechanism.release(counts, noise)))
+    def look(self, count: Callable[[Sequence[int]], Sequence[int]], look: BoughtCounts, noise: Noise) -> NoisyHistogram:
+        """Count units by their total and noise the counts: the only private step of any choice.
+
+        ``count`` asks a table how many units lie between each two of the edges, each unit between at most two of them.
+        """
+        noised = tuple(map(float, look.mechanism.release(count(self.edges), noise)))
         return NoisyHistogram(self.grid, noised, look.spend.law, look.spend.level, self.signed)
 
 
@@ -116,8 +124,10 @@ class NoisyHistogram:
     def broken(self) -> tuple[Behind, ...]:
         """Equally likely users behind the counts above zero, and of signed totals those below, if trends may break."""
         counts, middle = np.array(self.counts, dtype=float), self.grid.bins - 1
-        sides = [counts[middle:], counts[: middle + 1][::-1]] if self.signed else [counts]
-        return tuple(behind(self.grid, side, self.law, self.level, BROKEN) for side in sides)
+        if not self.signed:
+            return (behind(self.grid, counts, self.law, self.level, BROKEN),)
+        sides = enumerate((counts[middle:], counts[: middle + 1][::-1]))
+        return tuple(behind(self.grid, side, self.law, self.level, BROKEN, at) for at, side in sides)
 
     @lazy
     def smooth(self) -> Behind:
@@ -133,87 +143,159 @@ class CapChoice:
     cap: int
 
 
-def choice_share(level: float, noise: str = "laplace") -> Fraction:
+def choice_share(level: float, noise: str = "laplace", keys: int = 1) -> Fraction:
     """The public share of epsilon (for Gaussian noise of mu, whose squares add) that buys the histogram.
 
+    A good cap for many keys cuts many units, whom a cheaper look sees as well: the share falls with the sixth root of their number (of
+    mu, whose squares add, with the eighth).
     *Accuracy:* measured on generated totals with bench/bounding_accuracy.py; flat around the values given.
     """
     check_law(level, noise)
-    if noise == "gaussian":
-        return Fraction(45, 100)
-    return Fraction(25, 100) if level < 5 else Fraction(40, 100)
+    alone = Fraction(45, 100) if noise == "gaussian" else Fraction(25, 100) if level < 5 else Fraction(40, 100)
+    return alone if keys == 1 else alone * 1000 / math.ceil(1000 * keys ** (0.125 if noise == "gaussian" else 1 / 6))
 
 
-def choose_cap(histogram: NoisyHistogram, level: float, noise: str | None = None) -> CapChoice:
-    """The cap with the smallest expected loss when the sum is released at ``level`` (epsilon, or mu) with this noise.
+def choose_cap(
+    histogram: NoisyHistogram, level: float, noise: str | None = None, serving: Serving = ALONE
+) -> CapChoice:
+    """The cap that is on average least worse than the best one when the sum is released at ``level`` (epsilon, or mu) with this noise.
+
+    ``serving`` says how many numbers share the cap and which error of theirs is to be small.
 
     Of signed totals it is one magnitude for both sides: under add/remove the sensitivity is the larger of the two caps, so a
     smaller one on the other side would save no noise; the bias counted is the difference of what the two sides lose.
     *Privacy:* post-processing of the histogram. *Accuracy:* measured (bench/bounding_accuracy.py), not guaranteed.
-    *Cost:* some milliseconds; the first choice at a new level builds a table and takes some tens.
+    *Cost:* some tens of milliseconds, most of them for what lies behind the counts, which is worked out once for each histogram.
 
     >>> counts = (0, 0, 10, 40, 100, 80, 30)
     >>> choose_cap(NoisyHistogram(CapGrid(1, 16), counts, "laplace", 3.0), 1.0).cap
     16
     """
-    at = _chosen(histogram, level, noise or histogram.law)
+    law, caps = noise or histogram.law, np.array(histogram.grid.caps, dtype=float)
+    check_law(level, law)
+    at = int(_regret(serving.loss(_lost(histogram, caps), caps, level, law)).argmin())
     return CapChoice(at, histogram.grid.caps[at])
 
 
-def plan_caps(histogram: NoisyHistogram, level: float, noise: str | None = None) -> Tradeoff:
-    """The predicted trade-off of every candidate cap for a release at ``level``; free, however often it is asked."""
+def plan_caps(histogram: NoisyHistogram, level: float, noise: str | None = None, serving: Serving = ALONE) -> Tradeoff:
+    """The predicted trade-off of every candidate cap for a release at ``level``, a mean over keys; free, however often it is asked.
+
+    The error is the median of what is plausible at the chosen cap; elsewhere it is that times how much worse the cap is on
+    average, so that the chosen cap is the lowest point of what is drawn.
+    """
     law, caps = noise or histogram.law, np.array(histogram.grid.caps, dtype=float)
-    at = _chosen(histogram, level, law)
-    sides = [side.cut(caps) for side in histogram.broken]
-    lost = np.abs(sides[0] - sides[1]) if histogram.signed else sides[0]
-    error = mean_error(lost, caps, level, law)
-    low, high = np.quantile(error, (0.025, 0.975), axis=0)
-    lines = np.median(lost, axis=0), caps * mean_noise(level, law), np.median(error, axis=0)
-    return curve(caps, *lines, at, float(level), law, band=(low, high))
-
-
-def _chosen(histogram: NoisyHistogram, level: float, law: str) -> int:
-    counts, middle = np.array(histogram.counts, dtype=float), histogram.grid.bins - 1
     check_law(level, law)
-    tables = posterior(CapSetting(histogram.grid, histogram.law, float(histogram.level), law, float(level)))
-    if not histogram.signed:
-        return tables.chosen(counts)
-    return tables.chosen_for_both(counts[middle:], counts[: middle + 1][::-1])  # both sides begin with the middle bin
+    every, real = _lost(histogram, caps), caps / float(serving.shrink)
+    worse = _regret(serving.loss(every, caps, level, law))
+    lost, error = serving.told(every, caps, level, law)
+    at, (low, high) = int(worse.argmin()), np.quantile(error, (0.025, 0.975), axis=0)
+    least = float(np.median(error[:, at]))
+    told = np.maximum(np.clip(least * worse / worse[at], low, high), least)
+    lines, band = (np.median(lost, axis=0), real * mean_noise(level, law), told), (low, np.maximum(high, told))
+    return replace(curve(real, *lines, at, float(level), law, band=band), keys=serving.keys)
 
 
-@dataclass(frozen=True)
+def _lost(histogram: NoisyHistogram, caps: Floats) -> Floats:
+    """What each cap cuts off, for every plausible set of users."""
+    sides = [side.cut(caps) for side in histogram.broken]
+    return np.abs(sides[0] - sides[1]) if histogram.signed else sides[0]
+
+
+def _regret(errors: Floats) -> Floats:
+    """Each cap's error over the best one's, in the mean over what is plausible: no giant whom nobody sees drowns the rest."""
+    held = np.maximum(errors, np.finfo(float).tiny)
+    return np.asarray((held / held.min(axis=1, keepdims=True)).mean(axis=0))
+
+
+@dataclass(frozen=True, repr=False)
 class ContributionProfile:
     """Released counts of users by the size of their total; plans from it cost nothing.
 
     ``plan(epsilon).best`` is the cap to use, with its predicted noise, bias and error; ``plan(epsilon).chart()`` the
-    U-curve. ``save`` and ``load`` keep it as JSON.
+    U-curve. ``at(cap)`` is the same profile for a release at a cap of one's own. ``save`` and ``load`` keep it as JSON.
     """
 
     column: str | None
     unit: str
     step: Fraction
     histogram: NoisyHistogram
+    cap: Fraction | None = None
 
     def __post_init__(self) -> None:
+        if self.cap is not None:
+            object.__setattr__(self, "cap", bound(positive(self.cap, "cap"), "cap"))
+            if self.column is None and self.cap.denominator != 1:
+                raise InvalidTask(f"cap must be a whole number of rows; got {float(self.cap):g}.")
         _ = Quantity(None, self.step)  # refuses a step that is none
         if self.histogram.signed:
             raise InvalidTask("a profile is of totals that are not negative.")
         if self.histogram.grid.upper > LIMIT:
             raise InvalidTask("upper is more steps than a row's integer can hold.")
 
+    def __repr__(self) -> str:
+        what, top = (
+            "rows" if self.column is None else repr(self.column),
+            figure(float(self.histogram.grid.upper * self.step)),
+        )
+        return (
+            f"ContributionProfile({what}: {len(self.counts)} bins up to {top}); .plan(epsilon=1).best is the cap to use"
+        )
+
+    def _repr_html_(self) -> str:
+        from steelyard.charts import fragment
+
+        words = "Plans are free: `profile.plan(epsilon=1)` shows what every cap would do, and `cap=profile` uses the best one."
+        return fragment(self._part.title, self.chart(), words)
+
+    def chart(self) -> Chart:
+        """The noisy counts as bars, smallest totals first."""
+        return draw([self._part], self._part.title, str(self._part.error), f"Hidden: {self.unit}.")
+
+    @property
+    def _part(self) -> Part:
+        seen = self.histogram
+        half = (math.log(20) if seen.law == "laplace" else 1.96) / seen.level
+        tops = [float(top * self.step) for top in seen.grid.tops]
+        error = Error(mean_noise(seen.level, seen.law), half, unit="units in each bin")
+        return Part({"type": "Profile", "column": self.column}, self, error, tops)
+
     @property
     def counts(self) -> tuple[float, ...]:
         """The noisy counts, smallest totals first."""
         return self.histogram.counts
 
-    def plan(self, epsilon: Number | None = None, *, mu: Number | None = None, delta: Number | None = None) -> Tradeoff:
+    def plan(
+        self, epsilon: Number | None = None, *, mu: Number | None = None, delta: Number | None = None,
+        keys: int | Sequence[Any] = 1, minimise: str = "mean",
+    ) -> Tradeoff:  # fmt: skip
         """The predicted trade-off over all candidate caps for a release at epsilon (with ``delta``: Gaussian), or mu.
 
-        *Privacy:* post-processing. *Accuracy:* calibrated, not proved: bias and error are medians of what is plausible, and
-        ``low`` to ``high`` is where the error lies at 95 %.
+        ``keys`` are the keys that a release by key will have, or their number, and ``minimise`` the error that matters: "mean" over keys,
+        "relative", or of their "total"; bias, noise and error are then means over keys. *Privacy:* post-processing. *Accuracy:*
+        calibrated, not proved: bias and error are medians of what is plausible, ``low`` to ``high`` is where the error lies at 95 %.
         """
         level, law = self._level(epsilon, mu, delta)
-        return plan_caps(self.histogram, level, law).times(float(self.step))
+        many = keys if isinstance(keys, int) else len(keys)
+        law = "laplace" if law == "staircase" and many > 1 else law
+        serving = Serving(many, minimise, law == "gaussian", profiled=True)
+        return plan_caps(self.histogram, level, law, serving).times(float(self.step))
+
+    def at(self, cap: Number) -> ContributionProfile:
+        """The same profile with the cap fixed: ``Sum(..., cap=profile.at(500))`` uses 500 and tells what that cuts off."""
+        return replace(self, cap=positive(cap, "cap"))
+
+    def cut(self, cap: Number, confidence: float = 0.95) -> Estimate:
+        """What a cap is believed to cut off, and its interval; *Privacy:* post-processing, *Accuracy:* calibrated, not proved.
+
+        >>> counts = NoisyHistogram(CapGrid(1, 16), (0.0,) * 6 + (100.0,), "laplace", 9.0)
+        >>> round(ContributionProfile(None, "users", Fraction(1), counts).cut(7).value / 100)
+        7
+        """
+        return Estimate.of(self.lost([positive(cap, "cap")])[:, 0], confidence)
+
+    def lost(self, caps: Sequence[Fraction]) -> Floats:
+        """What each cap cuts off, for every equally likely set of users behind the counts; none at all: a cap of zero."""
+        return self.histogram.broken[0].cut(np.array([float(cap / self.step) for cap in caps])) * float(self.step)
 
     def kept(self, cap: Number, confidence: float = 0.95) -> Estimate:
         """The share of everything contributed that a cap keeps (n_tau / n of Amin et al., for rows), and its interval.
@@ -229,7 +311,7 @@ class ContributionProfile:
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``ContributionProfile.from_json`` reads it back."""
-        return request_of(self)
+        return {name: part for name, part in request_of(self).items() if name != "cap" or part is not None}
 
     @classmethod
     def from_json(cls, data: Any) -> ContributionProfile:

@@ -18,17 +18,20 @@ import numpy as np
 
 from steelyard.bounding._cap_choice import NoisyHistogram
 from steelyard.bounding._laws import Floats
-from steelyard.bounding._tails import Estimate, offsets
+from steelyard.bounding._tails import Estimate, offset_ends, offsets
 from steelyard.release import Error, figure
 
 _CONFIDENCES = ("0.5", "0.8", "0.9", "0.95", "0.99")
+_BELOW = (0.5, 0.4, 0.3, 0.2)
+"""Shares of the chance of a miss that the lower end may have: the shortest interval is told, the upper end being far where tails are heavy."""
+
 _FALSE_ALARMS, _MISSED = 0.05, 0.5
 _NORMAL_95 = 1.6448536269514722
 
 
 @dataclass(frozen=True)
 class Added:
-    """The noise of a total: of how large a bound, at which level and of which law; one number, or a vector by key."""
+    """The noise of a total: of how large a bound, at which level and of which law; ``scalar`` for one number cut at one end alone."""
 
     bound: float
     level: float
@@ -84,6 +87,16 @@ def blind_spot(seen: NoisyHistogram, room: float) -> str:
 
 def _ends(lost: Floats, noise: Added, confidence: float, *, two: bool) -> tuple[float, float]:
     """How far below and above the released value the truth lies; by key what was cut may be any one's."""
-    _, half = offsets(np.zeros_like(lost), noise.bound, noise.level, noise.law, confidence)
-    low, high = offsets(lost, noise.bound, noise.level, noise.law, confidence)
-    return (min(low, -half), max(high, half)) if two or noise.scalar else (-max(high, half), max(high, half))
+    nothing = np.zeros_like(lost)
+    if two or not noise.scalar:
+        _, half = offsets(nothing, noise.bound, noise.level, noise.law, confidence)
+        low, high = offsets(lost, noise.bound, noise.level, noise.law, confidence)
+        return (min(low, -half), max(high, half)) if noise.scalar else (-max(high, half), max(high, half))
+    below = (1 - confidence) * np.array(_BELOW)
+    above = 1 - confidence - below
+    lows, _ = offset_ends(nothing, noise.bound, noise.level, noise.law, below, above)
+    _, least = offset_ends(nothing, noise.bound, noise.level, noise.law, below, above)
+    _, highs = offset_ends(lost, noise.bound, noise.level, noise.law, below, above)
+    highs = np.maximum(highs, least)
+    at = int((highs - lows).argmin())
+    return float(lows[at]), float(highs[at])

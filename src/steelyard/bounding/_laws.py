@@ -100,6 +100,32 @@ def _staircase(ratio: Floats, level: float) -> Floats:
     return np.where(ratio < gamma, inside, outside)
 
 
+def noise_tail(size: ArrayLike, level: ArrayLike, noise: str = "laplace") -> Floats:
+    """P[X > size] at sensitivity one for a ``size`` >= 0, elementwise.
+
+    >>> [round(float(noise_tail(2.0, 1.0, law)), 4) for law in LAWS]
+    [0.0677, 0.0228, 0.0677]
+    """
+    far, much = np.broadcast_arrays(np.asarray(size, dtype=float), np.asarray(level, dtype=float))
+    if noise == "laplace":
+        return np.asarray(np.exp(-far * much) / 2)
+    if noise == "gaussian":
+        return np.asarray(np.exp(np.interp(far * much, *_normal_logs(), right=-math.inf)))
+    fall, gamma = np.exp(-much), 1 / (1 + np.exp(much / 2))
+    height = -np.expm1(-much) / (2 * (gamma + fall * (1 - gamma)))
+    past = np.maximum(far - gamma, 0.0)
+    steps = np.floor(past)
+    beyond = height * np.exp(-much * (steps + 1)) * (1 - (past - steps) + fall / -np.expm1(-much))
+    return np.asarray(np.where(far < gamma, 0.5 - height * far, beyond))
+
+
+@lru_cache(maxsize=1)
+def _normal_logs() -> tuple[Floats, Floats]:
+    """Places and the logarithm of the normal tail there, raised so that straight lines between them lie above it."""
+    places = np.asarray(0.005 * np.arange(7600), dtype=np.float64)
+    return places, np.array([math.log(normal_tail(z)) for z in places]) + 4e-6
+
+
 @lru_cache(maxsize=8)
 def spread_noise(level: float, noise: str, size: int) -> Floats:
     """``size`` evenly spaced quantiles of the noise at sensitivity one, ascending.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 from steelyard.bounding._amounts import Spend, bound, check_unit, noise_error
 from steelyard.bounding._cap_choice import BoughtCounts, ContributionProfile, TotalsGrid
@@ -18,12 +19,12 @@ from steelyard.noise import Noise
 from steelyard.privacy import Number, Terms, positive
 from steelyard.release import Outcome
 from steelyard.session import Plan
-from steelyard.tables import Schema, Table
+from steelyard.tables import Quantity, Schema, Table
 
 
 @dataclass(frozen=True)
 class Profile:
-    """One private look at the distribution of per-user totals of a column, or (``rows=True``) of row counts.
+    """One private look at the distribution of the sizes of per-user totals of a column, or (``rows=True``) of row counts.
 
     *Privacy:* each user is in one bin, so the counts move by one. *Cost:* exactly ``epsilon``; plans are free.
     ``upper`` is the public largest total worth considering, ``resolution`` the smallest worth keeping.
@@ -62,8 +63,10 @@ class Profile:
         error = replace(noise_error(bought.mechanism, Fraction(1)), unit="units in each bin")
 
         def look(table: Table, noise: Noise) -> Outcome:
-            seen = self.grid.look(table, terms, self.column, bought, noise)
+            quantity = Quantity(self.column, self.grid.step)
+            seen = self.grid.look(partial(table.totals_histogram, terms.unit, quantity, sizes=True), bought, noise)
             found = ContributionProfile(self.column, str(terms.unit), self.grid.step, seen)
-            return Outcome(found.to_json(), error, {"bins": len(seen.counts)})
+            tops = [float(top * self.grid.step) for top in seen.grid.tops]
+            return Outcome(found.to_json(), error, {"bins": len(seen.counts), "tops": tops})
 
         return Plan(bought.mechanism.event, error, look, ContributionProfile.from_json)

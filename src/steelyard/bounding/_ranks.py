@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
-from steelyard.accounting import composed, pure_to_mu
+from steelyard.accounting import composed, range_to_mu
 from steelyard.bounding._amounts import Spend
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Exponential
@@ -24,6 +24,9 @@ from steelyard.release import Error
 WEIGHT = 2**20
 """What one row weighs, so that a unit beyond its cap can be weighed down in integers."""
 
+_MISSED = 0.025
+"""How often one end of an interval may lie on the wrong side."""
+
 
 @dataclass(frozen=True)
 class QuantileSearch:
@@ -33,6 +36,11 @@ class QuantileSearch:
     cap: int
     spend: Spend
     weight: int = WEIGHT
+    ball: int | None = None
+
+    def at(self, cap: int) -> QuantileSearch:
+        """The same search at a cap that was chosen: a row weighs less, a unit at most as much."""
+        return self if self.ball is None else replace(self, cap=cap, weight=self.ball // cap)
 
     @property
     def levels(self) -> int:
@@ -49,8 +57,7 @@ class QuantileSearch:
 
     def mechanism(self, quantile: Fraction) -> Exponential:
         """The choice of one quantile: costs are |denominator * rows below - numerator * rows|."""
-        largest = max(quantile.numerator, quantile.denominator - quantile.numerator)
-        return Exponential(self.epsilon, self.cap * self.weight * largest)
+        return Exponential(self.epsilon, (self.ball or self.cap * self.weight) * _largest(quantile))
 
     @property
     def event(self) -> Event:
@@ -94,13 +101,66 @@ class QuantileSearch:
         self._search(below, wanted[half + 1 :], (place, last), (middle, ranks[1]), found, noise)
 
 
+@dataclass(frozen=True)
+class Flanks:
+    """For each quantile two bins, one that lies surely below it and one surely above: where the true one is in 95 of 100 draws.
+
+    A choice aims ``slack`` beyond the wanted rank, and misses its aim by more than that in one of forty draws.
+    """
+
+    quantiles: tuple[Fraction, ...]
+    cap: int
+    spend: Spend
+    weight: int = WEIGHT
+    ball: int | None = None
+
+    def at(self, cap: int) -> Flanks:
+        """The same at a cap that was chosen."""
+        return self if self.ball is None else replace(self, cap=cap, weight=self.ball // cap)
+
+    def mechanism(self, quantile: Fraction) -> Exponential:
+        """One choice: costs are how far a bin's ranks are from the aim, and move as those of a search do."""
+        micro = level_epsilon(self.spend, 2 * len(self.quantiles))
+        if micro < 1:
+            raise InvalidTask(
+                "what this release may spend is too little for intervals of so many quantiles; interval=False."
+            )
+        return Exponential(Fraction(micro, MICRO), (self.ball or self.cap * self.weight) * _largest(quantile))
+
+    @property
+    def event(self) -> Event:
+        """Two choices for each quantile."""
+        return composed(*[self.mechanism(q).event for q in self.quantiles for _ in range(2)])
+
+    def run(self, counts: Sequence[int], noise: Noise) -> list[tuple[int, int]]:
+        """For each quantile an edge that lies at or below it and one at or above, as indices from 0 to the number of bins."""
+        below = [0, *accumulate(counts)]
+        return [self._around(below, quantile, noise) for quantile in self.quantiles]
+
+    def _around(self, below: Sequence[int], quantile: Fraction, noise: Noise) -> tuple[int, int]:
+        mechanism, last = self.mechanism(quantile), len(below) - 1
+        ranks = [quantile.denominator * each for each in below]
+        slack = math.ceil(math.log((last + 1) / _MISSED) / mechanism.weight)
+        aim = quantile.numerator * below[-1] - slack
+        low = mechanism.choose([max(0, aim), *(max(0, a - aim, aim - b) for a, b in pairwise(ranks))], noise)
+        aim += 2 * slack
+        high = mechanism.choose(
+            [*(max(0, a - aim, aim - b) for a, b in pairwise(ranks)), max(0, ranks[-1] - aim)], noise
+        )
+        return max(low - 1, 0), min(high + 1, last)
+
+
+def _largest(quantile: Fraction) -> int:
+    return max(quantile.numerator, quantile.denominator - quantile.numerator)
+
+
 def level_epsilon(spend: Spend, levels: int) -> int:
-    """Micro-epsilon of one of ``levels`` equal pure steps that together cost no more than the spend."""
+    """Micro-epsilon of one of ``levels`` equal exponential choices that together cost no more than the spend."""
     if not spend.gaussian:
         return spend.micro // levels
     share = math.isqrt(spend.micro**2 // levels)
     low, high = 0, 100 * MICRO
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if pure_to_mu(Fraction(middle, MICRO)) <= share else (low, middle)
+        low, high = (middle, high) if range_to_mu(Fraction(middle, MICRO)) <= share else (low, middle)
     return low

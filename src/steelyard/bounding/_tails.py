@@ -3,7 +3,8 @@
 Up to the window's start counts are many and the noise alone blurs them. From there on the number of users in a bin
 is followed upwards, bin by bin, by particles: each carries a level and a slope of its logarithm, the slope wanders and
 bends downwards, and now and then the trend breaks, falls, and goes on with another slope: the end of the crowd, or
-the few giants beyond it. Each particle draws its users, and is kept as often as the noisy count speaks for it.
+the few giants beyond it. Where a count stands out of the noise another crowd may begin. Each particle draws its users, and is
+kept as often as the noisy count speaks for it.
 What must not change: everything here reads noisy counts and public numbers, and its draws are a fixed public sequence,
 so the same histogram always says the same.
 """
@@ -21,7 +22,7 @@ from steelyard.bounding._cap_grid import CapGrid
 from steelyard.bounding._laws import Floats, spread_noise
 from steelyard.errors import InvalidTask
 
-_PARTICLES = 2000
+_PARTICLES = 1000
 _STRIDE = 1237
 _SLOPE, _SLOPES = -0.3, 0.4  # a priori, in logarithms per half octave: Pareto with an index near one, give or take
 _BEND, _LEAN = 0.35, 0.2  # the most that a slope steepens from bin to bin: an exponential tail, about
@@ -29,6 +30,15 @@ _DEEP = 6.0  # how many times as far a trend falls where a crowd ends
 _WOBBLE = 0.1  # how far a single bin strays from its trend
 _STEEPEST, _FLATTEST = -8.0, 0.7
 _SEEN = 12.0  # noise scales that none of so many bins reaches by noise alone
+_FAINT = (1.0, 12.0)  # noise scales in the first bin of a crowd that is not seen at a glance
+_EMPTY = 10  # of signed totals, one in so many sides on which no crowd is seen at a glance has one
+_NONE = -50.0  # the logarithm of a rate of nobody
+_TRIED = 0.05  # how many particles try whether a bin begins another crowd
+_RARE = 50.0  # a priori it does with one in 20 * 50 f for a crowd of f users: about one in a hundred in all
+_CROWD = {
+    "laplace": 10.0,
+    "gaussian": 6.0,
+}  # noise scales: fewer users cannot be told from noise, and belong to a trend
 
 
 @dataclass(frozen=True)
@@ -36,14 +46,15 @@ class Trend:
     """How trends go on a priori.
 
     They are followed from ``window`` / level users on; so many are ``straight`` (Pareto), and slopes ``wander``. So often one
-    ``breaks``: its logarithm falls by ``fall`` in the mean, by six times that at the ``deep`` end of a crowd, and goes on with
-    a slope around ``after``, give or take a factor of e^``afters``.
+    ``breaks``, and ``again`` once it did: its logarithm falls by ``fall`` in the mean, by six times that at the ``deep`` end of a
+    crowd, and goes straight on with a slope around ``after``, give or take a factor of e^``afters``.
     """
 
     window: float
     straight: float
     wander: float
     breaks: float = 0.0
+    again: float = 0.0
     fall: float = 0.5
     deep: float = 0.4
     after: float = 0.4
@@ -53,7 +64,7 @@ class Trend:
 SMOOTH = Trend(600.0, 0.8, 0.015)
 """Trends that do not break: for the middle of what is plausible."""
 
-BROKEN = Trend(200.0, 0.5, 0.03, breaks=0.25)
+BROKEN = Trend(200.0, 0.5, 0.03, breaks=0.2, again=0.1, after=0.5, afters=0.2)
 """Trends that end, or fall and go on in another way: for what cannot be ruled out."""
 
 
@@ -78,14 +89,22 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Behind:
-    """Draws by bins: how many users each bin holds, and the mean of their totals in grid steps."""
+    """Draws by bins: how many users each bin holds, and the mean of their totals in grid steps; ``tops`` are the bins' largest."""
 
     users: Floats
     totals: Floats
+    tops: Floats
 
     def cut(self, caps: Floats) -> Floats:
         """What each cap cuts off, for every draw."""
-        return np.stack([(self.users * np.maximum(self.totals - cap, 0.0)).sum(axis=1) for cap in caps], axis=1)
+        heads, amounts = (_from_above(each) for each in (self.users, self.users * self.totals))
+        place = np.searchsorted(
+            self.tops, caps
+        )  # the bin in which a cap lies; what is above its top lies above the cap
+        within = np.minimum(place, self.tops.size - 1)
+        inside = self.users[:, within] * np.maximum(self.totals[:, within] - caps, 0.0)
+        beyond = np.minimum(place + 1, self.tops.size)
+        return np.asarray(np.maximum(amounts[:, beyond] - caps * heads[:, beyond], 0.0) + inside)
 
     def kept(self, cap: float) -> Floats:
         """The share of everything that a cap keeps, for every draw."""
@@ -96,56 +115,85 @@ class Behind:
 
 def offsets(cut: Floats, cap: float, level: float, noise: str, confidence: float) -> tuple[float, float]:
     """How far below and above the released value the truth lies at ``confidence``: what was cut, less the noise."""
+    rest = np.array([(1 - confidence) / 2])
+    low, high = offset_ends(cut, cap, level, noise, rest, rest)
+    return float(low[0]), float(high[0])
+
+
+def offset_ends(
+    cut: Floats, cap: float, level: float, noise: str, below: Floats, above: Floats
+) -> tuple[Floats, Floats]:
+    """The same ends where the truth lies below, and above, as often as said."""
     unit = spread_noise(level, noise, cut.size)
     order = np.argsort((np.arange(cut.size) * _STRIDE) % cut.size)
-    rest = (1 - confidence) / 2
-    low, high = np.quantile(cut - cap * unit[order], (rest, 1 - rest))
-    return float(low), float(high)
+    off = cut - cap * unit[order]
+    return np.asarray(np.quantile(off, below)), np.asarray(np.quantile(off, 1 - above))
 
 
-def behind(grid: CapGrid, counts: Floats, law: str, level: float, trend: Trend) -> Behind:
-    """Equally likely users behind the counts of one side, smallest totals first."""
+def behind(grid: CapGrid, counts: Floats, law: str, level: float, trend: Trend, side: int | None = None) -> Behind:
+    """Equally likely users behind counts, smallest totals first; of signed totals each ``side`` has draws of its own."""
     wide, real = grid.spread(counts)
-    draw = np.random.default_rng(1)  # a public sequence: post-processing that anybody can repeat
+    draw = np.random.default_rng(1 + (side or 0))  # a public sequence: post-processing that anybody can repeat
     inside = np.flatnonzero(level * np.cumsum(wide[::-1])[::-1] <= trend.window)
     start = int(inside[0]) if inside.size else wide.size - 1
+    known = start > 0
     if level * wide[start:].max() > _SEEN:  # a trend begins where the crowd is largest, not on the way up to it
-        start += int(wide[start:].argmax())
+        start, known = start + int(wide[start:].argmax()), True
     users = np.zeros((_PARTICLES, wide.size))
     blur = _noise(law, level, draw, (_PARTICLES, start))
     users[:, :start] = np.maximum(wide[:start] - blur, 0.0) * real[:start]
     before = max(float(wide[max(start - 1, 0) : start + 4].max()), 2 / level)
-    cloud = _Cloud(law, level, draw, before, trend)
-    room = _exposures(grid)
+    cloud = _Cloud(law, level, draw, before if known else 0.0, trend)
+    room, odds = _exposures(grid), 1 if side is None else _EMPTY
     for slot in range(start, wide.size):
-        cloud.move()
+        cloud.move(1 / (odds * (wide.size - start) - (slot - start) + 1))
         if real[slot]:
             cloud.see(users, slot, float(wide[slot]), float(room[slot]), slot == wide.size - 1)
-    return Behind(users, _positions(grid, users, draw))
+    return Behind(users, _positions(grid, users, draw), np.array(grid.slot_tops, dtype=float))
+
+
+def _from_above(parts: Floats) -> Floats:
+    """Sums of each bin and all above it, and a last one of nothing."""
+    sums = np.cumsum(parts[:, ::-1], axis=1)[:, ::-1]
+    return np.concatenate([sums, np.zeros((len(parts), 1))], axis=1)
 
 
 class _Cloud:
-    """Particles that follow a trend of counts from bin to bin."""
+    """Particles that follow a trend of counts from bin to bin, from ``before`` on; where that is 0 it may begin anywhere."""
 
     def __init__(self, law: str, level: float, draw: np.random.Generator, before: float, trend: Trend) -> None:
         self.law, self.level, self.draw, self.trend = law, level, draw, trend
-        self.log_rate = math.log(before) + draw.normal(size=_PARTICLES)
+        self.born = np.full(_PARTICLES, before > 0)
+        self.log_rate = math.log(before or math.exp(_NONE)) + draw.normal(size=_PARTICLES)
         self.slope = _SLOPE + _SLOPES * draw.normal(size=_PARTICLES)
         bent = np.maximum(draw.random(_PARTICLES) - trend.straight, 0.0) / (1 - trend.straight)
         self.bend = _BEND * bent**2  # none at all for Pareto
+        self.broke = np.zeros(_PARTICLES, dtype=bool)
         self.variance = 2 / level**2 if law == "laplace" else 1 / level**2
 
-    def move(self) -> None:
-        """One half octave on."""
+    def move(self, begins: float) -> None:
+        """One half octave on; so often what has not begun begins here."""
         draw, size, trend = self.draw, _PARTICLES, self.trend
         steeper = self.slope - self.bend * (np.abs(self.slope) + _LEAN)
         slope = steeper + trend.wander * draw.normal(size=size) * (1 + np.abs(self.slope))
-        breaks = draw.random(size) < trend.breaks
+        breaks = draw.random(size) < np.where(self.broke, trend.again, trend.breaks)
         slope = np.where(breaks, -trend.after * np.exp(trend.afters * draw.normal(size=size)), slope)
         self.slope = np.clip(slope, _STEEPEST, _FLATTEST)
         far = np.where(draw.random(size) < trend.deep, _DEEP, 1.0)
         falls = np.where(breaks, trend.fall * far * draw.exponential(size=size), 0.0)
-        self.log_rate = np.clip(self.log_rate + self.slope - falls, -50.0, 40.0)
+        self.broke, self.bend = self.broke | breaks, np.where(breaks, 0.0, self.bend)
+        self.log_rate = np.clip(self.log_rate + self.slope - falls, _NONE, 40.0)
+        if not self.born.all():
+            self._begin(begins)
+
+    def _begin(self, chance: float) -> None:
+        """A crowd too small to be seen at a glance, of any size up to that: it may begin anywhere."""
+        draw, size = self.draw, _PARTICLES
+        now = ~self.born & (draw.random(size) < chance)
+        users = _FAINT[0] * (_FAINT[1] / _FAINT[0]) ** draw.random(size) / self.level
+        self.log_rate = np.where(now, np.log(users), np.where(self.born, self.log_rate, _NONE))
+        self.slope = np.where(now, _SLOPES * draw.normal(size=size), self.slope)
+        self.born = self.born | now
 
     def see(self, users: Floats, slot: int, count: float, room: float, last: bool) -> None:
         """Draw the users of a bin, weigh them by its noisy count, and take as many of each particle as it is worth."""
@@ -157,8 +205,21 @@ class _Cloud:
         else:
             found = self.draw.poisson(np.minimum(rate, 1e15)).astype(float)
             weight = _log_chance(self.law, self.level, np.abs(count - found))
-        users[:, slot] = found
+        users[:, slot] = self._begin_crowds(count, room, found, weight)
         self._choose(users, slot + 1, weight)
+
+    def _begin_crowds(self, count: float, room: float, found: Floats, weight: Floats) -> Floats:
+        """Some particles take the count for another crowd, if it is large enough to be seen; changes ``weight``."""
+        least = _CROWD[self.law] / self.level
+        if count < least:
+            return found
+        tried = self.draw.random(_PARTICLES) < _TRIED
+        crowd = np.rint(count - _noise(self.law, self.level, self.draw, (_PARTICLES,)))
+        weight[tried] = np.where(crowd >= least, -np.log(_RARE * np.maximum(crowd, 1.0)), -np.inf)[tried]
+        self.log_rate = np.where(tried, np.log(np.maximum(crowd, 1.0) / max(room, 1e-9)), self.log_rate)
+        after = -self.trend.after * np.exp(self.trend.afters * self.draw.normal(size=_PARTICLES))
+        self.slope = np.where(tried, after, self.slope)
+        return np.where(tried, np.maximum(crowd, 0.0), found)
 
     def _from_count(self, count: float, rate: Floats) -> tuple[Floats, Floats]:
         """Users as the sharp count says, weighed by the trend."""
@@ -175,6 +236,7 @@ class _Cloud:
         taken = np.minimum(np.searchsorted(pile, places), _PARTICLES - 1)
         users[:, :end] = users[taken, :end]
         self.log_rate, self.slope, self.bend = self.log_rate[taken], self.slope[taken], self.bend[taken]
+        self.born, self.broke = self.born[taken], self.broke[taken]
 
 
 def _exposures(grid: CapGrid) -> Floats:

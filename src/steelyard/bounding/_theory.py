@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from steelyard.bounding._laws import Floats, check_law, mean_error, mean_noise
 from steelyard.errors import InvalidTask
+from steelyard.release import figure
 
 if TYPE_CHECKING:
     from steelyard.charts import Chart
@@ -40,11 +41,12 @@ class OperatingPoint:
     high: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tradeoff:
     """Candidate caps with predicted bias, noise and total error; ``chosen`` is the index of the best one.
 
-    Where the bias is modelled, the error lies between ``low`` and ``high`` at 95 %; where it is known they are empty.
+    Where the bias is modelled, the error lies between ``low`` and ``high`` at 95 %; where it is known they are empty. Of a release by
+    ``keys`` everything is a mean over them.
 
     >>> curve = tradeoff([1, 2, 3, 50], epsilon=1)
     >>> from steelyard.documents import decode
@@ -61,6 +63,7 @@ class Tradeoff:
     law: str = "laplace"
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
+    keys: int = 1
 
     @property
     def best(self) -> OperatingPoint:
@@ -68,6 +71,24 @@ class Tradeoff:
         at = self.chosen
         low, high = ((self.low or self.error)[at], (self.high or self.error)[at])
         return OperatingPoint(self.caps[at], self.bias[at], self.noise[at], self.error[at], low, high)
+
+    def __repr__(self) -> str:
+        best = self.best
+        told = f"best cap {figure(best.cap)}: noise {figure(best.noise)}, bias {figure(best.bias)}, error {figure(best.error)}"
+        return f"Tradeoff({len(self.caps)} caps; {told})"
+
+    def _repr_html_(self) -> str:
+        from steelyard.charts import Tabular, fragment
+
+        best = self.best
+        names = ("cap", "noise", "bias", "error", *(("low", "high") if self.low else ()))
+        table = Tabular(names, [[figure(getattr(best, name)) for name in names]])
+        sure = (
+            "The error lies between low and high at 95 %, calibrated."
+            if self.low
+            else "Worked out from totals in the clear."
+        )
+        return fragment("Trade-off between noise and bias", table, self.chart(), sure)
 
     def times(self, size: float) -> Tradeoff:
         """The same curve in another unit of amount, ``size`` of which make one of this."""

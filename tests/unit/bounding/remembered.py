@@ -28,10 +28,10 @@ class Remembered:
         return self._table.schema
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        def ask(*arguments: Any) -> Any:
-            question = repr((name, arguments))
+        def ask(*arguments: Any, **named: Any) -> Any:
+            question = repr((name, arguments, named))
             if question not in self._answers:
-                self._answers[question] = getattr(self._table, name)(*arguments)
+                self._answers[question] = getattr(self._table, name)(*arguments, **named)
             return self._answers[question]
 
         return ask

@@ -136,9 +136,9 @@ def test_the_second_step_is_the_capped_total_at_the_first_steps_choice() -> None
     _, total = seen
     _, share = task._rule.parts(Spend.read(1, None, mine))
     cap = next(
-        c * task._rule.grid.step
-        for c in task._rule.grid.grid.caps
-        if float(c * task._rule.grid.step) == outcome.point["cap"]
+        c * task._rule.grid(gaussian=True).step
+        for c in task._rule.grid(gaussian=True).grid.caps
+        if float(c * task._rule.grid(gaussian=True).step) == outcome.point["cap"]
     )
     amount = Amount.of_values(Fraction(0), cap, share)
     assert total.values == (TABLE.capped_sum(USER, Quantity("x", amount.step), amount.lower, amount.upper),)

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from steelyard.bounding import Count, CountUsers, Histogram, Mean, Profile, Quantile, Sum
+from steelyard.bounding import Count, CountUsers, Histogram, Mean, Profile, Quantile, Ratio, Std, Sum, Variance
 from steelyard.bounding._amounts import Amount, Spend, norm_of
 from steelyard.mechanisms import Laplace
 from steelyard.mechanisms._observe import Observed, observing
 from steelyard.noise import Noise, TestNoise
 from steelyard.privacy import Terms, rows
-from steelyard.tables import Capped, Limits, Quantity, Table, read
+from steelyard.tables import Bounded, Capped, Joint, Limits, Quantity, Table, moments, read
 from unit.bounding.remembered import USER, distance, seen_in, terms
 
 KEYS = ["a", "b", "c", "d"]
@@ -50,8 +50,12 @@ TASKS: dict[str, Any] = {
     "users": CountUsers(epsilon=1),
     "users by key": CountUsers(epsilon=1, by="k", keys=KEYS, max_keys=2),
     "mean": Mean("x", epsilon=1, lower=-3, upper=17, cap=4),
+    "variance": Variance("x", epsilon=1, lower=-3, upper=17, cap=4),
+    "deviation by key": Std("x", epsilon=1, lower=-3, upper=17, cap=4, by="k", keys=KEYS),
+    "ratio": Ratio("x", "i", epsilon=1, cap=20, over_cap=30),
+    "ratio by key": Ratio("x", "i", epsilon=1, cap=20, over_cap=30, by="k", keys=KEYS),
     "histogram": Histogram("x", epsilon=1, edges=[-5, 0, 1, 10], cap=3),
-    "quantile": Quantile("x", epsilon=1, quantile="0.3", lower=-7, upper=13, resolution=1, cap=3),
+    "quantile": Quantile("x", epsilon=1, quantile="0.3", lower=-7, upper=13, resolution=1, cap=3, interval=False),
     "profile": Profile("x", epsilon=1, upper=100),
     "profile of rows": Profile(rows=True, epsilon=1, upper=64),
 }
@@ -87,6 +91,7 @@ def of_task(task: Any, mine: Terms) -> Callable[[Table], Observed]:
 
 
 VECTORS = ["sum by key", "count by key", "users by key", "mean", "histogram"]
+VECTORS += ["variance", "deviation by key", "ratio", "ratio by key"]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +103,9 @@ def test_one_user_moves_the_integers_by_at_most_the_sensitivity(name: str, gauss
     assert move > Fraction(1, 5)  # the extremes do reach for the bound, so the check can fail
 
 
-@pytest.mark.parametrize("name", ["sum, low side wider", "count", "users", "mean", "histogram", "quantile"])
+@pytest.mark.parametrize(
+    "name", ["sum, low side wider", "count", "users", "mean", "histogram", "quantile", "variance", "ratio"]
+)
 def test_one_row_moves_the_integers_by_at_most_the_sensitivity(name: str) -> None:
     plan = TASKS[name].plan(LESS.schema, terms(rows()))
     for value in (1e308, -INF, NAN, 3.0):
@@ -116,6 +123,37 @@ def test_the_event_is_known_before_any_row_is_read_and_is_the_one_that_happens(n
     happened = of_task(TASKS[name], mine)(MORE["all high"]).event
     # a search composes one choice for each level, and names the sensitivity of the middle quantile
     assert declared.parameters.get("events") is not None if name == "quantile" else declared == happened
+
+
+BOUGHT: dict[str, Any] = {
+    "sum of both signs": Sum("x", epsilon=1, upper=1000),
+    "sum by key": Sum("x", epsilon=1, upper=1000, by="k", keys=KEYS),
+    "count by key": Count(epsilon=1, upper=64, by="k", keys=KEYS),
+    "users by key": CountUsers(epsilon=1, by="k", keys=KEYS),
+    "mean": Mean("x", epsilon=1, lower="auto", upper="auto"),
+    "mean of bounded values": Mean("x", epsilon=1, lower=-3, upper=17),
+    "mean by key": Mean("x", epsilon=1, lower=-3, upper="auto", by="k", keys=KEYS),
+    "variance": Variance("x", epsilon=1, lower="auto", upper="auto"),
+    "ratio": Ratio("x", "i", epsilon=1, upper=1000, over_upper=1000),
+    "ratio by key": Ratio("x", "i", epsilon=1, upper=1000, over_cap=9, by="k", keys=KEYS),
+    "histogram": Histogram("x", epsilon=1, edges=[-5, 0, 1, 10]),
+    "histogram by key": Histogram("x", epsilon=1, edges=[-5, 0, 1, 10], by="k", keys=KEYS),
+    "tree": Histogram("x", epsilon=1, edges=[-5, 0, 1, 10], ranges=True),
+    "quantile": Quantile("x", epsilon=1, quantile="0.3", lower="auto", upper=100),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "gaussian"), [*((name, False) for name in BOUGHT), *((name, True) for name in list(BOUGHT)[1::3])]
+)
+def test_what_is_bought_moves_by_at_most_one_unit_and_the_price_does_not_move_at_all(name: str, gaussian: bool) -> None:
+    """The first step is the look; every later event is the same whatever was chosen, as it was charged before."""
+    mine = terms(gaussian=gaussian)
+    less = seen_in(BOUGHT[name], LESS, mine)
+    for more in ("every nasty value", "spread over bins"):
+        seen = seen_in(BOUGHT[name], MORE[more], mine)
+        assert [each.event for each in seen] == [each.event for each in less]
+        assert distance(seen[0].event, seen[0].values, less[0].values) <= 1
 
 
 def test_exactly_the_declared_number_of_keys_is_kept() -> None:
@@ -183,6 +221,23 @@ def twin_mean_of_sum_and_count_at_single_sensitivities(data: Table) -> Observed:
     total = data.capped_sum(USER, Quantity("x"), -3 * 4, 17 * 4)
     count = data.capped_sum(USER, Quantity(None), 0, 4)
     return shown(Laplace(17 * 4, Fraction(1)), [total, count * 17])
+
+
+def twin_variance_of_raw_squares(data: Table) -> Observed:
+    """Squares and count each at its own sensitivity in one vector; and rows beyond the cap are not weighed down."""
+    found = data.capped_totals(USER, [moments(Quantity("x"), -3, 17, 2**50)])
+    return shown(Laplace(4 * 20**2, Fraction(1)), found)
+
+
+def twin_variance_with_a_ball_for_each_product(data: Table) -> Observed:
+    cap = 4 * 20**2
+    parts = [Joint((each,), cap) for each in moments(Quantity("x"), -3, 17, cap).quantities]
+    return shown(Laplace(cap, Fraction(1)), data.capped_totals(USER, parts))
+
+
+def twin_ratio_of_two_sums_at_one_price(data: Table) -> Observed:
+    parts = [Bounded(Quantity("x"), -20, 20), Bounded(Quantity("i", Fraction(3, 2)), -20, 20)]
+    return shown(Laplace(20, Fraction(1)), data.capped_totals(USER, parts))
 
 
 def twin_histogram_caps_each_bin(data: Table) -> Observed:

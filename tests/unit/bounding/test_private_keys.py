@@ -136,6 +136,9 @@ class Everything:
     def __init__(self, table: Any) -> None:
         self._table, self.schema = table, table.schema
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
     def found_sums_by_key(self, *arguments: Any) -> dict[Any, tuple[int, list[int]]]:
         found: dict[Any, tuple[int, list[int]]] = self._table.found_sums_by_key(*arguments)
         return {key: (units + 10**6, sums) for key, (units, sums) in found.items()}
@@ -170,6 +173,6 @@ def test_keys_of_every_kind_can_be_stored_and_delivered(kind: str) -> None:
 
 def test_the_plan_of_a_search_is_the_mechanism_that_runs() -> None:
     spend = Spend.read(1, None, MINE)
-    plan = PrivateKeys.plan("k", 4, None, spend, MINE)
-    assert plan.threshold == KeyThreshold(4, plan.threshold.sigma, Fraction(1, 10**7))
+    plan = PrivateKeys.plan(("k",), 4, spend, MINE)
+    assert plan.threshold == KeyThreshold(4, plan.threshold.sigma, Fraction(1, 10**7), plan.threshold.least)
     assert math.ceil(plan.threshold.counts.mu_squared * 10**12) == spend.micro**2

@@ -12,13 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.accounting._prices import price
+from steelyard.accounting import price, range_to_mu
 from steelyard.bounding._amounts import Spend
 from steelyard.bounding._ranks import QuantileSearch, level_epsilon
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Exponential
 from steelyard.noise import ExactNoise, TestNoise
+from steelyard.privacy import MICRO
 from unit.bounding.remembered import terms
+from unit.mechanisms.fit import needed_mu
 
 CAP, WEIGHT = 2, 2
 QUANTILES = {
@@ -109,6 +111,22 @@ def test_one_unit_changes_the_exact_law_by_no_more_than_was_paid(
     assert loss(asked, counts, unit) <= float(asked.epsilon) * asked.levels + 1e-9
 
 
+def telling(search: QuantileSearch, counts: Sequence[int], unit: Sequence[int]) -> float:
+    """The least mu that covers the exact laws with and without a unit, both ways."""
+    less = law_of(search, counts)
+    more = law_of(search, [a + b for a, b in zip(counts, unit, strict=True)])
+    laws = [[math.exp(law[way]) for way in less] for law in (less, more)]
+    return max(needed_mu(*laws), needed_mu(*reversed(laws)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 12), min_size=4, max_size=4), unit_rows, st.sampled_from([1, 2, 3]))
+def test_one_unit_is_hidden_by_the_mu_that_was_paid(counts: list[int], unit: list[int], how_many: int) -> None:
+    asked = search(how_many)
+    paid = price(asked.event, terms(gaussian=True)).amount
+    assert telling(asked, counts, unit) <= math.sqrt(paid) / MICRO + 1e-9
+
+
 def test_a_unit_split_between_two_parts_costs_one_level_and_not_two() -> None:
     asked = search(3)
     split = loss(asked, [3, 3, 3, 3], [2, 0, 0, 2])
@@ -155,6 +173,14 @@ def test_a_twin_of_the_search_is_caught(twin: type[QuantileSearch]) -> None:
     assert max(loss(search(3), counts, unit) for counts in tables for unit in units) <= paid + 1e-9
 
 
+@pytest.mark.parametrize("twin", [OneSensitivity, SmallerSide, ForgetsTheCap])
+def test_a_twin_of_the_search_is_caught_by_its_mu(twin: type[QuantileSearch]) -> None:
+    paid = math.sqrt(price(search(3).event, terms(gaussian=True)).amount) / MICRO
+    units = ([4, 0, 0, 0], [0, 0, 0, 4], [2, 0, 0, 2], [0, 4, 0, 0])
+    tables = ([0, 0, 0, 0], [9, 0, 0, 0], [0, 0, 0, 9], [6, 6, 6, 6], [1, 0, 20, 1])
+    assert max(telling(search(3, twin), counts, unit) for counts in tables for unit in units) > paid * 1.05
+
+
 @pytest.mark.parametrize("gaussian", [False, True])
 @pytest.mark.parametrize("how_many", [1, 2, 3, 4, 7, 8])
 def test_the_levels_share_the_price_and_never_exceed_it(how_many: int, gaussian: bool) -> None:
@@ -185,11 +211,9 @@ def test_too_little_for_so_many_quantiles_is_refused() -> None:
 @given(st.integers(1, 10**7), st.integers(1, 12), st.booleans())
 @settings(max_examples=40, deadline=None)
 def test_equal_steps_together_cost_no_more_than_the_spend(micro: int, levels: int, gaussian: bool) -> None:
-    from steelyard.accounting._pure import pure_to_mu
-
     each = level_epsilon(Spend(gaussian, micro), levels)
     if gaussian:
-        assert levels * pure_to_mu(Fraction(each, 10**6)) ** 2 <= micro**2 if each else True
+        assert levels * range_to_mu(Fraction(each, 10**6)) ** 2 <= micro**2 if each else True
     else:
         assert levels * each <= micro
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.bounding import Count, CountUsers, Sum, Together
+from steelyard.bounding import Count, Profile, Sum, Together
 from steelyard.errors import ColumnMissing, InvalidTask
 from steelyard.ledger import open_account
 from steelyard.mechanisms._observe import observing
@@ -82,9 +82,9 @@ def test_each_part_is_right_on_average_over_many_draws() -> None:
     "tasks",
     [
         [],
-        [Sum("x", epsilon=1, cap=1), CountUsers(epsilon=1)],
+        [Sum("x", epsilon=1, cap=1), Profile("x", epsilon=1, upper=9)],
         [Sum("x", epsilon=1, cap=1), Count(epsilon=1, cap=1, **KEYS)],
-        [Count(epsilon=1, cap=1, by="land", max_keys=2)],
+        [Count(epsilon=1, cap=1, by="land", max_keys=2), Count(epsilon=1, cap=1, by="land", max_keys=3)],
     ],
 )
 def test_what_cannot_be_asked_together_is_refused(tasks: list[Any]) -> None:
@@ -95,3 +95,11 @@ def test_what_cannot_be_asked_together_is_refused(tasks: list[Any]) -> None:
 def test_a_part_that_does_not_fit_the_table_is_refused_before_a_charge() -> None:
     with pytest.raises(ColumnMissing):
         Together([Count(epsilon=1, cap=1), Sum("y", epsilon=1, cap=1)]).plan(TABLE.schema, TERMS)
+
+
+def test_every_part_says_its_own_error() -> None:
+    session = Session(TABLE, open_account(":memory:", "a", unit=users("user"), epsilon=3))
+    told = str(session.release(Together([Sum("x", epsilon=1, upper=1000), Count(epsilon=1, cap=2)]))).splitlines()
+    assert sum(line.startswith("Sum of x: noise ±") for line in told) == 1
+    assert sum(line.startswith("Count of rows: noise ±") for line in told) == 1
+    assert any(line.startswith("Sum of x: up to") for line in told)  # its blind spot

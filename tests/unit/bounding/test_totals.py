@@ -140,7 +140,7 @@ def test_a_split_never_costs_more_than_the_whole(micro: int, share: Fraction, ga
 def worst_shift(task: Sum, bounds: type[Amount]) -> Fraction:
     """The largest measured shift of the integer total, over users who bring extreme amounts, per unit of sensitivity."""
     spend = Spend(False, 10**6)
-    amount = bounds.of_values(Fraction(task.lower), Fraction(str(task.cap)), spend)
+    amount = bounds.of_values(Fraction(str(task.lower)), Fraction(str(task.cap)), spend)
     quantity = Quantity("amount", amount.step)
     worst = Fraction(0)
     for extreme in (1e308, -1e308, float("inf"), float("nan"), 2.0**53, -(2.0**63), -0.0, 5e-324):

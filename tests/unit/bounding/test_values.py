@@ -138,9 +138,8 @@ def test_prices_are_what_was_asked() -> None:
         assert one.quote(task) == Loss.pure("0.3")
         assert half.quote(task) == Loss.pure("0.3")
     assert one.quote(Quantile("x", epsilon="0.3", cap=7)) == Loss.pure("0.3")
-    assert one.quote(Quantile("x", epsilon="0.1", quantile=["0.2", "0.3", "0.4", "0.5"], cap=7)) == Loss.pure(
-        "0.099999"
-    )
+    four = Quantile("x", epsilon="0.1", quantile=["0.2", "0.3", "0.4", "0.5"], cap=7, interval=False)
+    assert one.quote(four) == Loss.pure("0.099999")
     for gaussian in (Mean("x", epsilon=1, cap=7), Histogram("x", epsilon=1, edges=[0, 1], cap=7)):
         assert two.quote(gaussian) == two.account.terms.cap
         assert two.quote(replace(gaussian, epsilon=None, mu="0.2")) == Loss.mu("0.2")

@@ -79,9 +79,10 @@ class ScaledKeyByKey:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._table, name)
 
-    def sums_by_key_and_side(self, unit: Unit, quantity: Any, low: int, high: int, cap: int, by: str, keys: Any) -> Any:
-        one: Callable[..., Any] = self._table.sums_by_key_and_side
-        return [one(unit, quantity, low, high, cap, by, [key])[0] for key in keys]
+    def sums_by_key(self, unit: Unit, parts: Any, by: str, keys: Any, limits: Any) -> Any:
+        one: Callable[..., Any] = self._table.sums_by_key
+        alone = [one(unit, parts, by, [key], limits) for key in keys]
+        return [[found[part][0] for found in alone] for part in range(len(alone[0]))]
 
 
 def test_a_table_that_bounds_each_key_alone_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +97,8 @@ def test_quantiles_of_all_keys_cost_what_one_costs() -> None:
     """One user's weight over all keys and bins is at most the cap, so the losses of all choices add up to one."""
     search = QuantileSearch((Fraction(1, 4), Fraction(1, 2)), 4, Spend(False, 10**6))
     with observing() as before:
-        task = Quantile("x", epsilon=1, quantile=["0.25", "0.5"], lower=-3, upper=8, cap=4, resolution=1, **KEYS)
+        asked: Any = {"quantile": ["0.25", "0.5"], "resolution": 1, "interval": False, **KEYS}
+        task = Quantile("x", epsilon=1, lower=-3, upper=8, cap=4, **asked)
         task.plan(people(False).schema, PURE).run(people(False), TestNoise(5))
     loss = Fraction(0)
     cap = search.cap * search.weight

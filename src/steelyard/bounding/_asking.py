@@ -1,0 +1,120 @@
+"""How an aggregate is asked, alone or with others: the keys are found once, bounds are fixed, the rows are read, each answer is noised.
+
+An ``Aggregate`` is all that is known of one before a row is read. Under keys it becomes ``Prepared``: what it wants of the one pass over
+the rows that all share (``balls``; nothing, where it must read them its own way), and what it makes of the answer. So every aggregate
+finds keys alike, and several share one search and one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from steelyard.bounding._grouping import Grouping
+from steelyard.bounding._private_keys import Groups
+from steelyard.noise import Noise
+from steelyard.privacy import Event, Terms, Unit
+from steelyard.release import Error, Outcome
+from steelyard.session import Plan
+from steelyard.tables import Bounded, Capped, Joint, Limits, Table
+
+Integers = Sequence[Sequence[int]]
+"""For each quantity that was asked for, one integer per key, or one."""
+
+ByKey = tuple[int | None, int | None]
+
+
+class Prepared(Protocol):
+    """An aggregate whose keys, bounds and cap are fixed; those with the same limits share a pass."""
+
+    @property
+    def limits(self) -> ByKey:
+        """The most keys of one unit that count, and the most of its rows under one key."""
+
+    def balls(self, grouping: Grouping) -> Sequence[Bounded | Capped | Joint]:
+        """What it wants of the pass over the rows."""
+
+    def told(self, grouping: Grouping, found: Integers, table: Table, noise: Noise) -> Outcome:
+        """What the integers mean, noised; whoever asked for none reads the table."""
+
+
+class Aggregate(Protocol):
+    """An aggregate before any row is read; ``event`` is everything that will be noised once the keys are known."""
+
+    @property
+    def groups(self) -> Groups:
+        """How its keys are found."""
+
+    @property
+    def event(self) -> Event:
+        """What it costs, without the search for keys."""
+
+    @property
+    def predicted(self) -> Error | None:
+        """The error to expect, where it is known in advance."""
+
+    @property
+    def present(self) -> Callable[[Any], Any]:
+        """How a person wants its value."""
+
+    def ready(self, table: Table, noise: Noise, grouping: Grouping) -> Prepared:
+        """Fix bounds and cap under these keys, buying them where they are private."""
+
+
+def plan_alone(asked: Aggregate) -> Plan:
+    """The plan of one aggregate."""
+    unit = asked.groups.unit
+
+    def ask(table: Table, noise: Noise, grouping: Grouping) -> Outcome:
+        (outcome,) = answers_of([asked.ready(table, noise, grouping)], grouping, unit, table, noise)
+        return outcome
+
+    return Plan(
+        asked.groups.event(asked.event),
+        asked.predicted,
+        lambda table, noise: asked.groups.run(
+            table, noise, lambda grouping: ask(table, noise, grouping), Outcome([], asked.predicted)
+        ),
+        asked.present,
+    )
+
+
+def plan_together(all_: Sequence[Aggregate], terms: Terms) -> Plan:
+    """The plan of several under the same keys: one search, paid for by all; each tells its own error."""
+    groups = Groups.shared([each.groups for each in all_], terms)
+
+    def ask(table: Table, noise: Noise, grouping: Grouping) -> Outcome:
+        ready = [each.ready(table, noise, grouping) for each in all_]
+        parts = answers_of(ready, grouping, groups.unit, table, noise)
+        told = [{**part.point, "error": part.error.to_json() if part.error else None} for part in parts]
+        return Outcome([part.value for part in parts], None, {"parts": told})
+
+    errors = [each.predicted.to_json() if each.predicted else None for each in all_]
+    nothing = Outcome([[] for _ in all_], None, {"parts": [{"error": error} for error in errors]})
+    return Plan(
+        groups.event(*(each.event for each in all_)),
+        None,
+        lambda table, noise: groups.run(table, noise, lambda grouping: ask(table, noise, grouping), nothing),
+        lambda values: [each.present(value) for each, value in zip(all_, values, strict=True)],
+    )
+
+
+def answers_of(ready: Sequence[Prepared], grouping: Grouping, unit: Unit, table: Table, noise: Noise) -> list[Outcome]:
+    """The rows are read once for all that can share it, then each answer is noised in its turn."""
+    wanted = [each.balls(grouping) for each in ready]
+    found: dict[ByKey, Iterator[Sequence[int]]] = {}
+    for limits in dict.fromkeys(each.limits for each, balls in zip(ready, wanted, strict=True) if balls):
+        shared = [ball for each, balls in zip(ready, wanted, strict=True) if each.limits == limits for ball in balls]
+        found[limits] = iter(integers_of(shared, grouping, limits, unit, table))
+    own = [
+        [next(found[each.limits]) for ball in balls for _ in ball.quantities]
+        for each, balls in zip(ready, wanted, strict=True)
+    ]
+    return [each.told(grouping, integers, table, noise) for each, integers in zip(ready, own, strict=True)]
+
+
+def integers_of(balls: Sequence[Any], grouping: Grouping, limits: ByKey, unit: Unit, table: Table) -> Integers:
+    """The bounded integers of all, in one pass."""
+    if grouping.public is None:
+        return list(zip(table.capped_totals(unit, balls), strict=True))
+    return table.sums_by_key(unit, balls, grouping.by, grouping.public, Limits(*limits))

@@ -1,0 +1,151 @@
+"""``TopK``: the values that most units hold, with their numbers of units.
+
+Among public candidates one is chosen after another, each by the exponential mechanism on numbers of units: a unit moves every number by at most
+one, however many values it holds, so nothing of a unit is cut off. The chosen ones are then counted afresh. Values that are not public are found as keys
+are: those that enough units stand behind, of which the first few are shown. Proof: top_k.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from steelyard.accounting import composed
+from steelyard.bounding._amounts import Spend, check_unit, noise_error
+from steelyard.bounding._grouping import By, Grouping, PublicKeys, keep_exact, labelled, read_by
+from steelyard.bounding._private_keys import PrivateKeys
+from steelyard.bounding._ranks import level_epsilon
+from steelyard.errors import InvalidTask
+from steelyard.lazy import lazy
+from steelyard.mechanisms import Exponential, Gaussian, Laplace, sigma_for
+from steelyard.noise import Noise
+from steelyard.privacy import MICRO, Neighbours, Number, Terms, Unit
+from steelyard.release import Error, Outcome
+from steelyard.session import Plan
+from steelyard.tables import Capped, KeyList, Limits, Quantity, Schema, Table, read_keys
+
+_MOST, _MOST_CANDIDATES = 1000, 2**14
+_SHARE = {"laplace": Fraction(1, 2), "gaussian": Fraction(7, 10)}
+"""The share of epsilon, or of mu, that buys the choice; the rest buys the numbers."""
+
+_MISSED = 0.05
+
+
+@dataclass(frozen=True)
+class TopK:
+    """The ``k`` values of a column (or tuples of several) that most units hold, most first, each with its number of units.
+
+    ``keys`` are the public candidates, of which ``k`` are chosen; without them values are found on an account that sets ``additive_delta`` aside, and
+    ``max_keys`` is the most values one unit stands behind. *Privacy:* with candidates one unit moves each number by at most one; found ones as for
+    ``CountUsers``. *Accuracy:* ``error`` is that of the numbers (with candidates *proved*, and ``error.note`` says how far behind a value left out
+    can be). *Cost:* ``epsilon``, or a few micro below.
+
+    >>> TopK("product", k=3, epsilon=1, keys=["a", "b", "c", "d"]).k
+    3
+    """
+
+    column: By
+    k: int = 10
+    epsilon: Number | None = None
+    keys: PublicKeys | None = None
+    max_keys: int | None = None
+    mu: Number | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= _MOST:
+            raise InvalidTask(f"k must be a whole number from 1 to {_MOST}; got {self.k!r}.")
+        if not isinstance(self.column, str):
+            object.__setattr__(self, "column", read_by(self.column))
+        object.__setattr__(self, "keys", read_keys(self.keys, read_by(self.column)))
+        if (self.keys is None) == (self.max_keys is None):
+            raise InvalidTask(
+                "give keys=[...], the public candidates; or, on an account that sets additive_delta= aside, max_keys=, the most "
+                "values one unit stands behind, and they are found."
+            )
+        if self.keys is not None and len(self.keys) > _MOST_CANDIDATES:
+            raise InvalidTask(f"at most {_MOST_CANDIDATES:,} candidates can be chosen from; got {len(self.keys):,}.")
+        _ = self._grouping
+        keep_exact(self, "epsilon", "mu")
+
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """One choice for each of ``k`` values, then one noisy vector; or the values that reach their threshold."""
+        check_unit(schema, terms)
+        grouping, spend = self._grouping, Spend.read(self.epsilon, self.mu, terms)
+        grouping.check(schema)
+        if grouping.private:
+            search = PrivateKeys.plan(grouping.by, grouping.max_keys or 1, spend, terms)
+            lost = f"a unit with more than {self.max_keys} values counts for {self.max_keys} of them, and is missing under the others"
+            error = replace(noise_error(search.threshold.counts, Fraction(1)), blind_spot=lost)
+            run = partial(_found, k=self.k, search=search, unit=terms.unit, error=error)
+            return Plan(search.threshold.event, error, run, _presented)
+        assert grouping.public is not None  # checked: candidates that were named by a digest alone are none
+        peel = Peeling.of(min(self.k, len(grouping.public)), grouping, spend)
+        return Plan(peel.event, peel.error, partial(peel.run, unit=terms.unit), _presented)
+
+    @lazy
+    def _grouping(self) -> Grouping:
+        return Grouping.read(self.column, self.keys, self.max_keys, None)
+
+
+@dataclass(frozen=True)
+class Peeling:
+    """``k`` choices among public candidates, one after another, and the noise of what was chosen."""
+
+    k: int
+    grouping: Grouping
+    choice: Exponential
+    mechanism: Laplace | Gaussian
+
+    @classmethod
+    def of(cls, k: int, grouping: Grouping, spend: Spend) -> Peeling:
+        """Share the spend between the choices and the numbers."""
+        first, left = spend.split(_SHARE[spend.law])
+        micro = level_epsilon(first, k)
+        if micro < 1:
+            raise InvalidTask("what this release may spend is too little to choose so many values.")
+        mechanism: Laplace | Gaussian = left.mechanism(k)
+        if left.gaussian:
+            mechanism = Gaussian(None, sigma_for(k, left.micro**2), Neighbours.ADD_REMOVE, k)
+        return cls(k, grouping, Exponential(Fraction(micro, MICRO), 1, monotone=True), mechanism)
+
+    @property
+    def event(self) -> Any:
+        """Every choice, and one noisy vector."""
+        return composed(*[self.choice.event] * self.k, self.mechanism.event)
+
+    @property
+    def error(self) -> Error:
+        """That of the numbers; and how far a choice may fall behind."""
+        candidates = len(self.grouping.public or ())
+        behind = math.floor(math.log(candidates * self.k / _MISSED) / float(self.choice.weight))
+        note = f"in 95% of draws no value that is left out has more than {behind:,} units more than one that is shown"
+        return replace(noise_error(self.mechanism, Fraction(1), 0.0), note=note)
+
+    def run(self, table: Table, noise: Noise, *, unit: Unit) -> Outcome:
+        """Count units by candidate, choose, noise the chosen."""
+        keys = self.grouping.public or KeyList()
+        ones = Capped(Quantity(None), max(len(keys), 1))  # at most a one for each candidate, so nothing is scaled
+        counts = table.sums_by_key(unit, [ones], self.grouping.by, keys, Limits(None, 1))[0]
+        left = list(range(len(keys)))
+        chosen = [left.pop(self.choice.choose([-counts[place] for place in left], noise)) for _ in range(self.k)]
+        noised = self.mechanism.release([counts[place] for place in chosen], noise)
+        told = sorted(zip(noised, chosen, strict=True), key=lambda pair: (-pair[0], pair[1]))
+        value = labelled([keys[place] for _, place in told], [count for count, _ in told])
+        return Outcome(value, self.error, {"k": self.k})
+
+
+def _found(table: Table, noise: Noise, *, k: int, search: PrivateKeys, unit: Unit, error: Error) -> Outcome:
+    """The first of the values that reach their threshold."""
+    shown = search.look(table, unit, noise)
+    first = sorted(shown.items(), key=lambda pair: -pair[1])[:k]
+    point = {"k": k, "max_keys": search.threshold.max_keys, "threshold": search.threshold.threshold}
+    return Outcome(labelled([key for key, _ in first], [count for _, count in first]), error, point)
+
+
+def _presented(value: Sequence[Any]) -> dict[Any, int]:
+    """Numbers of units by value, most first."""
+    return {tuple(key) if isinstance(key, list) else key: count for key, count in value}

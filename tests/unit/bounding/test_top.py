@@ -1,0 +1,211 @@
+"""TopK, and histograms of dates and of values: what one unit moves, what comes out, what is refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import steelyard as sy
+from steelyard.bounding._amounts import Spend
+from steelyard.bounding._top import Peeling
+from steelyard.documents import request_of
+from steelyard.errors import CurrencyMismatch, InvalidTask, TableError
+from steelyard.mechanisms._observe import Observed, observing
+from steelyard.noise import ExactNoise, TestNoise
+from steelyard.privacy import Loss, rows, users
+from steelyard.requests import task_from
+from steelyard.tables import Capped, Quantity, Table, read
+from unit.bounding.remembered import USER, NoNoise, Remembered, distance, seen_in, terms
+
+NAMES = [f"p{i}" for i in range(40)]
+HELD = [(u, f"p{v}") for u in range(900) for v in range(40) if (u * 7919 + v * 104729) % 900 < 800 / (v + 1)]
+DAY = dt.date(2025, 1, 1)
+
+
+def table(extra: Any = ()) -> Table:
+    held = [*HELD, *extra]
+    days = [DAY + dt.timedelta(days=(7 * i) % 365) if i % 50 else None for i in range(len(held))]
+    return read(
+        pa.table({"user": [u for u, _ in held], "product": [p for _, p in held], "day": pa.array(days, pa.date32()),
+                  "land": ["ab"[u % 2] for u, _ in held]})
+    )  # fmt: skip
+
+
+TABLE = table()
+COUNTS = {name: sum(p == name for _, p in HELD) for name in NAMES}
+MORE = table([(5000, name) for name in NAMES for _ in range(30)])
+TASK = sy.TopK("product", k=5, epsilon=1, keys=NAMES)
+
+
+@pytest.mark.parametrize("gaussian", [False, True])
+def test_the_most_held_values_come_with_honest_numbers(gaussian: bool) -> None:
+    known: Any = Remembered(TABLE)
+    plan = TASK.plan(TABLE.schema, terms(gaussian=gaussian))
+    found = [plan.run(known, ExactNoise()) for _ in range(100)]
+    assert plan.predicted is not None
+    inside = [abs(n - COUNTS[v]) <= plan.predicted.interval for each in found for v, n in each.value]
+    assert sum(inside) / len(inside) > 0.89
+    first = sorted(COUNTS, key=lambda name: -COUNTS[name])[:3]
+    assert sum({v for v, _ in each.value} >= set(first) for each in found) > 90
+    assert all([n for _, n in each.value] == sorted((n for _, n in each.value), reverse=True) for each in found)
+    behind = int(plan.predicted.note.split("more than ")[1].split(" ")[0].replace(",", ""))
+    worst = [min(COUNTS[v] for v, _ in each.value) for each in found]
+    left = [max(COUNTS[v] for v in NAMES if v not in dict(each.value)) for each in found]
+    assert sum(a - b <= behind for a, b in zip(left, worst, strict=True)) > 85
+
+
+def first_move(look: Callable[[Table], list[Observed]]) -> Any:
+    less, more = look(TABLE), look(MORE)
+    return distance(less[0].event, less[0].values, more[0].values)
+
+
+def test_a_unit_with_every_value_and_many_rows_moves_a_choice_by_one() -> None:
+    assert first_move(lambda data: seen_in(TASK, data, terms())) == 1
+    event = TASK.plan(TABLE.schema, terms()).event
+    assert event == TASK.plan(MORE.schema, terms()).event
+
+
+def test_a_twin_that_counts_rows_is_caught() -> None:
+    def look(data: Table) -> list[Observed]:
+        peel = Peeling.of(5, TASK._grouping, Spend(False, 10**6))
+        counts = data.sums_by_key(USER, [Capped(Quantity(None), 10**6)], "product", NAMES)[0]
+        with observing() as seen:
+            peel.choice.choose([-count for count in counts], TestNoise(1))
+        return seen
+
+    assert first_move(look) > 1
+
+
+def test_a_twin_that_noises_the_chosen_for_one_is_caught() -> None:
+    def numbers(data: Table) -> Observed:
+        """What the last step of a run without noise is fed: the same values are chosen on both tables."""
+        with observing() as seen:
+            sy.TopK("product", k=40, epsilon=1, keys=NAMES).plan(data.schema, terms()).run(data, NoNoise(1))
+        return seen[-1]
+
+    less, more = numbers(TABLE), numbers(MORE)
+    moved = sum(abs(a - b) for a, b in zip(sorted(less.values), sorted(more.values), strict=True))
+    assert less.event.parameters["sensitivity"] == 40
+    assert 1 < moved <= 40
+
+
+def test_values_are_found_where_enough_units_hold_them() -> None:
+    session = sy.Session(
+        TABLE, sy.open_account(":memory:", "a", unit=USER, epsilon=4, delta="1e-6", additive_delta="1e-7")
+    )
+    release = session.release(sy.TopK("product", k=3, epsilon=4, max_keys=6))
+    assert next(iter(release.value)) == "p0"
+    assert len(release.value) == 3
+    assert release.title == "Top 3 of product"
+    assert release.table.column_names[:2] == ["product", "value"]
+    pairs = session.quote(sy.TopK(["land", "product"], epsilon=1, max_keys=2))
+    assert pairs.delta > 0
+    pure = sy.Session(TABLE, sy.open_account(":memory:", "b", unit=USER, epsilon=4))
+    with pytest.raises(CurrencyMismatch, match="keys="):
+        pure.quote(sy.TopK("product", epsilon=1, max_keys=2))
+    assert pure.quote(TASK) == Loss.pure(1)
+    assert pure.release(replace(TASK, epsilon=2)).low["p0"] <= COUNTS["p0"]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: sy.TopK("v", epsilon=1), "candidates"),
+        (lambda: sy.TopK("v", epsilon=1, keys=["a"], max_keys=2), "candidates"),
+        (lambda: sy.TopK("v", k=0, epsilon=1, keys=["a"]), "k must be"),
+        (lambda: sy.TopK("v", epsilon=1, keys=list(range(2**14 + 1))), "at most 16,384"),
+        (lambda: sy.Histogram("v", epsilon=1), "give edges"),
+        (lambda: sy.Histogram("v", epsilon=1, edges=[0, 1], values=["a"]), "not both"),
+        (lambda: sy.Histogram("v", epsilon=1, values=["a"], ranges=True), "no ranges"),
+        (lambda: sy.Histogram("v", epsilon=1, values=["a"], by="k", max_keys=3), "public keys"),
+        (lambda: sy.Histogram("v", epsilon=1, edges=["2025-01-01", 3]), "edges"),
+        (lambda: sy.Histogram("v", epsilon=1, edges=["2025-02-01", "2025-01-01"]), "ascending"),
+        (lambda: sy.Histogram("v", epsilon=1, edges=[dt.datetime(2025, 1, 1), DAY]), "edges"),
+        (lambda: sy.Together([sy.Histogram("v", epsilon=1, values=["a"])]), "alone"),
+        (lambda: sy.Within(sy.Histogram("v", values=["a"]), 3), "Count by them"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_when_it_is_written_down(make: Any, words: str) -> None:
+    with pytest.raises(InvalidTask, match=words):
+        make()
+
+
+EDGES = ["2025-01-01", "2025-04-01", "2025-12-01", "2026-01-01"]
+
+
+def test_dates_lie_between_edges_that_are_dates() -> None:
+    task = sy.Histogram("day", epsilon=1, edges=EDGES, cap=999)
+    outcome = task.plan(TABLE.schema, terms()).run(TABLE, NoNoise())
+    days = [DAY + dt.timedelta(days=(7 * i) % 365) for i in range(len(HELD)) if i % 50]
+    ends = [dt.date.fromisoformat(each) for each in EDGES]
+    truth = [sum(a <= day < b for day in days) for a, b in pairwise(ends)]
+    assert [row[2] for row in outcome.value] == truth
+    assert outcome.value[0][:2] == EDGES[:2]
+    release = sy.Session(TABLE, sy.open_account(":memory:", "a", unit=rows(), epsilon=2)).release(
+        sy.Histogram("day", epsilon=1, edges=sy.months("2025-01", "2025-12"), by="land", keys=["a", "b"])
+    )
+    assert "2025-02-01 to 2025-03-01" in str(release)
+    assert release.table.column("from").to_pylist()[0] == "2025-01-01"
+    assert "2025-02-01" in release.chart().svg()
+
+
+def test_odd_dates_are_in_no_bin_or_in_the_end_bins() -> None:
+    odd = pa.array([None, 0, 2_932_896, 2_932_897, -719_163, 2**31 - 1, -(2**31), 20_000], pa.int32()).cast(pa.date32())
+    data = read(pa.table({"user": list(range(8)), "day": odd}))
+    value = sy.Histogram("day", epsilon=1, edges=EDGES, cap=1).plan(data.schema, terms()).run(data, NoNoise()).value
+    assert 2 <= sum(row[2] for row in value) <= 8
+    assert value[1][2] == 0
+
+
+def test_edges_and_columns_of_different_kinds_are_refused_before_the_charge() -> None:
+    for column, edges in (("day", [0, 1]), ("product", EDGES), ("user", EDGES)):
+        with pytest.raises(InvalidTask, match="edges are dates"):
+            sy.Histogram(column, epsilon=1, edges=edges, cap=1).plan(TABLE.schema, terms())
+    with pytest.raises(TableError, match="string"):
+        sy.Histogram("product", epsilon=1, edges=[0, 1], cap=1).plan(TABLE.schema, terms())
+
+
+def test_a_histogram_of_values_is_a_count_by_them() -> None:
+    keys: dict[str, Any] = {"by": "land", "keys": ["a", "b"]}
+    task = sy.Histogram("product", epsilon=1, values=["p0", "p9"], cap=50, **keys)
+    pairs = [(land, value) for land in "ab" for value in ("p0", "p9")]
+    count = sy.Count(epsilon=1, cap=50, by=["land", "product"], keys=pairs)
+    one, two = (seen_in(each, TABLE, terms()) for each in (task, count))
+    assert one == two
+    session = sy.Session(TABLE, sy.open_account(":memory:", "a", unit=USER, epsilon=9))
+    assert session.release(task).value.keys() == set(pairs)
+    plain = session.release(sy.Histogram("product", epsilon=1, values=["p0", "nobody"]))
+    assert plain.title == "Histogram of product"
+    assert math.isclose(plain.value["p0"], COUNTS["p0"], abs_tol=200)
+    aside = sy.open_account(":memory:", "b", unit=USER, epsilon=4, delta="1e-6", additive_delta="1e-7")
+    found = sy.Session(TABLE, aside).release(sy.Histogram("product", epsilon=4, cap=50, max_keys=6))
+    assert "p0" in found.value
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        TASK,
+        sy.TopK(["land", "product"], epsilon=1, max_keys=3),
+        sy.Histogram("day", epsilon=1, edges=EDGES),
+        sy.Histogram("x", epsilon=1, edges=[0, "1/3"]),
+        sy.Histogram("x", epsilon=1, values=["a"], by=["k", "l"], keys=[("x", 1)]),
+        sy.Histogram("x", epsilon=1, max_keys=3, by="k"),
+    ],
+    ids=str,
+)
+def test_requests_come_back_as_they_were(task: Any) -> None:
+    assert task_from(request_of(task)) == task
+
+
+def test_a_gaussian_price_is_never_above_what_was_asked() -> None:
+    session = sy.Session(TABLE, sy.open_account(":memory:", "a", unit=users("user"), epsilon=1, delta="1e-6"))
+    cost, cap = session.quote(TASK).amount, session.account.terms.cap.amount
+    assert 0.999 * cap < cost <= cap
