@@ -23,6 +23,7 @@ from steelyard.account import Receipt
 from steelyard.accounting import price
 from steelyard.documents import read_document
 from steelyard.errors import InvalidTask
+from steelyard.labels._balance import balanced
 from steelyard.labels._baselines import AddedNoise
 from steelyard.labels._check import (
     NOISE_FORMAT,
@@ -36,7 +37,7 @@ from steelyard.labels._check import (
     unreadable,
     whole,
 )
-from steelyard.labels._choice import BIASED, METHODS, balanced
+from steelyard.labels._choice import BIASED, METHODS
 from steelyard.labels._mechanism import FiniteMechanism
 from steelyard.labels._nodes import Nodes
 from steelyard.labels._packing import pack, unpack

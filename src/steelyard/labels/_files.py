@@ -1,4 +1,4 @@
-"""Labels of a Parquet file, batch by batch: memory does not grow with the file.
+"""Labels of a Parquet or CSV file, batch by batch: memory does not grow with the file.
 
 One charge before the first row is read pays for the whole pass. The label column is replaced by the noisy one, every
 other column is copied as it is (they are public where labels are what is hidden), and the result appears under its name
@@ -22,9 +22,9 @@ from steelyard.labels._nodes import Nodes
 from steelyard.labels._prior import ALL, count
 from steelyard.labels._randomizer import LabelRandomizer
 from steelyard.labels._records import Collection, Pass, beside, check_once, digests, read_groups
-from steelyard.tables import numbers_of
+from steelyard.labels._row_files import CsvRows, open_rows, open_writer
+from steelyard.tables import is_csv, numbers_of
 
-BATCH = 1 << 18
 FAILED = (
     "the file could not be read or written to its end; no noisy file was made and what was charged stays charged. The "
     "reason is not told, because it may depend on private labels. Check the file, memory and disk."
@@ -32,19 +32,15 @@ FAILED = (
 
 
 class LabelFile:
-    """A Parquet file with a column of labels; opening it reads its public schema and number of rows only."""
+    """A Parquet or CSV file with a column of labels; opening it reads its public schema and number of rows only."""
 
     def __init__(
         self, source: str | os.PathLike[str], column: str, ids: str | None = None, groups: str | None = None
     ) -> None:
         import pyarrow
-        import pyarrow.parquet
 
-        try:
-            self._file = pyarrow.parquet.ParquetFile(source, pre_buffer=False)  # a buffer would hold the whole file
-        except (OSError, pyarrow.ArrowException):
-            raise TableError(f"{os.fspath(source)} cannot be opened as a Parquet file.") from None
-        self.column, self.ids, self.group_column, self.schema = column, ids, groups, self._file.schema_arrow
+        self._file = open_rows(source)
+        self.column, self.ids, self.group_column, self.schema = column, ids, groups, self._file.schema
         for name in (column, *(other for other in (ids, groups) if other is not None)):
             if name not in self.schema.names:
                 raise ColumnMissing(name, self.schema.names)
@@ -54,13 +50,15 @@ class LabelFile:
             raise InvalidTask("the label column cannot name records or groups: labels are what is hidden.")
         kind = self.schema.field(column).type
         types = pyarrow.types
-        if not any(test(kind) for test in (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)):
+        numeric = any(test(kind) for test in (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean))
+        self._spelled = isinstance(self._file, CsvRows)
+        if not numeric and not self._spelled:
             raise TableError(f"the label column {column!r} must hold numbers; it holds {kind}.")
-        self.rows: int = self._file.metadata.num_rows
+        self.rows: int = self._file.rows
 
     def batches(self) -> Iterator[Any]:
         """Arrow record batches in the file's order."""
-        return iter(self._file.iter_batches(BATCH))
+        return self._file.batches()
 
     def known_groups(self) -> tuple[str, ...]:
         """The public groups that occur, in order; reads the group column and nothing else."""
@@ -79,14 +77,15 @@ class LabelFile:
         import pyarrow
 
         try:
-            for batch in self._file.iter_batches(BATCH, columns=[column]):
+            for batch in self._file.batches([column]):
                 yield batch.column(0)
         except (OSError, pyarrow.ArrowException):
             raise TableError(f"the column {column!r} cannot be read; nothing was charged.") from None
 
     def columns(self, batch: Any, known: tuple[str, ...]) -> NDArray[np.float64]:
         """The labels of a batch as floats, nulls as NaN; with groups, beside the numbers of theirs."""
-        values = numbers_of(batch.column(self.column))
+        held = batch.column(self.column)
+        values = numbers_of(held.to_pylist() if self._spelled else held)
         if self.group_column is None:
             return values
         return beside(values, read_groups(batch.column(self.group_column)) if len(values) else [], known)
@@ -109,7 +108,7 @@ def randomize_parquet(
     groups: str | None = None,
     key: str | None = None,
 ) -> int:
-    """Copy a Parquet file with its labels made private; returns the number of rows.
+    """Copy a Parquet or CSV file with its labels made private, as the kind of file that ``target`` names; returns the number of rows.
 
     ``groups`` names the column of public groups where the randomizer was fitted with groups.
     *Privacy:* one charge for the file; with ``ids`` one charge for all files of the collection ``key``, and each record
@@ -142,7 +141,9 @@ def randomize_parquet(
 def _reserved(target: str | os.PathLike[str]) -> Path:
     """A new file beside the target, with a name nobody could plant a link under, made before anything is paid for."""
     try:
-        held, name = tempfile.mkstemp(prefix=".steelyard-", suffix=".parquet", dir=Path(target).absolute().parent)
+        held, name = tempfile.mkstemp(
+            prefix=".steelyard-", suffix=".csv" if is_csv(target) else ".parquet", dir=Path(target).absolute().parent
+        )
     except OSError as problem:
         raise InvalidTask(f"{os.fspath(target)} cannot be written ({problem.strerror}); nothing was charged.") from None
     os.close(held)
@@ -168,12 +169,11 @@ def _deliver(part: Path, target: str | os.PathLike[str]) -> None:
 
 def _copy(file: LabelFile, paid: Pass | Collection, part: Path, known: tuple[str, ...]) -> None:
     import pyarrow
-    import pyarrow.parquet
 
     place = file.schema.get_field_index(file.column)
     field = pyarrow.field(file.column, pyarrow.float64(), nullable=False)
     schema = file.schema.set(place, field).remove_metadata()  # a frame's metadata may hold statistics of the labels
-    with pyarrow.parquet.ParquetWriter(part, schema) as writer:
+    with open_writer(part, schema) as writer:
         for batch in file.batches():
             keys = None if file.ids is None else digests(batch.column(file.ids))
             noisy = pyarrow.array(paid.noisy(file.columns(batch, known), keys))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import warnings
 from fractions import Fraction
 from typing import Any
@@ -18,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from steelyard.account import Account
-from steelyard.accounting import composed, price
+from steelyard.accounting import price
 from steelyard.charts import Chart
-from steelyard.desk import Desk, NoTable, check_noise, paid_by
-from steelyard.errors import InvalidTask, OurBug, UnitMismatch
+from steelyard.errors import InvalidTask, OurBug
+from steelyard.labels._balance import balanced
 from steelyard.labels._baselines import KINDS, AddedNoise
 from steelyard.labels._charts import draw_mechanism
 from steelyard.labels._check import CheckReport, check
-from steelyard.labels._choice import WITHOUT_PRIOR, balanced, build, check_bias, check_method, split
+from steelyard.labels._choice import WITHOUT_PRIOR, build, check_bias, check_method, prior_free, split
 from steelyard.labels._document import GroupFit, document, judge, read, restore, write
 from steelyard.labels._mechanism import FiniteMechanism, read_epsilon
 from steelyard.labels._nodes import Floats, Nodes
@@ -34,12 +33,10 @@ from steelyard.labels._prior import ALL, Prior, count, public_priors
 from steelyard.labels._prior_free import two_point
 from steelyard.labels._records import Collection, Pass, beside, buy, check_once, digests, read_groups, wrapped
 from steelyard.labels._sampler import GroupSampler, sampler_of
+from steelyard.labels._till import Till
 from steelyard.labels.solve._linear import check_exact
-from steelyard.ledger import open_account
-from steelyard.noise import ExactNoise, Noise
+from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Event, Loss
-from steelyard.privacy import labels as labels_of
-from steelyard.release import promise
 from steelyard.tables import numbers_of
 
 _NAMES = (
@@ -76,7 +73,7 @@ class LabelRandomizer:
     >>> randomizer = LabelRandomizer(epsilon=1, lower=0, upper=10).fit()
     >>> noisy = randomizer.transform([0, 2.5, 10])
     >>> randomizer.method_, len(noisy), str(randomizer.guarantee_.spent)
-    ('two_point', 3, 'epsilon 1')
+    ('balanced', 3, 'epsilon 1')
     """
 
     def __init__(
@@ -160,16 +157,15 @@ class LabelRandomizer:
         if part and self.method == "auto" and self.unbiased:
             two_point(nodes.labels, rest)  # what nodes rule out is told before the prior is paid for
         asked = "squared" if self.noise_loss is None else self.noise_loss
-        noise = read_noise_loss(
-            asked, self.outputs, nodes.labels, rest
-        )  # once: a second reading may fail once money is spent
+        # read once: a second reading may fail when money is spent
+        noise = read_noise_loss(asked, self.outputs, nodes.labels, rest)
         if part:
             check_floats(noise, nodes.labels, rest)
             check_exact(noise, nodes.labels, rest)
         self._start(micro)
         if part:
             about = hashlib.sha256(repr([[str(node) for node in nodes.labels], groups, missing]).encode()).hexdigest()
-            desk = self._desk("prior", key, {"bins": cells, "micro": part, "about": about}, of)
+            desk = self._till.desk("prior", key, {"bins": cells, "micro": part, "about": about}, of)
             bought, event = buy(desk, counter, cells, part)
             self._spent(event)
             found = bought.split(len(groups))
@@ -181,9 +177,10 @@ class LabelRandomizer:
 
     def _priors(self, nodes: Nodes, epsilon: Fraction, groups: tuple[str, ...]) -> list[Prior]:
         """What is known of every group before anything is bought."""
-        if self.method == "balanced":
+        untold = self.prior is None or self._wants_prior()
+        if self.method == "balanced" or (untold and self.method == "auto" and prior_free(nodes, epsilon) == "balanced"):
             return [balanced(nodes, epsilon)] * len(groups)
-        if self.prior is None or self._wants_prior():
+        if untold:
             return [Prior.none(nodes)] * len(groups)
         return public_priors(self.prior, nodes, groups)
 
@@ -228,18 +225,13 @@ class LabelRandomizer:
         sampler.prepare()
         paid: Pass | Collection
         if records:
-            desk = self._desk("records", "all" if key is None else key, {"mechanism": sampler.digest})
+            desk = self._till.desk("records", "all" if key is None else key, {"mechanism": sampler.digest})
             paid = self._collections[key] = Collection(desk, sampler)
         else:
-            desk = self._desk("pass", key, {"mechanism": sampler.digest, "size": size})
+            desk = self._till.desk("pass", key, {"mechanism": sampler.digest, "size": size})
             paid = Pass(desk, sampler, size, keep=key is not None)
         self._spent(sampler.event)
         return paid
-
-    def _desk(self, kind: str, key: str | None, request: dict[str, Any], of: str = "") -> Desk:
-        """Where a pass, a collection or a prior is paid for and kept; without a key, under a name nobody knows."""
-        name = f"labels/{kind}/{secrets.token_hex(16) if key is None else key}"
-        return Desk(NoTable(of), self._noise, self.account_, name, {"labels": kind, **request})
 
     def price(self) -> Loss:
         """What a pass costs, in the currency of the account."""
@@ -311,22 +303,8 @@ class LabelRandomizer:
 
     def _start(self, micro: int) -> None:
         """The account that will pay, checked before anything is spent."""
-        self._noise: Noise = ExactNoise() if self.noise is None else self.noise
-        if self.account is None:
-            epsilon = Fraction(micro, MICRO)
-            self.account_: Account = open_account(
-                ":memory:", "labels", unit=labels_of(self.column or "label"), epsilon=epsilon
-            )
-        else:
-            self.account_ = self.account
-        self.note_ = paid_by(self.account)
-        unit = self.account_.terms.unit
-        if unit.kind != "labels" or (self.column is not None and unit.column != self.column):
-            raise UnitMismatch(
-                f"noisy labels hide one row's label; the account hides {unit}. Open one with unit=labels(column)."
-            )
-        check_noise(self._noise, self.account_)
-        self._events: list[Event] = []
+        self._till = Till(self.account, self.noise, micro, self.column)
+        self.account_, self.note_ = self._till.account, self._till.note
         self._collections: dict[str | None, Collection] = {}
 
     def _adopt(self, groups: dict[str, GroupFit], epsilon: Fraction) -> None:
@@ -348,9 +326,7 @@ class LabelRandomizer:
 
     def _spent(self, event: Event) -> None:
         """Every charge of this randomizer so far, as one promise."""
-        self._events.append(event)
-        whole, terms = composed(*self._events), self.account_.terms
-        self.guarantee_ = promise(terms, price(whole, terms), whole, secure=self._noise.secure)
+        self.guarantee_ = self._till.spent(event)
 
     def _fitted(self) -> None:
         if not hasattr(self, "_sampler"):

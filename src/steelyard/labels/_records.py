@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ from numpy.typing import NDArray
 from steelyard.desk import Desk
 from steelyard.errors import InvalidTask, OurBug
 from steelyard.interrupts import INTERRUPTS
+from steelyard.labels._classes import ClassSampler
 from steelyard.labels._nodes import Floats
 from steelyard.labels._prior import Prior, histogram
-from steelyard.labels._sampler import GroupSampler, Ints
+from steelyard.labels._sampler import GroupSampler
 from steelyard.noise import Noise
 from steelyard.privacy import Event
 from steelyard.release import Outcome
@@ -29,7 +31,8 @@ from steelyard.release import Outcome
 STEP = 1 << 18  # new ids per stored step: five megabytes
 _KEY = np.dtype("S16")
 Keys = NDArray[np.bytes_]
-Draw = Callable[[NDArray[np.intp], Noise], Ints]
+Drawn = NDArray[Any]  # numbers of outputs, or sets of classes
+Draw = Callable[[NDArray[np.intp], Noise], Drawn]
 
 
 def digests(ids: Any) -> Keys:
@@ -117,7 +120,7 @@ class Pass:
     Only for code that brings each record once: without ids nothing here could tell a record that comes again.
     """
 
-    def __init__(self, desk: Desk, sampler: GroupSampler, size: int, *, keep: bool) -> None:
+    def __init__(self, desk: Desk, sampler: GroupSampler | ClassSampler, size: int, *, keep: bool) -> None:
         self._desk, self._sampler, self._left, self._keep = desk, sampler, size, keep
         self._charge, self._batch = desk.charge(sampler.event), 0
 
@@ -130,7 +133,7 @@ class Pass:
         if self._keep:
             make = lambda noise: sampler.draw(y, noise).astype(code).tobytes()  # noqa: E731
             held, self._batch = self._desk.draw(self._charge, make, step=self._batch), self._batch + 1
-            drawn = np.frombuffer(held, code).astype(np.int64)
+            drawn = np.frombuffer(held, code)
             if len(drawn) != len(y):  # other batches than before: what comes next would be drawn a second time
                 raise OurBug("a pass was asked again in other batches than it was drawn in.")
             return sampler.at(drawn)
@@ -153,10 +156,10 @@ class Collection:
     could not be stored, is the next one again. Otherwise two handles could draw one record in two steps.
     """
 
-    def __init__(self, desk: Desk, sampler: GroupSampler) -> None:
+    def __init__(self, desk: Desk, sampler: GroupSampler | ClassSampler) -> None:
         self._desk, self._sampler, self._code = desk, sampler, np.dtype(sampler.first.code)
         self._charge = desk.charge(sampler.event)
-        self._parts: dict[int, tuple[Keys, Ints]] = {}
+        self._parts: dict[int, tuple[Keys, Drawn]] = {}
         self._learn()
 
     def noisy(self, y: Floats, keys: Keys | None = None) -> Floats:
@@ -165,8 +168,8 @@ class Collection:
             raise OurBug("a collection needs the records' keys.")
         return self._sampler.at(self.outputs(keys, lambda new, noise: self._sampler.draw(y[new], noise)))
 
-    def outputs(self, keys: Keys, draw: Draw) -> Ints:
-        """The drawn integer of every record, drawing (and storing first) those that were never drawn."""
+    def outputs(self, keys: Keys, draw: Draw) -> Drawn:
+        """What was drawn for every record, drawing (and storing first) those that were never drawn."""
         self._learn()
         found, new = self._find(keys)
         while new.any():
@@ -191,16 +194,16 @@ class Collection:
         for step, payload in enumerate(self._desk.drawn(self._charge, known), known):
             self._parts[step] = self._read(payload or b"")
 
-    def _read(self, payload: bytes) -> tuple[Keys, Ints]:
+    def _read(self, payload: bytes) -> tuple[Keys, Drawn]:
         size = len(payload) // (_KEY.itemsize + self._code.itemsize)
         keys = np.frombuffer(payload, _KEY, size)
         drawn = np.frombuffer(payload, self._code, size, offset=size * _KEY.itemsize)
         order = np.argsort(keys, kind="stable")
-        return keys[order], drawn[order].astype(np.int64)
+        return keys[order], drawn[order]
 
-    def _find(self, keys: Keys) -> tuple[Ints, NDArray[np.bool_]]:
-        """The integer of every record, and which of them were never drawn; a step kept earlier wins."""
-        found, new = np.zeros(len(keys), dtype=np.int64), np.ones(len(keys), dtype=np.bool_)
+    def _find(self, keys: Keys) -> tuple[Drawn, NDArray[np.bool_]]:
+        """What was drawn for every record, and which of them were never drawn; a step kept earlier wins."""
+        found, new = np.zeros(len(keys), dtype=self._code), np.ones(len(keys), dtype=np.bool_)
         for known, drawn in [part for part in list(self._parts.values()) if len(part[0])]:
             place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
             hit = new & (known[place] == keys)
@@ -221,4 +224,4 @@ def buy(desk: Desk, counter: Callable[[], Iterable[int]], bins: int, micro: int)
         return Outcome(mechanism.release([int(c) for c in counter()], noise), None)
 
     release = desk.answer(desk.charge(mechanism.event), mechanism.event, counted)
-    return Prior.bought(release.value, micro, release.receipt.to_json()), mechanism.event
+    return Prior.bought(release.value, micro, replace(release.receipt, signature="").to_json()), mechanism.event

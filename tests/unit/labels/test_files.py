@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
 from steelyard.errors import BudgetExceeded, ColumnMissing, InvalidTask, TableError
 from steelyard.labels import _files as files
+from steelyard.labels import _row_files as row_files
 from steelyard.labels._files import LabelFile, randomize_parquet
 from steelyard.labels._randomizer import LabelRandomizer
 from steelyard.ledger import Account, open_account
@@ -36,7 +38,7 @@ def fitted(budget: Account | None = None, **more: Any) -> LabelRandomizer:
 
 
 def test_a_file_is_copied_with_its_labels_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "BATCH", 700)
+    monkeypatch.setattr(row_files, "BATCH", 700)
     spend = np.random.default_rng(1).uniform(0, 400, 5000)
     source, budget = write(tmp_path / "in.parquet", spend), account()
     made = fitted(budget)
@@ -165,7 +167,7 @@ def most_held(file: LabelFile) -> int:
 
 
 def test_a_file_is_never_held_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "BATCH", 20_000)
+    monkeypatch.setattr(row_files, "BATCH", 20_000)
     rng = np.random.default_rng(1)
     table = pa.table({"spend": rng.random(1_000_000), "x": rng.random(1_000_000)})
     pq.write_table(table, tmp_path / "in.parquet", row_group_size=50_000, use_dictionary=False)
@@ -173,5 +175,52 @@ def test_a_file_is_never_held_as_a_whole(tmp_path: Path, monkeypatch: pytest.Mon
     size = (tmp_path / "in.parquet").stat().st_size
     assert most_held(LabelFile(tmp_path / "in.parquet", "spend")) < size / 3
     twin = LabelFile(tmp_path / "in.parquet", "spend")
-    twin._file = pq.ParquetFile(tmp_path / "in.parquet", pre_buffer=True)
+    twin._file._file = pq.ParquetFile(tmp_path / "in.parquet", pre_buffer=True)  # type: ignore[union-attr]
     assert most_held(twin) > size / 3
+
+
+def test_a_csv_file_is_text_whose_labels_are_the_numbers_they_spell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_files, "BATCH", 7)
+    odd = ["0", "400", "", "abc", "1e2", " 25", "nan", "007", "9" * 400]
+    lines = [f'{number},{label},"a, {number}"' for number, label in enumerate(odd * 5)]
+    (tmp_path / "in.csv").write_text("\n".join(["id,spend,note", *lines]) + "\n")
+    budget = account("4")
+    made = fitted(budget)
+    for name in ("out.csv", "out.parquet"):
+        assert randomize_parquet(made, tmp_path / "in.csv", tmp_path / name, "spend") == 45
+    text = pyarrow.csv.read_csv(tmp_path / "out.csv")
+    for out in (text, pq.read_table(tmp_path / "out.parquet")):
+        assert [str(each) for each in out["id"].to_pylist()] == [str(n) for n in range(45)]
+        assert out["note"].to_pylist() == [f"a, {n}" for n in range(45)]
+        assert set(out["spend"].to_pylist()) <= set(made.sampler_.values.tolist())
+    assert str(budget.spent) == "epsilon 4"
+
+
+def test_how_long_a_label_is_written_moves_no_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_files, "BATCH", 100_000)
+    sizes = []
+    for label in ("1", "1" + "0" * 300):
+        (tmp_path / "in.csv").write_text(
+            "id,spend\n" + "".join(f"{n},{label if n == 5 else 1}\n" for n in range(250_000))
+        )
+        sizes.append([batch.num_rows for batch in LabelFile(tmp_path / "in.csv", "spend").batches()])
+    assert sizes[0] == sizes[1] == [100_000, 100_000, 50_000]
+
+
+def test_a_csv_file_buys_a_prior_and_draws_records_once(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("id,spend,shop\n" + "".join(f"{n},{n % 4},{'ab'[n % 2]}\n" for n in range(3000)))
+    file = LabelFile(tmp_path / "in.csv", "spend", ids="id", groups="shop")
+    assert (file.rows, file.known_groups()) == (3000, ("a", "b"))
+    made = LabelRandomizer(4, 0, 3, "unbiased", prior="private", missing=0, account=account("4"))
+    grid = made.grid()
+    made.fit_counts(lambda: file.counts(*grid, ("a", "b")), file.rows, groups=("a", "b"))
+    assert randomize_parquet(made, tmp_path / "in.csv", tmp_path / "o.csv", "spend", ids="id", groups="shop") == 3000
+
+
+@pytest.mark.parametrize("text", ["", "id,spend\n1,2,3\n", "id,spend\n1\n"])
+def test_a_csv_file_that_is_none_is_refused_before_anything_is_charged(tmp_path: Path, text: str) -> None:
+    (tmp_path / "in.csv").write_text(text)
+    with pytest.raises(TableError):
+        LabelFile(tmp_path / "in.csv", "spend")

@@ -61,3 +61,21 @@ def test_columns_that_say_the_same_have_a_model(wide: float) -> None:
     X = np.array([[1.0, 1.0], [2.0, 2.0]] * 50) * wide
     model = PoissonRegression(alpha=1e-3 if wide > 1 else 1e-300).fit(X, [2.0, 5.0] * 50)
     assert model.predict(X[:2]) == pytest.approx([2, 5], rel=0.01)
+
+
+def test_the_ridge_chosen_from_noisy_labels_keeps_wild_ones_at_bay() -> None:
+    X, y = counts(6000)
+    wide = np.column_stack([X, np.random.default_rng(1).normal(size=(6000, 12))])
+    true = np.exp(0.3 + X @ [0.5, -0.3, 0.2])
+    noise = np.random.default_rng(2).normal(size=6000) * 30
+
+    def loss(model: PoissonRegression) -> float:
+        mean = model.fit(wide, y + noise).predict(wide)
+        return float(np.mean(mean - true * np.log(mean)))
+
+    chosen = PoissonRegression("auto")
+    assert loss(chosen) < loss(PoissonRegression(1e-3)) - 0.05
+    assert chosen.alpha_ > 1e-2
+    assert PoissonRegression("auto").fit(X, y).alpha_ < 1e-2
+    with pytest.raises(InvalidTask, match="alpha"):
+        PoissonRegression("best").fit(X, y)

@@ -10,7 +10,9 @@ import pytest
 
 from steelyard.accounting._prices import price
 from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict, OurBug, TableError
+from steelyard.labels import _balance
 from steelyard.labels import _randomizer as randomizer
+from steelyard.labels._balance import _variances, shapes
 from steelyard.labels._choice import split
 from steelyard.labels._nodes import Nodes
 from steelyard.labels._prior import Prior, count, from_counts, histogram
@@ -100,11 +102,58 @@ def test_auto_buys_no_prior_where_it_would_not_pay() -> None:
     assert split(4_000_000, 400, 1000) == 0
 
 
-def test_auto_without_a_prior_is_two_point_at_the_full_epsilon() -> None:
-    for epsilon in ("0.5", "1", "8"):
+def test_auto_without_a_prior_is_two_point_at_a_small_epsilon_and_balanced_above() -> None:
+    for epsilon, method in (("0.3", "two_point"), ("0.5", "balanced"), ("8", "balanced")):
         made = LabelRandomizer(epsilon, 0, 3).fit()
-        assert made.method_ == "two_point"
+        assert made.method_ == method
         assert made.mechanism_.epsilon == Fraction(epsilon)
+    assert LabelRandomizer(4, 0, 1).fit().method_ == "two_point"
+    assert LabelRandomizer(4, 0, 1, nodes=600).fit().method_ == "piecewise"
+
+
+def off_the_best_worst_shape(epsilon: str, upper: int) -> float:
+    """The worst shape's error under ``balanced`` against a bound for every unbiased mechanism: an average of the shapes' own, at its least."""
+
+    def errors(method: str) -> np.ndarray[Any, Any]:
+        return np.array([float(e) for e in LabelRandomizer(epsilon, 0, upper, method).fit().mechanism_.errors()])
+
+    nodes, ours = Nodes.of(0, upper), errors("balanced")
+    menu = [errors(method) for method in ("two_point", "unbiased", "piecewise", "hybrid", "debiased", "staircase")]
+    forms = [np.array([float(v) for v in form]) for form in _variances(nodes, Fraction(epsilon))]
+    cells, shares = [], []
+    for name, weights in shapes(nodes).items():
+        shape = np.array(weights) / sum(weights)
+        best, closed = (min(float(shape @ each) for each in known) for known in (menu, forms))
+        cells.append(float(shape @ ours) / best)
+        shares.append(float(_balance._share(name, upper + 1, Fraction(epsilon))) * best / closed)
+    return max(cells) / float(np.average(cells, weights=shares))
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "1", "2", "3", "4", "6", "12"])
+@pytest.mark.parametrize("upper", [10, 100])
+def test_no_unbiased_mechanism_has_a_much_better_worst_shape_than_balanced(epsilon: str, upper: int) -> None:
+    assert off_the_best_worst_shape(epsilon, upper) < 1.08
+
+
+def test_shapes_that_count_alike_have_a_worse_worst_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_balance, "_share", lambda shape, nodes, epsilon: Fraction(1))
+    assert off_the_best_worst_shape("2", 100) > 1.08
+
+
+@pytest.mark.parametrize("epsilon", ["0.3", "1", "2", "4", "8", "16"])
+@pytest.mark.parametrize("upper", [10, 40])
+def test_auto_without_a_prior_costs_least_on_average_over_shapes_of_labels(epsilon: str, upper: int) -> None:
+    def cost(method: str) -> float:
+        made = LabelRandomizer(epsilon, 0, upper, method).fit()
+        error = np.array([float(e) for e in made.mechanism_.errors()])
+        return float(np.mean([p @ error / best for p, best in zip(known, least, strict=True)]))
+
+    nodes = Nodes.of(0, upper)
+    known = [np.array(weights) / sum(weights) for weights in shapes(nodes).values()]
+    forms = [np.array([float(v) for v in form]) for form in _variances(nodes, Fraction(epsilon))]
+    least = [min(float(p @ form) for form in forms) for p in known]
+    menu = [cost(method) for method in ("two_point", "unbiased", "piecewise", "hybrid", "debiased", "staircase")]
+    assert cost("auto") <= min(menu) * (1.03 if epsilon == "0.3" else 1.02)
 
 
 def mean_error(made: LabelRandomizer, y: np.ndarray[Any, Any]) -> float:
@@ -114,10 +163,10 @@ def mean_error(made: LabelRandomizer, y: np.ndarray[Any, Any]) -> float:
 
 @pytest.mark.parametrize("epsilon", [1, 4, 6])
 @pytest.mark.parametrize("heavy", [0, 30])
-def test_auto_with_a_private_prior_is_never_worse_than_two_point_at_the_full_epsilon(epsilon: int, heavy: int) -> None:
+def test_auto_with_a_private_prior_is_never_worse_than_without_one(epsilon: int, heavy: int) -> None:
     rng = np.random.default_rng(1)
     y = np.where(rng.random(100_000) < 0.9, heavy, np.minimum(rng.geometric(0.2, 100_000), 30)).astype(float)
-    simple = LabelRandomizer(epsilon, 0, 30, "two_point").fit()
+    simple = LabelRandomizer(epsilon, 0, 30).fit()
     made = LabelRandomizer(epsilon, 0, 30, prior="private", noise=TestNoise(5)).fit(y)
     assert mean_error(made, y) <= mean_error(simple, y)
     assert (made.prior_.source == "private") == (epsilon > 2)
@@ -153,7 +202,7 @@ def test_the_key_of_a_prior_is_bound_to_its_nodes_and_to_its_labels() -> None:
 def test_nodes_that_no_mechanism_can_be_made_for_are_refused_before_a_prior_is_paid_for(grid: dict[str, Any]) -> None:
     budget = open_account(":memory:", "labels", unit=labels("y"), epsilon="40")
     with pytest.raises(InvalidTask):
-        LabelRandomizer(20, 0, prior="private", account=budget, **grid).fit(np.linspace(0, 1, 20_000))
+        LabelRandomizer(4, 0, prior="private", account=budget, **grid).fit(np.linspace(0, 1, 20_000))
     assert budget.spent.amount == 0
 
 

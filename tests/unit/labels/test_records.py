@@ -127,7 +127,7 @@ def test_a_memo_that_delivers_its_own_draw_is_caught() -> None:
     made = LabelRandomizer(1, 0, 3, account=budget).fit()
     keys, y = digests(list(range(200))), np.full(200, 2.0)
     honest, twins = (
-        [kind(made._desk("records", "twin", {}), made._sampler).noisy(y, keys) for _ in range(2)]
+        [kind(made._till.desk("records", "twin", {}), made._sampler).noisy(y, keys) for _ in range(2)]
         for kind in (Collection, Forgetful)
     )
     assert views_of(honest) == 1
@@ -217,7 +217,7 @@ def views_after(error: BaseException, where: tuple[Any, str], kind: type[Collect
     keys, y = digests(list(range(200))), np.full(200, 2.0)
 
     def opened() -> Collection:
-        return kind(made._desk("records", "cut", {}), made._sampler)
+        return kind(made._till.desk("records", "cut", {}), made._sampler)
 
     handle = opened()
     handle.noisy(y[:50], keys[:50])

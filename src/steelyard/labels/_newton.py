@@ -1,0 +1,40 @@
+"""Damped Newton steps for convex objectives with a ridge: what the fitters of noisy labels share."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+RIDGES = tuple(
+    10.0 ** (power / 2) for power in range(1, -11, -1)
+)  # tried from the strongest on, until one is no better
+
+
+class NewtonObjective(Protocol):
+    """Something to make least: its value, gradient and curvature at a point, and the step that curvature suggests."""
+
+    def at(self, theta: Floats) -> tuple[float, Floats, Any]:
+        """Value, gradient, and whatever ``step`` needs to know of the curvature here."""
+
+    def step(self, gradient: Floats, curvature: Any) -> Floats:
+        """How far to go back along the coefficients; halved until the value falls."""
+
+
+def descend(objective: NewtonObjective, theta: Floats, most: int, tolerance: float) -> tuple[Floats, int]:
+    """The point where no entry of the gradient is above ``tolerance``, and the steps made; at most ``most`` of them."""
+    value, gradient, curvature = objective.at(theta)
+    made = 0
+    while made < most and float(np.abs(gradient).max()) > tolerance:
+        step, size = objective.step(gradient, curvature), 1.0
+        found = objective.at(theta - step)
+        while not found[0] <= value and size > 1e-12:
+            size /= 2
+            found = objective.at(theta - size * step)
+        if not found[0] < value:
+            break
+        theta, (value, gradient, curvature) = theta - size * step, found
+        made += 1
+    return theta, made
