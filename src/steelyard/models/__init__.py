@@ -1,4 +1,4 @@
-"""Private linear and logistic models, per row and per user, and the most private model that is accurate enough.
+"""Private linear, logistic and Poisson models, per row, per user or per label, and the most private model that is accurate enough.
 
 Names load when first used, so importing this package costs nothing.
 """
@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from steelyard.models._losses import LOSSES as LOSSES
     from steelyard.models._model import Model as Model
     from steelyard.models._model import read_models as read_models
+    from steelyard.models._poisson_fit import FitPoisson as FitPoisson
     from steelyard.models._regression import LinearRegression as LinearRegression
     from steelyard.models._regression import LogisticRegression as LogisticRegression
     from steelyard.models._scaler import PrivateScaler as PrivateScaler
+    from steelyard.models._search import PrivateSearchCV as PrivateSearchCV
+    from steelyard.models._search_cost import SearchCost as SearchCost
+    from steelyard.models._search_cost import search_cost as search_cost
     from steelyard.models._user_descent import CappedFit as CappedFit
     from steelyard.models._user_descent import UserDescent as UserDescent
     from steelyard.models.accuracy._estimator import AccuracyFirst as AccuracyFirst
@@ -33,6 +37,7 @@ _HOMES: dict[str, str] = {
     "Features": "_columns",
     "FitLinear": "_fits",
     "FitLogistic": "_fits",
+    "FitPoisson": "_poisson_fit",
     "LOSSES": "_losses",
     "LinearRegression": "_regression",
     "LogisticRegression": "_regression",
@@ -40,11 +45,14 @@ _HOMES: dict[str, str] = {
     "Numeric": "_columns",
     "Plain": "_columns",
     "PrivateScaler": "_scaler",
+    "PrivateSearchCV": "_search",
+    "SearchCost": "_search_cost",
     "UserDescent": "_user_descent",
     "read_models": "_model",
+    "search_cost": "_search_cost",
 }
 __all__ = sorted(_HOMES)
-TASKS = ("FitLinear", "FitLogistic")
+TASKS = ("FitLinear", "FitLogistic", "FitPoisson")
 """What may be asked of a session by its name."""
 
 __getattr__ = loading(__name__, _HOMES)

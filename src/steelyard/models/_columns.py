@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
+from steelyard.lazy import lazy
 from steelyard.privacy import Number, exact, positive
 
 if TYPE_CHECKING:
@@ -78,8 +79,7 @@ class Plain(_OneNumber):
 
     def fill(self, out: Floats, array: Any, shrink: float) -> None:
         """Write the feature, times ``shrink``, into the rows of ``out``."""
-        with np.errstate(all="ignore"):
-            np.multiply(numbers(array), shrink, out=out[0], dtype=np.float64)
+        np.multiply(numbers(array), shrink, out=out[0], dtype=np.float64)
 
     def slopes(self) -> list[tuple[float, float]]:
         """Feature = slope * value + offset."""
@@ -107,11 +107,10 @@ class Numeric(_OneNumber):
     def fill(self, out: Floats, array: Any, shrink: float) -> None:
         """Write the feature, times ``shrink``, into the rows of ``out``."""
         (slope, offset), row = self.slopes()[0], out[0]
-        with np.errstate(all="ignore"):
-            np.multiply(numbers(array), slope, out=row, dtype=np.float64)
-            np.add(row, offset, out=row)
-            row[~(np.abs(row) < np.inf)] = 0.0
-            np.clip(row, -1.0, 1.0, out=row)
+        np.multiply(numbers(array), slope, out=row, dtype=np.float64)
+        np.add(row, offset, out=row)
+        row[~(np.abs(row) < np.inf)] = 0.0
+        np.clip(row, -1.0, 1.0, out=row)
         np.multiply(row, shrink, out=row)
 
     def slopes(self) -> list[tuple[float, float]]:
@@ -207,7 +206,7 @@ class Features:
                 "It must be known beforehand or bought (PrivateScaler); the largest length in the data is private."
             )
 
-    @property
+    @lazy
     def width(self) -> int:
         """The number of features, the intercept included."""
         return sum(column.width for column in self.columns) + self.intercept
@@ -238,9 +237,10 @@ class Features:
         """The features of a batch, one column per row of it, in steps: each of length at most about S."""
         z = np.empty((self.width, batch.num_rows))
         shrink, start = 1.0 / self.radius, 0
-        for index, column in enumerate(self.columns):
-            column.fill(z[start : start + column.width], batch.column(index), shrink)
-            start += column.width
+        with np.errstate(all="ignore"):
+            for index, column in enumerate(self.columns):
+                column.fill(z[start : start + column.width], batch.column(index), shrink)
+                start += column.width
         squares = _squared(z[:start])
         factor = self._factor(squares)
         np.multiply(z[:start], factor, out=z[:start])
@@ -248,15 +248,19 @@ class Features:
             z[start] = self._reach * math.sqrt(0.5) if self.norm == "clip" else factor
         return z
 
-    def whole(self, batch: Any) -> Floats:
-        """The same as whole numbers (as doubles) of norm at most S: what may be added up.
+    def whole(self, batch: Any, shares: Floats | None = None) -> Floats:
+        """The same as whole numbers (as doubles) of norm at most S: what may be added up; ``shares`` in [0, 1] shorten rows.
 
         *Privacy:* the norm is checked on the integers, exactly; the integers of a row depend on that row alone.
         """
         z = self.scaled(batch)
+        if shares is not None:
+            np.multiply(z, shares, out=z)
         np.rint(z, out=z)
-        # squares of whole doubles add up exactly below 2^53, and any sum beyond S^2 is seen to be beyond it
-        z[:, ~(_sum_of_squares(z) <= SIZE**2)] = 0.0
+        # squares of whole doubles add up exactly below 2^53, in any order, and any sum beyond S^2 is seen to be beyond it
+        long = ~(np.einsum("ij,ij->j", z, z) <= SIZE**2)
+        if long.any():
+            z[:, long] = 0.0
         return z
 
     def rows(self, batch: Any) -> NDArray[np.int64]:
@@ -311,10 +315,23 @@ def _sum_of_squares(u: Floats) -> Floats:
     return total
 
 
+def by_column(rows: Floats) -> Floats:
+    """Rows as columns that lie together: copied a block at a time, since a whole table does not fit near the processor."""
+    if rows.T.flags.c_contiguous:
+        return rows.T
+    columns = np.empty(rows.shape[::-1])
+    for start in range(0, len(rows), 4096):
+        columns[:, start : start + 4096] = rows[start : start + 4096].T
+    return columns
+
+
 def numbers(array: Any) -> NDArray[Any]:
     """A numeric column as floats; null and what is no number is NaN. Floats and whole numbers keep their width."""
     import pyarrow as pa
 
+    if array.type in (pa.float64(), pa.float32(), pa.int64()):
+        whole: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+        return whole
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     kind = array.type

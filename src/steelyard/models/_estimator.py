@@ -9,19 +9,20 @@ Law: whatever is refused here is refused for its shape, its type or its settings
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from steelyard.account import Account
+from steelyard.account import Account, check_account
 from steelyard.desk import paid_by
 from steelyard.errors import EngineMissing, InvalidTask, UnitMismatch
 from steelyard.ledger import open_account
 from steelyard.models._arrays import units
-from steelyard.models._columns import Features, Floats, Plain
+from steelyard.models._columns import Features, Floats, Plain, by_column
 from steelyard.noise import Noise
-from steelyard.privacy import Number, Unit, exact, rows
+from steelyard.privacy import Number, Unit, exact, positive, rows
 from steelyard.privacy import users as users_of
 from steelyard.release import Release
 from steelyard.session import Session
@@ -29,6 +30,7 @@ from steelyard.tables import Table, entries_of, is_untyped, kind_of, read
 from steelyard.tables import numbers_of as floats_of
 
 try:
+    from scipy.sparse import issparse
     from sklearn.utils import check_consistent_length
     from sklearn.utils.validation import check_array, column_or_1d, validate_data
 except ImportError:
@@ -44,7 +46,14 @@ def features_of(estimator: Any, X: Any, *, reset: bool) -> Floats:
 
 
 def _typed(X: Any) -> Any:
-    """X with every entry that is no number, or that is masked, as NaN, where a type does not say that all are numbers."""
+    """X with every entry that is no number, or that is masked, as NaN, where a type does not say that all are numbers.
+
+    *Privacy:* a sparse X is made dense, since which entries it stores is private; refused is what its type and shape rule out.
+    """
+    if issparse(X):
+        if X.ndim != 2 or X.dtype.kind not in "biuf":
+            raise InvalidTask(f"a sparse X is a table of numbers; got {X.ndim} dimension(s) of {X.dtype}.")
+        return X.astype(np.float64).toarray(order="F")
     if isinstance(X, np.ma.MaskedArray):
         return np.where(np.ma.getmaskarray(X), np.nan, _typed(np.asarray(X.data)))
     if hasattr(X, "columns") and hasattr(X, "iloc"):
@@ -112,6 +121,23 @@ def numbers_of(estimator: Any, y: Any) -> Floats:
     return floats_of(found) if found.dtype == object else np.asarray(found, dtype=np.float64)
 
 
+def weights_of(sample_weight: Any, rows: int, bound: Number) -> Floats | None:
+    """Weights as shares of their public bound; what is no number counts for nothing.
+
+    *Privacy:* a weight is its row's own: clipped to the bound, never compared with others, and no reason to refuse.
+    """
+    if sample_weight is None:
+        return None
+    most = float(positive(bound, "weight_bound"))
+    given = (
+        np.full(rows, float(sample_weight))
+        if isinstance(sample_weight, int | float)
+        else floats_of(sample_weight, "weights")
+    )
+    with np.errstate(all="ignore"):
+        return np.where(np.abs(given) < np.inf, np.clip(given / most, 0.0, 1.0), 0.0)
+
+
 @dataclass(frozen=True)
 class Payment:
     """The account that pays for one fit, and what is to be said about it."""
@@ -125,12 +151,17 @@ class Payment:
     ) -> Payment:
         """The caller's account, if it hides what is to be hidden; else a new one in memory, for this unit or for rows or users."""
         if account is None:
+            if epsilon is None:
+                raise InvalidTask(
+                    "epsilon= says what a fit may spend; give a number such as epsilon=1, or an account= and an epsilon."
+                )
             unit = unit or (rows() if users is None else users_of("user"))
-            given = {} if delta is None or exact(delta, "delta") == 0 else {"delta": delta}
-            return cls(open_account(":memory:", "model", unit=unit, epsilon=epsilon, **given), paid_by(None))
+            apart = None if delta is None or exact(delta, "delta") == 0 else delta
+            return cls(open_account(":memory:", "model", unit=unit, epsilon=epsilon, delta=apart), paid_by(None))
+        check_account(account)
         unit = account.terms.unit
-        if unit.kind not in ("rows", "users"):
-            raise UnitMismatch(f"a model hides rows or users; account {account.name!r} hides {unit}.")
+        if unit.kind not in ("rows", "users", "labels"):
+            raise UnitMismatch(f"a model hides rows, users or labels; account {account.name!r} hides {unit}.")
         if (unit.kind == "users") != (users is not None):
             how = "give users=, one entry for each row" if users is None else "leave users= out, or use one for users"
             raise UnitMismatch(f"account {account.name!r} hides {unit}: {how}.")
@@ -139,12 +170,37 @@ class Payment:
     @property
     def label(self) -> str:
         """What the label's column is called in the table."""
-        return f"{self._prefix}y"
+        unit = self.account.terms.unit
+        return unit.column if unit.kind == "labels" and unit.column is not None else f"{self._prefix}y"
 
-    def table(self, X: Floats, y: Any, users: Any) -> Table:
+    @property
+    def weight(self) -> str:
+        """What the column of weights is called in the table."""
+        return f"{self._prefix}weight"
+
+    def source(self, width: int, names: Sequence[str] | None = None) -> list[str]:
+        """What the features are called in the table: as in the caller's own, unless an engine would confuse the names."""
+        others = [
+            self.label,
+            self.weight,
+            *([] if self.account.terms.unit.column is None else [self.account.terms.unit.column]),
+        ]
+        if (
+            names is not None
+            and all(names)
+            and len({n.casefold() for n in [*names, *others]}) == width + len({*others})
+        ):
+            return [str(name) for name in names]
+        return [f"{self._prefix}x{i}" for i in range(width)]
+
+    def table(
+        self, X: Floats, y: Any, users: Any, names: Sequence[str] | None = None, weights: Floats | None = None
+    ) -> Table:
         """The rows as a table; its columns cannot be confused with the unit's."""
-        check_consistent_length(X, y)
-        columns = {f"{self._prefix}x{i}": np.ascontiguousarray(column) for i, column in enumerate(X.T)}
+        check_consistent_length(X, y, weights)
+        columns = dict(zip(self.source(X.shape[1], names), by_column(X), strict=True))
+        if weights is not None:
+            columns[self.weight] = weights
         unit = self.account.terms.unit
         if users is not None and unit.column is not None:
             whose = column_or_1d(units(users), dtype=None) if hasattr(users, "__len__") else users
@@ -152,14 +208,16 @@ class Payment:
             columns = {**columns, unit.column: whose}
         return read({**columns, self.label: np.asarray(y)})
 
-    def features(self, width: int, x_bound: Number | None, norm: str, intercept: bool) -> Features:
+    def features(
+        self, width: int, x_bound: Number | None, norm: str, intercept: bool, names: Sequence[str] | None = None
+    ) -> Features:
         """The features of such a table."""
         if x_bound is None:
             raise InvalidTask(
                 "x_bound is needed: the public largest Euclidean length of a row of X. Longer rows are shortened. It must be "
                 "known beforehand or bought with PrivateScaler; the largest length in the data is private."
             )
-        return Features([Plain(f"{self._prefix}x{i}") for i in range(width)], norm, x_bound, intercept)
+        return Features([Plain(name) for name in self.source(width, names)], norm, x_bound, intercept)
 
     def session(self, table: Table, noise: Noise | None) -> Session:
         """Where the fit is released."""
@@ -181,6 +239,11 @@ class PrivateEstimator:
         if "warning" in release.point:
             warnings.warn(str(release.point["warning"]), UserWarning, stacklevel=3)
 
+    @property
+    def _names(self) -> Any:
+        """The names of X's columns, where it had any."""
+        return getattr(self, "feature_names_in_", None)
+
     def __sklearn_tags__(self) -> Any:
         return honest(super().__sklearn_tags__())  # type: ignore[misc]
 
@@ -189,6 +252,7 @@ def honest(tags: Any) -> Any:
     """Tags that say what private models are: noisy, often poor on a few rows, and indifferent to missing values."""
     tags.non_deterministic = True
     tags.input_tags.allow_nan = True
+    tags.input_tags.sparse = True
     for kind in (tags.regressor_tags, tags.classifier_tags):
         if kind is not None:
             kind.poor_score = True

@@ -24,12 +24,13 @@ from steelyard.lazy import lazy
 from steelyard.models._columns import Categorical, Features, Numeric, Plain
 from steelyard.models._exponential_mechanism import BallChoice, Hypotheses, check_ball, read_candidates
 from steelyard.models._gradient_descent import DescentFit
+from steelyard.models._label_sums import LabelSums
 from steelyard.models._losses import LOG_COSH, LOGISTIC, SQUARED, LossFunction
 from steelyard.models._model import Model, OneVsRest, present
 from steelyard.models._objective import gaussian_objective, pure_objective
 from steelyard.models._output_perturbation import OutputFit
 from steelyard.models._passes import Method, Reading
-from steelyard.models._rows import Classes, Label, Target
+from steelyard.models._rows import Classes, Label, Target, Weights
 from steelyard.models._statistics import LeastSquares, StatisticsRelease
 from steelyard.models._user_descent import CappedFit, UserDescent, check_cap
 from steelyard.privacy import Neighbours, Number, Terms, Unit, positive, rows
@@ -58,6 +59,8 @@ class Fit(ABC):
     public_rows: int | None = None
     candidates: Sequence[Sequence[float]] | None = None
     radius: Number | None = None
+    weight: str | None = None
+    weight_bound: Number = 1
 
     loss: ClassVar[LossFunction]
     slope_one: ClassVar[LossFunction]
@@ -74,7 +77,25 @@ class Fit(ABC):
             raise InvalidTask(f"the label {self.target.column!r} cannot also be a feature.")
         if self.method not in self.methods:
             raise InvalidTask(f"method must be one of {', '.join(self.methods)}; got {self.method!r}.")
+        object.__setattr__(self, "weight_bound", positive(self.weight_bound, "weight_bound"))
+        if self.weights is not None and self.weights.column in (*self.features.source, self.target.column):
+            raise InvalidTask(f"the weight {self.weight!r} cannot also be a feature or the label.")
         self._read_choice()
+
+    @property
+    def weights(self) -> Weights | None:
+        """How much rows count, where they do not count alike."""
+        return None if self.weight is None else Weights(self.weight, self.weight_bound)
+
+    def _check_weights(self, schema: Schema, terms: Terms) -> None:
+        if self.weight is None:
+            return
+        schema.require_numeric(self.weight)
+        if terms.unit.kind != "rows" or self.method not in ("auto", "objective", "output"):
+            raise UnitMismatch(
+                "weights are for models that hide single rows, by method auto, objective or output: elsewhere a row's share of the noise is "
+                "proved for rows that count alike. Leave the weight out; nothing was charged."
+            )
 
     def _read_choice(self) -> None:
         """Refuse what a choice does not take, and what only a choice takes."""
@@ -105,18 +126,25 @@ class Fit(ABC):
 
     def plan(self, schema: Schema, terms: Terms) -> Plan:
         """One event for each model; what is known of the error depends on the rows, so none is predicted."""
-        check_unit(schema, terms)
+        if terms.unit.kind != "labels":
+            check_unit(schema, terms)
         self.features.check(schema)
         self.target.check(schema)
+        self._check_weights(schema, terms)
         method, models = self.fit(terms), len(self.target.targets)
         event = composed(*[method.event] * models) if models > 1 else method.event
         return Plan(event, None, partial(self._models, method, terms.unit), present)
 
     def _models(self, method: Method, unit: Unit, table: Table, noise: Noise) -> Outcome:
         """Fit each target's model."""
-        data, models = Reading(table, self.features, self.target, unit), []
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
+
+        data, models = Reading(table, self.features, self.target, unit, self.weights), []
         for target in self.target.targets:
-            fitted = method.fit(data.of(target), noise)
+            with threadpool_limits(
+                1, user_api="blas"
+            ):  # products are of a few hundred rows: more threads would only wait
+                fitted = method.fit(data.of(target), noise)
             facts = self._facts(target)
             models.append(
                 Model(self.loss.name, self.features, self.target.column, fitted.coefficients.tolist(), **facts)
@@ -172,6 +200,15 @@ class Fit(ABC):
         models = len(self.target.targets)
         return UserDescent(isqrt(spend.micro**2 // models), self.public_rows, self.loss)
 
+    def _by_label(self, spend: Spend, terms: Terms) -> Method:
+        """One noisy sum of label times public features, where nothing but labels is hidden."""
+        if terms.unit.column != self.target.column:
+            raise UnitMismatch(f"this model is of the label {self.target.column!r}; the account hides {terms.unit}.")
+        if self.method != "auto" or self.ridge is not None:
+            raise UnitMismatch("where labels alone are hidden there is one way to fit; leave method and ridge out.")
+        self._only_users(terms)
+        return LabelSums(self._share(spend), self.loss, self.features.intercept)
+
     def _only_users(self, terms: Terms) -> None:
         """Refuse, where rows are hidden, what bounds users."""
         if self.cap is not None or self.public_rows is not None:
@@ -189,9 +226,10 @@ class FitLinear(Fit):
     ``features`` are ``Numeric``, ``Categorical`` or plain column names (then ``x_bound`` is needed), or ``Features``.
     ``method`` is "auto" (least squares from sums of products), or "objective", "output" or "choice" as for ``FitLogistic``,
     which fit a loss that is a square near zero and a slope of one far out (log cosh). Where users are hidden, "auto" descends
-    along clipped user gradients; ``cap`` keeps that many rows of each user instead, for any method.
-    *Privacy:* one row moves the weighted statistics by at most a proved whole number; NaN, null and infinite values
-    count as the middle. *Accuracy:* ``point["expected_excess"]`` estimates what the noise adds to the mean squared
+    along clipped user gradients; ``cap`` keeps that many rows of each user instead, for any method. ``weight`` and ``weight_bound`` are
+    those of ``FitLogistic``. *Privacy:* one row moves the weighted statistics by at most a proved whole number; NaN, null and infinite values
+    count as the middle. On an account that hides labels alone (``labels``), features, their order and the number of rows are
+    public. *Accuracy:* ``point["expected_excess"]`` estimates what the noise adds to the mean squared
     error, from the release itself. Where users are hidden, ``public_rows`` (a row count you know without looking) helps.
     *Cost:* exactly ``epsilon`` (on a Gaussian account: the mu it means there, or ``mu``); with a cap at most that.
 
@@ -227,6 +265,8 @@ class FitLinear(Fit):
         """Least squares; descents where users are hidden."""
         if terms.unit.kind == "users":
             return self._by_user(Spend.read(self.epsilon, self.mu, terms))
+        if terms.unit.kind == "labels":
+            return self._by_label(Spend.read(self.epsilon, self.mu, terms), terms)
         if self.method == "auto":
             return self._squares(self.statistics(terms))
         self._only_users(terms)
@@ -254,12 +294,14 @@ class FitLogistic(Fit):
     """A logistic classifier over declared classes.
 
     ``features`` are ``Numeric``, ``Categorical`` or plain column names (then ``x_bound`` is needed), or ``Features``.
-    A row whose label is none of the classes, or missing, counts for nothing.
+    A row whose label is none of the classes, or missing, counts for nothing; on an account that hides labels alone (``labels``) its features
+    count, since features, their order and the number of rows are then public.
     ``method`` is "auto" (objective perturbation), "output", "descent" or "choice"; ``ridge`` is chosen from public facts
     unless given. A "choice" picks one of the public ``candidates`` (coefficients on the features, as ``Model.theta`` has them),
     or a point of a grid over the ball of coefficients of this ``radius``.
     Where users are hidden, "auto" descends along clipped user gradients, better so with ``public_rows``, a row count you
     know without looking; ``cap`` keeps that many rows of each user instead and fits those by any of the methods.
+    ``weight`` is a column of how much each row counts, between 0 and the public ``weight_bound``.
     *Privacy:* one row's presence, at the stated price, pure or Gaussian; several classes share it. *Accuracy:*
     ``point["expected_excess_sum"]`` bounds the expected sum of losses above the best penalized model's, but for
     ``point["expected_excess_row"]`` of each row where the objective is perturbed. *Cost:* at most
@@ -294,11 +336,13 @@ class FitLogistic(Fit):
         spend = Spend.read(self.epsilon, self.mu, terms)
         if terms.unit.kind == "users":
             return self._by_user(spend)
+        if terms.unit.kind == "labels":
+            return self._by_label(spend, terms)
         self._only_users(terms)
         return self._by_row(spend)
 
     def _facts(self, target: int) -> dict[str, Any]:
-        return {"positive": self.classes[target - 1]}
+        return {"positive": self.classes[target - 1], "negative": self.classes[0] if len(self.classes) == 2 else None}
 
 
 def read_features(

@@ -3,7 +3,7 @@
 A row's loss depends on its score x.theta and its label alone. A certified solver needs the two derivatives in doubles and,
 where those cannot decide, in decimals; a descent over clipped gradients needs the first derivative as a whole number;
 a choice among candidates needs the loss as one. What perturbing the objective costs is proved curvature by curvature, so
-a loss names the mechanisms whose price holds for it. Whoever adds a loss adds a class here and its row in ``LOSSES``.
+a loss names the mechanisms whose price holds for it. Whoever adds a loss adds a class here (or in ``_smooth_losses``) and its row in ``LOSSES``.
 Sums over rows carry a bound on their own rounding, so that a solver can prove a gradient short.
 Law: whole numbers come from tables or from single operations that IEEE rounds correctly, so that a row's whole numbers
 depend on that row alone: a library's exponential may round differently at the end of an array than inside it.
@@ -12,7 +12,7 @@ depend on that row alone: a library's exponential may round differently at the e
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from steelyard.mechanisms import Objective, PureObjective
 from steelyard.models._columns import SIZE
+from steelyard.models._smooth_losses import PoissonLoss, SmoothLoss
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -47,15 +48,9 @@ THETA_BITS, _MARGIN_BITS = 16, 10
 _FURTHEST = 16 << _MARGIN_BITS
 
 
-class LossFunction(ABC):
-    """The loss of a row of length at most one, as a function of its score and its label in [-1, 1]."""
+class LossFunction(SmoothLoss):
+    """The loss of a row of length at most one, with all that methods that hide rows or users need."""
 
-    name: ClassVar[str]
-    """What a model fitted to this loss is called in its saved form."""
-    classifies: ClassVar[bool]
-    """Whether labels are the signs of two classes; else they are numbers between declared bounds."""
-    smoothness: ClassVar[float]
-    """The largest second derivative by the score."""
     steepness: ClassVar[float]
     """The largest first derivative by the score, either way, that a residual counts."""
     doubt: ClassVar[float] = 0.0
@@ -68,18 +63,6 @@ class LossFunction(ABC):
     """As how many logistic losses one row counts where normal noise perturbs the objective."""
 
     @abstractmethod
-    def oriented(self, x: Floats, y: Floats) -> tuple[Floats, Floats | None]:
-        """Rows and labels (whole numbers in steps of 1/S) as this loss reads them; labels are None once rows hold them."""
-
-    @abstractmethod
-    def value(self, scores: Floats, labels: Floats | None) -> Floats:
-        """Each row's loss."""
-
-    @abstractmethod
-    def derivatives(self, scores: Floats, labels: Floats | None) -> tuple[Floats, Floats]:
-        """The first and second derivative of each row's loss by its score."""
-
-    @abstractmethod
     def exact_slope(self, score: Decimal, label: Decimal | None) -> Decimal:
         """The first derivative to the digits of the context."""
 
@@ -90,10 +73,6 @@ class LossFunction(ABC):
     @abstractmethod
     def costs(self, scores: Floats, labels: Floats | None) -> Ints:
         """The loss, held at the ceiling, in whole steps of 2^-16; total, and a function of each row alone."""
-
-    @abstractmethod
-    def mean(self, scores: Floats) -> Floats:
-        """The label to expect at a score, or the probability of the positive class."""
 
     def lowest(self, labels: Floats | None, reach: float) -> Ints:
         """The least cost that any score within ``reach`` has for these labels."""
@@ -117,7 +96,7 @@ class LogisticLoss(LossFunction):
     Whole numbers come from tables over margins between -16 and 16. A row whose label is zero counts for nothing.
     """
 
-    name, classifies, smoothness, steepness, doubt = "logistic", True, 0.25, 1.0, 0.2
+    name, classifies, flattens, smoothness, steepness, doubt = "logistic", True, True, 0.25, 1.0, 0.2
     objective, pure_objective = Objective, PureObjective
 
     def oriented(self, x: Floats, y: Floats) -> tuple[Floats, Floats | None]:
@@ -146,7 +125,7 @@ class LogisticLoss(LossFunction):
 class SquaredLoss(LossFunction):
     """Half the squared difference between score and label; a residual counts up to four half-ranges of the label."""
 
-    name, classifies, smoothness, steepness = "linear", False, 1.0, 4.0
+    name, classifies, flattens, smoothness, steepness = "linear", False, False, 1.0, 4.0
 
     def oriented(self, x: Floats, y: Floats) -> tuple[Floats, Floats | None]:
         return x, y / SIZE
@@ -200,8 +179,8 @@ class LogCoshLoss(SquaredLoss):
         return _soft_values()[_places(_beyond(scores, labels))]
 
 
-LOGISTIC, SQUARED, LOG_COSH = LogisticLoss(), SquaredLoss(), LogCoshLoss()
-LOSSES: dict[str, LossFunction] = {loss.name: loss for loss in (LOGISTIC, SQUARED)}
+LOGISTIC, SQUARED, LOG_COSH, POISSON = LogisticLoss(), SquaredLoss(), LogCoshLoss(), PoissonLoss()
+LOSSES: dict[str, SmoothLoss] = {loss.name: loss for loss in (LOGISTIC, SQUARED, POISSON)}
 """Every loss by the name its models are saved under."""
 
 
@@ -288,8 +267,8 @@ class Passes(Protocol):
     def loss(self) -> LossFunction:
         """The loss that is summed."""
 
-    def sums(self, theta: Floats) -> Sums:
-        """The sums at a parameter, on doubles."""
+    def sums(self, theta: Floats, curved: bool = True) -> Sums:
+        """The sums at a parameter, on doubles; without ``curved`` the Hessian is left zero."""
 
     def pull(self, theta: Point, digits: int) -> tuple[list[Decimal], int]:
         """Minus the exact gradient, to so many digits, and the number of rows."""
@@ -297,7 +276,8 @@ class Passes(Protocol):
 
 @dataclass(frozen=True)
 class Memory:
-    """Rows in memory in steps of 1/S, as the loss reads them: for the logistic one each times its label's sign.
+    """Rows in memory in steps of 1/S, as the loss reads them: for the logistic one each times its label's sign, or ``signs`` beside
+    rows as they are (the same sums, bit by bit; a sign of zero is a row that counts for nothing).
 
     ``weights`` between 0 and 1 say how much of its loss each counts, and rows are then counted by them: what a row adds errs
     by its weight's share, and ``Sums.error`` has room for one more rounding of the slope.
@@ -307,26 +287,39 @@ class Memory:
     weights: Floats | None = None
     loss: LossFunction = LOGISTIC
     labels: Floats | None = None
+    signs: Floats | None = None
 
-    def sums(self, theta: Floats) -> Sums:
-        """The sums at a parameter."""
-        width = self.rows.shape[1]
+    def sums(self, theta: Floats, curved: bool = True) -> Sums:
+        """The sums at a parameter; a power of two scales exactly, so rows stay in steps of 1/S."""
+        width, at = self.rows.shape[1], theta / SIZE
         pull, hessian = np.zeros(width, dtype=object), np.zeros((width, width))
         starts = range(0, len(self.rows), _CHUNK)
-        for v, labels, weights in (self._part(start) for start in starts):
-            slopes, curves = self.loss.derivatives(v @ theta, labels)
+        for start in starts:
+            v, labels, weights, signs = self._part(start)
+            slopes, curves = self.loss.derivatives(v @ at if signs is None else (v @ at) * signs, labels)
+            if signs is not None:
+                slopes, curves = slopes * signs, curves * np.abs(signs)
             if weights is not None:
                 slopes, curves = slopes * weights, curves * weights
-            blocks = [slopes[i : i + _BLOCK] @ v[i : i + _BLOCK] for i in range(0, len(v), _BLOCK)]
-            pull = pull - np.array([int(x) for x in np.rint(np.sum(blocks, axis=0) * SCALE)], dtype=object)
-            hessian += (v * curves[:, None]).T @ v
-        return Sums(pull, hessian, self.count, len(starts))
+            pull = pull - np.array([int(x) for x in np.rint(_added(slopes, v) * (SCALE / SIZE))], dtype=object)
+            if curved:  # it steers, and certifies nothing: single precision will do
+                roots = self.rows[start : start + _CHUNK] * np.sqrt(curves).astype(np.float32)[:, None]
+                hessian += roots.T @ roots
+        return Sums(pull, hessian / float(SIZE) ** 2, self.count, len(starts))
 
-    def _part(self, start: int) -> tuple[Floats, Floats | None, Floats | None]:
-        """Some rows of length at most one, their labels and weights."""
+    def thinned(self, every: int) -> Memory:
+        """Some of the rows, evenly spread."""
+        labels, weights, signs = self._beside(slice(None, None, every))
+        return Memory(np.ascontiguousarray(self.rows[::every]), weights, self.loss, labels, signs)
+
+    def _part(self, start: int) -> tuple[Floats, Floats | None, Floats | None, Floats | None]:
+        """Some rows in steps of 1/S, their labels, weights and signs."""
         here = slice(start, start + _CHUNK)
-        own = [None if values is None else values[here] for values in (self.labels, self.weights)]
-        return self.rows[here] / SIZE, own[0], own[1]
+        return self.rows[here].astype(np.float64, copy=False), *self._beside(here)
+
+    def _beside(self, here: slice) -> tuple[Floats | None, Floats | None, Floats | None]:
+        labels, weights, signs = (None if own is None else own[here] for own in (self.labels, self.weights, self.signs))
+        return labels, weights, signs
 
     def pull(self, theta: Point, digits: int) -> tuple[list[Decimal], int]:
         """The same in decimals; slow, and needed only where doubles cannot certify."""
@@ -334,8 +327,9 @@ class Memory:
             context.prec = digits
             parameter = [decimal_of(x) for x in theta]
             total = [Decimal(0)] * self.rows.shape[1]
-            for row, label, share in zip(self.rows.tolist(), _each(self.labels), _each(self.weights), strict=False):
-                v = [Decimal(int(x)) / SIZE for x in row]
+            beside = map(_each, (self.labels, self.weights, self.signs))
+            for row, label, share, sign in zip(self.rows.tolist(), *beside, strict=False):
+                v = [Decimal(int(x)) / SIZE * (1 if sign is None else sign) for x in row]
                 score = sum((a * b for a, b in zip(v, parameter, strict=True)), Decimal(0))
                 slope = self.loss.exact_slope(score, label) * (1 if share is None else share)
                 total = [t - slope * a for t, a in zip(total, v, strict=True)]
@@ -345,6 +339,13 @@ class Memory:
     def count(self) -> int:
         """How many rows there are, or what they weigh together, rounded up."""
         return len(self.rows) if self.weights is None else math.ceil(self.weights.sum() * (1 + 1e-9))
+
+
+def _added(slopes: Floats, rows: Floats) -> Floats:
+    """The sum of slopes times rows: blocks of 64 rows each, then the blocks, so that few roundings follow one another."""
+    full = len(rows) - len(rows) % _BLOCK
+    blocks = slopes[:full].reshape(-1, 1, _BLOCK) @ rows[:full].reshape(-1, _BLOCK, rows.shape[1])
+    return np.asarray(blocks[:, 0].sum(axis=0) + slopes[full:] @ rows[full:])
 
 
 def _each(values: Floats | None) -> Iterable[Decimal | None]:

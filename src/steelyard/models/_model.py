@@ -10,7 +10,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
@@ -30,13 +30,14 @@ FORMAT = "steelyard model 1"
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """A private model: what it was fitted on, by name and bounds, and its coefficients on features of length one.
 
     ``kind`` names the loss it was fitted to: "linear" (``lower`` and ``upper`` bound the label, and every prediction;
-    ``reach`` is the part of that range, around its middle, that predictions keep to) or "logistic" (``positive`` is the
-    class whose probability is predicted; ``margin`` is what the log-odds keep to, either way).
+    ``reach`` is the part of that range, around its middle, that predictions keep to), "poisson" (the same, of a count whose
+    logarithm is linear in the features: an expected count is predicted) or "logistic" (``positive`` is the class
+    whose probability is predicted, ``negative`` the other of two; ``margin`` is what the log-odds keep to, either way).
     """
 
     kind: str
@@ -46,6 +47,7 @@ class Model:
     lower: Number | None = None
     upper: Number | None = None
     positive: str | int | float | bool | None = None
+    negative: str | int | float | bool | None = None
     reach: float = 1.0
     margin: float | None = None
 
@@ -62,7 +64,13 @@ class Model:
         if self.margin is not None and not 0 < self.margin < math.inf:
             raise InvalidTask(f"log-odds keep to a finite margin above 0; got {self.margin!r}.")
         if not LOSSES[self.kind].classifies:
-            _ = self.target
+            LOSSES[self.kind].between(self.target)
+
+    def __repr__(self) -> str:
+        return f"Model({self.kind!r} for {self.label!r}: {len(self.theta)} coefficients)"
+
+    def _repr_html_(self) -> str:
+        return _page(self, f"A {self.kind} model for {self.label}")
 
     @property
     def target(self) -> Target:
@@ -84,6 +92,11 @@ class Model:
         names = self.features.names()[: len(weights)]
         return {**dict(zip(names, map(finite, weights), strict=True)), "intercept": finite(constant)}
 
+    def called(self, names: Sequence[str]) -> Model:
+        """The same model of columns that are called otherwise; each of them makes one feature."""
+        columns = [replace(column, column=name) for column, name in zip(self.features.columns, names, strict=True)]
+        return replace(self, features=replace(self.features, columns=columns))
+
     def predict(self, data: Any) -> Floats:
         """One number per row, in the order of the rows: the label, or the probability of the positive class.
 
@@ -98,11 +111,18 @@ class Model:
 
     def predict_batch(self, batch: Any) -> Floats:
         """The same for an Arrow batch that holds exactly the model's columns, in order."""
-        return self.respond(self.features.scaled(batch).T @ (np.array(self.theta) / SIZE))
+        return self.respond(self.scores(self.features.scaled(batch)))
+
+    def scores(self, scaled: Floats) -> Floats:
+        """The score of each row (a column of ``scaled``); BLAS rounds by where a row stands, and then a score would depend on other rows."""
+        found = np.zeros(scaled.shape[1])
+        for line, weight in zip(scaled, self.theta, strict=True):
+            found += line * (weight / SIZE)
+        return found
 
     def respond(self, score: Floats) -> Floats:
         """What a score means: a label between its bounds, or a probability."""
-        loss = LOSSES[self.kind]
+        loss = LOSSES[self.kind] if LOSSES[self.kind].classifies else LOSSES[self.kind].between(self.target)
         mean = loss.mean(score if self.margin is None else np.clip(score, -self.margin, self.margin))
         if loss.classifies:
             return mean
@@ -111,6 +131,7 @@ class Model:
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``Model.from_json`` reads it back."""
         parts = {name: plain(getattr(self, name)) for name in ("kind", "label", "theta", "lower", "upper", "positive")}
+        parts |= {} if self.negative is None else {"negative": plain(self.negative)}
         parts |= {"reach": self.reach} if self.reach < 1 else {}
         parts |= {} if self.margin is None else {"margin": self.margin}
         return {"format": FORMAT, **parts, "features": plain(self.features), "coefficients": self.coefficients}
@@ -133,11 +154,17 @@ class Model:
         return cls.from_json(read_document(path, "a saved model"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OneVsRest:
     """A model for each of more than two classes; the most probable one is predicted."""
 
     models: tuple[Model, ...]
+
+    def __repr__(self) -> str:
+        return f"OneVsRest({len(self.models)} classes: {', '.join(map(str, self.classes[:8]))}{', …' if len(self.models) > 8 else ''})"
+
+    def _repr_html_(self) -> str:
+        return _page(self, f"A model for each of {len(self.models)} classes")
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -169,6 +196,16 @@ class OneVsRest:
         return cls(tuple(map(Model.from_json, each)))
 
 
+def _page(model: Model | OneVsRest, title: str) -> str:
+    """The coefficients for a notebook: a table and a chart."""
+    from steelyard.answers import Part, chart, rows
+    from steelyard.charts import Tabular, fragment
+
+    label = model.label if isinstance(model, Model) else model.models[0].label
+    part = Part({"label": label}, model)
+    return fragment(title, Tabular(*rows([part])), chart([part], part.title, "", ""))
+
+
 def shared(each: Floats) -> Floats:
     """The probabilities of several classes, each found alone, brought to a sum of one."""
     held = np.maximum(each, 1e-300)
@@ -188,7 +225,12 @@ def write(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
 
 def read_models(path: str | os.PathLike[str]) -> tuple[Model, ...]:
     """Read a saved model, or one for each of several classes, in their order."""
-    found = present(read_document(path, "a saved model"))
+    return models_of(read_document(path, "a saved model"))
+
+
+def models_of(document: Any) -> tuple[Model, ...]:
+    """The models of such a document."""
+    found = present(document)
     return found.models if isinstance(found, OneVsRest) else (found,)
 
 

@@ -17,9 +17,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from steelyard.models._losses import SCALE, UNIT, Floats, Passes, Point, Sums, decimal_of
+from steelyard.models._losses import SCALE, UNIT, Floats, Memory, Passes, Point, Sums, decimal_of
 
 _PATIENCE = 60
+_STALE = 0.1
+_MANY, _EVERY = 16_384, 8
 _DIGITS = 60
 
 
@@ -38,34 +40,53 @@ class Problem:
 
     def certified(self) -> Point:
         """A point whose gradient is as short as asked: doubles, or decimals where those cannot say it."""
-        kept = theta = np.zeros(len(self.linear))
-        short, tolerance = math.inf, float(self.tolerance) * (1 - 1e-9)
+        found, point = self._descend(float(self.tolerance) * (1 - 1e-9))
+        return point if found else self._slow(point)
+
+    def _descend(self, tolerance: float) -> tuple[bool, Floats]:
+        """Newton steps until the gradient is certainly as short as that, or patience ends; the shortest point found.
+
+        While each step shortens the gradient tenfold the curvature is not read again, but corrected by what the step met (BFGS).
+        """
+        kept = theta = self._start()
+        short, ratio, stale = math.inf, math.inf, False
+        before, hessian = np.zeros_like(theta), np.eye(len(theta))
         for _ in range(_PATIENCE):
-            sums, gradient, error = self._gradient(theta)
+            curved = ratio > _STALE
+            sums, gradient, error = self._gradient(theta, curved)
             length = float(np.linalg.norm(gradient))
             if length + error <= tolerance:
-                return theta
+                return True, theta
             if length < short:
-                kept, short = theta, length
-                theta = theta + self._newton(sums.hessian, gradient)
+                hessian = sums.hessian + self._penalty if curved else _met(hessian, theta - kept, gradient - before)
+                ratio = length / short if short < math.inf or theta.any() else math.inf
+                kept, short, stale, before = theta, length, not curved, gradient
+                theta = theta + _step(hessian, gradient)
+            elif stale:
+                theta, short, ratio = kept, math.inf, math.inf
             else:
                 theta = 0.5 * (theta + kept)
-        return self._slow(kept)
+        return False, kept
 
-    def _gradient(self, theta: Floats) -> tuple[Sums, Floats, float]:
-        sums, ridge = self.passes.sums(theta), float(self.ridge)
+    @property
+    def _penalty(self) -> Floats:
+        return float(self.ridge) * np.eye(len(self.linear))
+
+    def _start(self) -> Floats:
+        """Zero, or where there are many rows the minimum over some of them, nearer than another sample would be."""
+        passes = self.passes
+        if not isinstance(passes, Memory) or len(passes.rows) < _MANY:
+            return np.zeros(len(self.linear))
+        some = Problem(passes.thinned(_EVERY), self.ridge / _EVERY, [x / _EVERY for x in self.linear], Fraction(1))
+        return some._descend(math.sqrt(len(passes.rows)) / 100)[1]
+
+    def _gradient(self, theta: Floats, curved: bool) -> tuple[Sums, Floats, float]:
+        sums, ridge = self.passes.sums(theta, curved), float(self.ridge)
         linear = np.array([float(x) for x in self.linear])
         gradient = np.array([float(x) for x in sums.pull]) / -SCALE + ridge * theta + linear
         length = float(np.linalg.norm(theta))
         own = 8 * UNIT * (sums.count + ridge * length + float(np.linalg.norm(linear)) + float(np.linalg.norm(gradient)))
         return sums, gradient, sums.error(length, self.passes.loss) + own
-
-    def _newton(self, hessian: Floats, gradient: Floats) -> Floats:
-        curved = hessian + float(self.ridge) * np.eye(len(gradient))
-        try:
-            return np.asarray(-np.linalg.solve(curved, gradient))
-        except np.linalg.LinAlgError:
-            return np.asarray(-gradient / (float(np.trace(hessian)) + float(self.ridge)))
 
     def _slow(self, start: Floats) -> Point:
         """Refine in decimals; a step that does not shorten the gradient gives way to one that must."""
@@ -73,7 +94,7 @@ class Problem:
         length, gradient, count = self._exact(theta)
         while length > self.tolerance:
             near = np.array([float(x) for x in theta])
-            moved = _moved(theta, self._newton(self.passes.sums(near).hessian, gradient))
+            moved = _moved(theta, _step(self.passes.sums(near).hessian + self._penalty, gradient))
             trial = self._exact(moved)
             if not trial[0] < length:
                 steepest = count * self.passes.loss.smoothness + float(self.ridge)
@@ -91,6 +112,21 @@ class Problem:
         bits = 2 * 200
         root = Fraction(math.isqrt((square.numerator << bits) // square.denominator) + 1, 1 << (bits // 2))
         return root + slack, np.array([float(x) for x in exact]), count
+
+
+def _step(hessian: Floats, gradient: Floats) -> Floats:
+    try:
+        return np.asarray(-np.linalg.solve(hessian, gradient))
+    except np.linalg.LinAlgError:
+        return np.asarray(-gradient / float(np.trace(hessian)))
+
+
+def _met(hessian: Floats, moved: Floats, change: Floats) -> Floats:
+    """The curvature, corrected by how the gradient changed along a step; unchanged where rounding says that it did not rise."""
+    along, bent = float(change @ moved), hessian @ moved
+    if not along > 0:
+        return hessian
+    return np.asarray(hessian + np.outer(change, change) / along - np.outer(bent, bent) / float(bent @ moved))
 
 
 def _moved(point: Point, by: Floats) -> list[Decimal]:

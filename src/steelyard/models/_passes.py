@@ -2,30 +2,35 @@
 
 A method is a frozen dataclass of public facts, so that what it costs is known before any row is read and cannot depend on
 one; whatever it hands back has been noised. It takes the rows as it needs them: all in memory, or passed over where they
-lie. Rows are kept up to a public number of bytes; a longer table is read again for each pass. Sums are certified either
-way, so the choice may show in time and memory but in nothing that is promised (docs/proofs/objective.md).
+lie. Rows are kept in memory up to a public number of bytes; a longer table goes to a file once, or stays with Spark's workers, and
+is passed over there. Sums are certified either way, so the choice may show in time and memory but in nothing that is promised
+(docs/proofs/objective.md).
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steelyard.lazy import lazy
 from steelyard.models._losses import Memory, Passes, Point, Sums
-from steelyard.models._rows import BLOCK, Fitted, Floats, Label, Products, Rows, gather
+from steelyard.models._rows import BLOCK, Fitted, Floats, Label, Products, Rows, Weights, gather
+from steelyard.models._user_rows import UserRows
+from steelyard.privacy import rows
 
 if TYPE_CHECKING:
     from steelyard.models._columns import Features
     from steelyard.models._losses import LossFunction
     from steelyard.noise import Noise
     from steelyard.privacy import Event, Unit
-    from steelyard.tables import Table
+    from steelyard.tables import Table, UnitBlocks
 
-LIMIT = 1 << 30
+LIMIT = 1 << 28
 """Bytes of features kept in memory; about twice as much is taken for a moment."""
 
 
@@ -34,6 +39,12 @@ class Training(Protocol):
 
     def rows(self) -> Rows:
         """All of them in memory, and whose they are."""
+
+    def public_rows(self) -> Rows:
+        """All of them in memory, features as they are whatever the label says: for accounts that hide labels alone."""
+
+    def by_user(self, loss: LossFunction) -> UserRows:
+        """The rows user by user, wherever they are."""
 
     def passes(self, loss: LossFunction) -> Passes:
         """The rows as a certified solver passes over them."""
@@ -56,17 +67,26 @@ class Method(Protocol):
         """Fit; must never fail, or be seen to differ, because of what the rows hold."""
 
 
-def kept(table: Table, features: Features, label: Label, limit: int | None = None) -> Rows | None:
+def kept(
+    table: Table, features: Features, label: Label, limit: int | None = None, weights: Weights | None = None
+) -> Rows | None:
     """All rows in memory, or None as soon as their features take more than ``limit`` bytes (``LIMIT`` by default)."""
-    columns, most, taken = [*features.source, label.column], LIMIT if limit is None else limit, 0
-    x, y = [np.empty((0, features.width))], [np.empty(0)]
-    for batch in table.batches(columns):
-        x.append(np.ascontiguousarray(features.whole(batch).T))
-        y.append(label.whole(batch.column(len(columns) - 1)))
+    columns, most = beside(features, label, weights), LIMIT if limit is None else limit
+    x, y, w, taken = [np.empty((0, features.width), dtype=np.float32)], [np.empty(0)], [np.empty(0)], 0
+    for batch in table.batches(columns, BLOCK):
+        x.append(np.ascontiguousarray(features.whole(batch).astype(np.float32).T))  # whole numbers below 2^24: the same
+        y.append(label.whole(batch.column(len(features.columns))))
+        if weights is not None:
+            w.append(weights.shares(batch.column(len(columns) - 1)))
         taken += x[-1].nbytes
         if taken > most:
             return None
-    return Rows(np.concatenate(x), np.concatenate(y), None)
+    return Rows(np.concatenate(x), np.concatenate(y), None, None if weights is None else np.concatenate(w))
+
+
+def beside(features: Features, label: Label, weights: Weights | None) -> list[str]:
+    """The columns that are read: features, the label, and the weight if there is one."""
+    return [*features.source, label.column, *([] if weights is None else [weights.column])]
 
 
 @dataclass(frozen=True)
@@ -77,6 +97,7 @@ class Reading:
     features: Features
     label: Label
     unit: Unit
+    weights: Weights | None = None
 
     def of(self, target: int) -> OneReading:
         """The rows of one model."""
@@ -88,9 +109,43 @@ class Reading:
         return gather(self.table, self.features, self.label, self.unit)
 
     @lazy
+    def by_unit(self) -> UnitBlocks:
+        """All rows, unit by unit: features, then the label."""
+        return self._blocks(self.unit)
+
+    @lazy
+    def stored(self) -> UnitBlocks:
+        """All rows, of whomever, in any order."""
+        return self._blocks(rows())
+
+    def _blocks(self, unit: Unit) -> UnitBlocks:
+        columns, width = [*self.features.source, self.label.column], self.features.width + 1
+        return self.table.blocks_by_unit(columns, unit, Numbered(self.features, self.label), width)
+
+    @lazy
+    def whole(self) -> Rows:
+        """All rows, of whomever."""
+        found = kept(self.table, self.features, self.label, sys.maxsize)
+        assert found is not None
+        return found
+
+    @lazy
     def kept(self) -> Rows | None:
         """All rows, where they fit in memory."""
-        return kept(self.table, self.features, self.label) if self.table.local else None
+        return kept(self.table, self.features, self.label, weights=self.weights) if self.table.local else None
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """A batch of rows as whole numbers: the features, and last the label."""
+
+    features: Features
+    label: Label
+
+    def __call__(self, batch: Any) -> NDArray[np.int32]:
+        """A row each; total."""
+        label = self.label.whole(batch.column(len(self.features.source)))
+        return np.column_stack([self.features.whole(batch).T, label]).astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -107,29 +162,56 @@ class OneReading:
         x = found.x if y is found.y else found.x * np.abs(y)[:, None]  # a row of no class counts for nothing
         return Rows(x, y, found.users)
 
+    def public_rows(self) -> Rows:
+        """All rows in memory, features as they are whatever the label says."""
+        found = self.all.whole
+        return Rows(found.x, self.all.label.of(found.y, self.target), None)
+
+    def by_user(self, loss: LossFunction) -> UserRows:
+        """The rows user by user, sorted once for all models."""
+        return UserRows.read(self.all.by_unit, loss, self.all.features.width, self.all.label, self.target)
+
     def passes(self, loss: LossFunction) -> Passes:
         """The rows for a certified solver."""
-        rows = self.all.kept
-        if rows is None:
+        found = self.all.kept
+        if found is None:
             return Folded(self, loss)
-        return Rows(rows.x, self.all.label.of(rows.y, self.target), None).passes(loss)
+        return Rows(found.x, self.all.label.of(found.y, self.target), None, found.weights).passes(loss)
 
     def fold(self, loss: LossFunction, step: Any, start: list[Any]) -> list[Any]:
-        """The sum over batches, the rows staying where they lie."""
-        features, label, target = self.all.features, self.all.label, self.target
-        columns = [*features.source, label.column]
+        """The sum over blocks of rows, which stay where they are kept; rows that count by weights are read again."""
+        return self._weighed(loss, step, start) if self.all.weights else self._stored(loss, step, start)
+
+    def _stored(self, loss: LossFunction, step: Any, start: list[Any]) -> list[Any]:
+        label, target, zero = self.all.label, self.target, [array - array for array in start]
+
+        def of_blocks(blocks: Any) -> list[Any]:
+            total = zero
+            for block, _ in blocks:
+                y = label.of(block[:, -1].astype(float), target)
+                found = step(*loss.oriented(block[:, :-1].astype(float), y))
+                total = [first + more for first, more in zip(total, found, strict=True)]
+            return total
+
+        return self.all.stored.fold(of_blocks, start)
+
+    def _weighed(self, loss: LossFunction, step: Any, start: list[Any]) -> list[Any]:
+        features, label, target, weights = self.all.features, self.all.label, self.target, self.all.weights
+        columns, place = beside(features, label, weights), len(features.columns)
 
         def of_batch(batch: Any) -> list[Any]:
-            y = label.of(label.whole(batch.column(len(columns) - 1)), target)
-            found: list[Any] = step(*loss.oriented(np.ascontiguousarray(features.whole(batch).T), y))
+            y = label.of(label.whole(batch.column(place)), target)
+            more = () if weights is None else (weights.shares(batch.column(place + 1)),)
+            found: list[Any] = step(*loss.oriented(np.ascontiguousarray(features.whole(batch).T), y), *more)
             return found
 
         return self.all.table.fold(columns, of_batch, start)
 
     def products(self) -> tuple[Any, Any]:
         """The sums of products, added up where the rows lie."""
-        step = Products(self.all.features, self.all.label)
-        gram, moment = self.all.table.fold([*self.all.features.source, self.all.label.column], step, step.start, BLOCK)
+        step = Products(self.all.features, self.all.label, self.all.weights)
+        columns = beside(self.all.features, self.all.label, self.all.weights)
+        gram, moment = self.all.table.fold(columns, step, step.start, BLOCK)
         return gram, moment
 
 
@@ -140,12 +222,14 @@ class Folded:
     data: OneReading
     loss: LossFunction
 
-    def sums(self, theta: Floats) -> Sums:
+    def sums(self, theta: Floats, curved: bool = True) -> Sums:
         """The sums at a parameter."""
         width, none, loss = self._width, np.array([0], dtype=object), self.loss
 
-        def step(rows: Floats, labels: Floats | None) -> list[Any]:  # goes to where the rows lie: it holds no table
-            found = Memory(rows, None, loss, labels).sums(theta)
+        def step(rows: Floats, labels: Floats | None, weights: Floats | None = None) -> list[Any]:
+            found = Memory(rows, weights, loss, labels).sums(
+                theta, curved
+            )  # goes to where the rows lie: it holds no table
             return [found.pull, found.hessian, *(np.array([n], dtype=object) for n in (found.count, found.parts))]
 
         start = [np.zeros(width, dtype=object), np.zeros((width, width)), none, none]
@@ -156,10 +240,10 @@ class Folded:
         """The same in decimals, carried as whole numbers of a digit near the last."""
         scale, loss = 10 ** (digits - 10), self.loss
 
-        def step(rows: Floats, labels: Floats | None) -> list[Any]:
+        def step(rows: Floats, labels: Floats | None, weights: Floats | None = None) -> list[Any]:
             with localcontext() as context:
                 context.prec = 2 * digits
-                exact, count = Memory(rows, None, loss, labels).pull(theta, digits)
+                exact, count = Memory(rows, weights, loss, labels).pull(theta, digits)
                 whole = [int(x * scale) for x in exact]
             return [np.array(whole, dtype=object), np.array([count], dtype=object)]
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from steelyard.errors import InvalidTask
 from steelyard.models._columns import SIZE, Features, declared, matched, named, numbers
 from steelyard.models._losses import Memory
+from steelyard.models._user_rows import UserRows
 
 if TYPE_CHECKING:
     from steelyard.models._losses import LossFunction
@@ -148,6 +149,25 @@ class Classes:
         return signs(y, target)
 
 
+@dataclass(frozen=True)
+class Weights:
+    """How much each row counts, between 0 and a declared bound, as a share of it; what is no number counts for nothing."""
+
+    column: str
+    upper: Number = 1
+
+    def __post_init__(self) -> None:
+        named(self.column, "the weight")
+        object.__setattr__(self, "upper", declared(0, self.upper, "the weight")[1])
+
+    def shares(self, array: Any) -> Floats:
+        """Each entry of an Arrow array as a number in [0, 1]: one rounding, of that entry alone."""
+        with np.errstate(all="ignore"):
+            given = np.asarray(numbers(array), dtype=np.float64)
+            found = np.clip(given / float(Fraction(self.upper)), 0.0, 1.0)
+        return np.where(np.abs(given) < np.inf, found, 0.0)
+
+
 def signs(y: Floats, target: int) -> Floats:
     """One where the class is the target, minus one where it is another, zero where it is none."""
     return np.where(y == 0, 0.0, np.where(y == target, 1.0, -1.0))
@@ -165,20 +185,31 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in memory: ``x`` (n, d) and ``y`` whole numbers, ``users`` codes from 0 (equal ones lie together)."""
+    """Rows in memory: ``x`` (n, d) and ``y`` whole numbers, ``users`` codes from 0 (equal ones lie together), weights in [0, 1]."""
 
     x: Floats
     y: Floats
     users: NDArray[np.int64] | None
+    weights: Floats | None = None
 
     def rows(self) -> Rows:
         """The same."""
         return self
 
+    def public_rows(self) -> Rows:
+        """The same."""
+        return self
+
+    def by_user(self, loss: LossFunction) -> UserRows:
+        """The rows user by user."""
+        return UserRows.of(self, loss)
+
     def passes(self, loss: LossFunction) -> Memory:
         """The rows as a certified solver passes over them."""
+        if loss.classifies:
+            return Memory(self.x, self.weights, loss, None, np.sign(self.y))
         x, labels = loss.oriented(self.x, self.y)
-        return Memory(x, None, loss, labels)
+        return Memory(x, self.weights, loss, labels)
 
     def fold(self, loss: LossFunction, step: Any, start: list[Any]) -> list[Any]:
         """What ``step`` makes of all rows, as their loss reads them."""
@@ -193,12 +224,12 @@ class Rows:
 
 def products(x: Floats, y: Floats) -> list[Any]:
     """The sums over rows (columns of ``x``) of xx' and x*y as Python integers."""
-    width = len(x)
-    gram, moment = np.zeros((width, width), dtype=object), np.zeros(width, dtype=object)
-    for start in range(0, len(y), EXACT_ROWS):
+    sums: list[Any] = [0, 0]
+    for start in range(0, max(len(y), 1), EXACT_ROWS):
         part, own = x[:, start : start + EXACT_ROWS], y[start : start + EXACT_ROWS]
-        gram, moment = gram + (part @ part.T).astype(np.int64), moment + (part @ own).astype(np.int64)
-    return [gram, moment]
+        found = [(part @ part.T).astype(np.int64).astype(object), (part @ own).astype(np.int64).astype(object)]
+        sums = [total + each for total, each in zip(sums, found, strict=True)]
+    return sums
 
 
 def gather(table: Table, features: Features, label: Label, unit: Unit) -> Rows:
@@ -230,6 +261,7 @@ class Products:
 
     features: Features
     label: Label
+    weights: Weights | None = None
 
     @property
     def start(self) -> list[Any]:
@@ -238,5 +270,9 @@ class Products:
         return [np.zeros((width, width), dtype=np.int64), np.zeros(width, dtype=np.int64)]
 
     def __call__(self, batch: Any) -> list[Any]:
-        """The sums over the batch's rows."""
-        return products(self.features.whole(batch), self.label.whole(batch.column(len(self.features.columns))))
+        """The sums over the batch's rows; a weight is what a row and its label are multiplied by the root of."""
+        y, roots = self.label.whole(batch.column(len(self.features.columns))), None
+        if self.weights is not None:
+            roots = np.sqrt(self.weights.shares(batch.column(len(self.features.columns) + 1)))
+            y = np.rint(y * roots)
+        return products(self.features.whole(batch, roots), y)

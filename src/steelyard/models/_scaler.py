@@ -123,7 +123,7 @@ class _Grid:
         resolution = (self.high - self.low) / STEPS
         both = tuple(quantiles)
         return Quantile(
-            column, quantile=both, lower=self.low, upper=self.high, cap=cap, resolution=resolution, **share
+            column, quantile=both, lower=self.low, upper=self.high, cap=cap, resolution=resolution, interval=False, **share
         )  # fmt: skip
 
     def place(self, values: Floats) -> Floats:

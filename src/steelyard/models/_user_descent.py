@@ -27,14 +27,14 @@ import numpy as np
 from steelyard.accounting import composed, grouped, steps
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
-from steelyard.models._columns import SIZE
-from steelyard.models._losses import LOGISTIC, RESIDUAL_BITS, LossFunction, exact_scores
+from steelyard.models._losses import LOGISTIC, LossFunction
 from steelyard.models._rows import Fitted, Rows
-from steelyard.models._user_sums import ByUser, Cells, Floats, Ints, UserSum, check_micro, read_sizes, units_of
+from steelyard.models._user_sums import Cells, Floats, UserSum, check_micro, held, read_sizes, units_of
 from steelyard.privacy import MICRO
 
 if TYPE_CHECKING:
     from steelyard.models._passes import Method, Training
+    from steelyard.models._user_rows import UserRows
     from steelyard.noise import Noise
     from steelyard.privacy import Event
 
@@ -48,31 +48,6 @@ _RADIUS = 2.0**9
 
 
 @dataclass(frozen=True)
-class UserRows:
-    """The rows user by user, as their loss reads them: whole numbers, as integers and as exact doubles."""
-
-    by: ByUser
-    whole: Ints
-    floats: Floats
-    labels: Floats | None
-    loss: LossFunction
-
-    @classmethod
-    def of(cls, rows: Rows, loss: LossFunction) -> UserRows:
-        """Sort the rows."""
-        if rows.users is None:
-            raise InvalidTask("a fit per user needs to know whose row each one is.")
-        by = ByUser(rows.users)
-        floats, labels = loss.oriented(rows.x[by.order], rows.y[by.order])
-        return cls(by, floats.astype(np.int64), floats, labels, loss)
-
-    def gradients(self, theta: Floats) -> Floats:
-        """Each user's summed gradient: the double nearest to an exact integer sum."""
-        residuals = self.loss.residuals(exact_scores(self.floats, theta), self.labels)
-        return np.asarray(self.by.sums(residuals, self.whole) * (1.0 / (SIZE << RESIDUAL_BITS)), dtype=float)
-
-
-@dataclass(frozen=True)
 class Descent:
     """One descent of forty noisy steps: the sum it pays with, the clip, and what sums are divided by."""
 
@@ -80,7 +55,7 @@ class Descent:
     clip: float
     size: float
     averaged: int
-    weights: Floats | None = None
+    rooted: bool = False
 
     def run(self, data: UserRows, theta: Floats, noise: Noise) -> Floats:
         """The mean of the last iterates; heavy-ball steps."""
@@ -88,17 +63,13 @@ class Descent:
         rate = min(2 / data.loss.smoothness, longest)
         keep = min(0.9, 1 - rate / longest)
         speed, late = np.zeros(theta.size), []
+        clip = held(self.clip)
         for drawn in self.sums.mechanism.ahead(_STEPS, theta.size, noise):
-            slope = self.sums.release(data.gradients(theta), self.clip, noise, self.weights, drawn) / self.size
+            slope = self.sums.release(data.gradients(theta, clip, self.rooted), clip, noise, drawn) / self.size
             speed = keep * speed - rate * slope
             theta = _inside(theta + speed)
             late.append(theta)
         return np.asarray(np.mean(late[-self.averaged :], axis=0), dtype=float)
-
-
-def root_weights(sizes: Ints) -> Floats:
-    """One over the root of each user's own rows."""
-    return np.asarray(1 / np.sqrt(sizes.astype(float)))
 
 
 def _inside(theta: Floats) -> Floats:
@@ -114,7 +85,7 @@ class UserDescent:
     *Privacy:* exactly mu-GDP for one user added or removed, with all its rows. ``public_rows`` must not be computed from
     the table: it sets clips, and a user's own rows would show in it. An old or rounded figure does as well.
     *Accuracy:* the loss of users who are few and heavy is not bounded by anything this can see; ``details["warning"]``
-    says when that may matter. *Cost:* 80 passes over rows in memory.
+    says when that may matter. *Cost:* 82 passes over the rows, kept unit by unit in memory of a fixed size, or with Spark's workers.
     """
 
     micro: int
@@ -135,13 +106,13 @@ class UserDescent:
 
     def fit(self, data: Training, noise: Noise) -> Fitted:
         """Sizes, pilot, main descent, and for classes a shrinking by what could not be heard."""
-        rows = UserRows.of(data.rows(), self.loss)
+        rows = data.by_user(self.loss)
         cells, sums, pilot, main = self._stages
-        mu, people, width = self.micro / MICRO, rows.by.sizes, rows.whole.shape[1]
-        sizes = read_sizes(people, cells, sums, mu, self.public_rows, noise)
+        mu, width = self.micro / MICRO, rows.width
+        sizes = read_sizes(rows, cells, sums, mu, self.public_rows, noise)
         early = min(1.0, _PILOT_CLIP * mu * float(_SHARES[2]) ** 0.5 * sizes.roots / width)
         late = _MAIN_CLIP * mu * float(_SHARES[3]) ** 0.5 * sizes.middle / width
-        first = Descent(pilot, early, sizes.roots, _PILOT_AVERAGED, root_weights(people))
+        first = Descent(pilot, early, sizes.roots, _PILOT_AVERAGED, rooted=True)
         theta = first.run(rows, np.zeros(width), noise)
         theta = Descent(main, late, sizes.middle, _MAIN_AVERAGED).run(rows, theta, noise)
         details = {**sizes.details(), "pilot_clip": float(f"{early:.6g}"), "clip": float(f"{late:.6g}")}
@@ -193,11 +164,10 @@ def kept(rows: Rows, cap: int, secret: bytes) -> Rows:
     """At most ``cap`` rows of each user: those with the smallest keyed digests of their content."""
     if rows.users is None:
         raise InvalidTask("a cap per user needs to know whose row each one is.")
-    by = ByUser(rows.users)
-    places: list[Ints] = []
-    for start, size in zip(by.starts[:-1].tolist(), by.sizes.tolist(), strict=True):
-        mine = by.order[start : start + size]
-        places.append(mine if size <= cap else mine[_smallest(rows.x[mine], rows.y[mine], cap, secret)])
+    order = np.argsort(rows.users, kind="stable")
+    owners = rows.users[order]
+    people = np.split(order, np.flatnonzero(owners[1:] != owners[:-1]) + 1)
+    places = [mine if mine.size <= cap else mine[_smallest(rows.x[mine], rows.y[mine], cap, secret)] for mine in people]
     chosen = np.concatenate([np.empty(0, dtype=np.int64), *places])
     return Rows(rows.x[chosen], rows.y[chosen], None)
 

@@ -13,9 +13,11 @@ Law: no float that mixes users exists before the noise; a row count is used only
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,47 +37,12 @@ SENSITIVITY = 1 << 20
 """How many grid steps make one clip; rounding a user to it is far below the noise of any release."""
 LARGEST_CLIP = 2.0**40
 OCTAVES = 18
+SHARES = math.sqrt(2)
+"""The clip of two shares of at most one."""
 _LEAST_SLOPE, _FURTHEST = 0.5, 15
 _MOSTLY_BLIND = 0.75
 _STANDS_OUT = 1.5
 """A cell is worth reaching for while it holds more than so many standard deviations of noise."""
-
-
-@dataclass(frozen=True)
-class ByUser:
-    """Rows put together user by user; ``codes`` says whose row each one is."""
-
-    codes: Ints
-
-    @lazy
-    def order(self) -> Ints:
-        """A permutation that makes every user's rows neighbours."""
-        return np.argsort(self.codes, kind="stable")
-
-    @lazy
-    def starts(self) -> Ints:
-        """Where each user's rows begin in that order, and where the last one's end."""
-        ordered = self.codes[self.order]
-        first = np.flatnonzero(np.r_[np.ones(min(ordered.size, 1), bool), ordered[1:] != ordered[:-1]])
-        return np.append(first, ordered.size).astype(np.int64)
-
-    @property
-    def sizes(self) -> Ints:
-        """Rows per user."""
-        return np.diff(self.starts)
-
-    @lazy
-    def _matrix(self) -> Any:
-        from scipy.sparse import csr_array
-
-        rows = self.codes.size
-        ones, places = np.ones(rows, dtype=np.int64), np.arange(rows, dtype=np.int64)
-        return csr_array((ones, places, self.starts), shape=(self.sizes.size, rows))
-
-    def sums(self, weights: Ints, columns: Ints) -> Ints:
-        """For each user the sum of weight times row, both given in ``order``; exact integers."""
-        self._matrix.data = weights
-        return np.asarray(self._matrix @ columns, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -98,19 +65,20 @@ class UserSum:
         """What one release is charged for."""
         return self.mechanism.event
 
-    def release(
-        self, vectors: Floats, clip: float, noise: Noise, weights: Floats | None = None, drawn: Ints | None = None
-    ) -> Floats:
-        """The sum over users (rows) of weight times vector, each shortened to ``clip``, with noise.
+    def release(self, total: Ints, clip: float, noise: Noise, drawn: Ints | None = None) -> Floats:
+        """A sum over users of vectors made ``whole`` at a ``held`` clip, with noise.
 
         ``drawn`` is this release's own noise, where it was drawn beforehand (``Gaussian.ahead``).
-        *Privacy:* mu-GDP for one user added or removed, if every row of ``vectors`` and every weight depends on that
-        user alone and the clip on earlier releases.
+        *Privacy:* mu-GDP for one user added or removed, if every vector and its weight depends on that user alone and the
+        clip on earlier releases.
         """
-        clip = min(max(float(clip), 1 / LARGEST_CLIP), LARGEST_CLIP) if np.isfinite(clip) else LARGEST_CLIP
-        total = whole(vectors, clip, weights).sum(axis=0, dtype=np.int64)
         noised = self.mechanism.release(total.tolist(), noise) if drawn is None else total + drawn
         return np.array(noised, dtype=float) * (clip / SENSITIVITY)
+
+
+def held(clip: float) -> float:
+    """A clip within what integers can carry."""
+    return min(max(float(clip), 1 / LARGEST_CLIP), LARGEST_CLIP) if np.isfinite(clip) else LARGEST_CLIP
 
 
 def whole(vectors: Floats, clip: float, weights: Floats | None = None) -> Ints:
@@ -165,9 +133,8 @@ class Cells:
         """The noise's standard deviation, in users."""
         return float(self.mechanism.sigma)
 
-    def release(self, cells: Ints, bins: int, noise: Noise) -> Floats:
+    def release(self, counts: Ints, noise: Noise) -> Floats:
         """How many users lie in each cell, with noise."""
-        counts = np.bincount(np.clip(cells, 0, bins - 1), minlength=bins)
         return np.array(self.mechanism.release([int(count) for count in counts], noise), dtype=float)
 
 
@@ -215,20 +182,35 @@ class Sizes:
 
 
 def octaves(sizes: Ints) -> Ints:
-    """The cell of each user: log2 of its rows, rounded down."""
-    return np.asarray(np.frexp(sizes.astype(float))[1] - 1, dtype=np.int64)
+    """How many users lie in each octave of rows: log2 of their number, rounded down."""
+    cells = np.asarray(np.frexp(sizes.astype(float))[1] - 1, dtype=np.int64)
+    return np.bincount(np.clip(cells, 0, OCTAVES - 1), minlength=OCTAVES)
 
 
-def read_sizes(sizes: Ints, cells: Cells, sums: UserSum, mu: float, public_rows: int | None, noise: Noise) -> Sizes:
+def capped_shares(sizes: Ints, reach: float) -> Ints:
+    """The sum over users of their rows up to the reach and of the root of that, as shares made ``whole`` at ``SHARES``."""
+    shares = np.minimum(sizes.astype(float), reach) / reach
+    return np.asarray(whole(np.column_stack([shares, np.sqrt(shares)]), SHARES).sum(axis=0, dtype=np.int64))
+
+
+class CountedUsers(Protocol):
+    """Users of whom only numbers of rows are asked, added up over all of them."""
+
+    def over_sizes(self, made: Callable[[Ints], Ints], size: int) -> Ints:
+        """The sum of what ``made`` makes of the users' numbers of rows, some users at a time: ``size`` whole numbers."""
+
+
+def read_sizes(
+    people: CountedUsers, cells: Cells, sums: UserSum, mu: float, public_rows: int | None, noise: Noise
+) -> Sizes:
     """Release the histogram and the capped sums, and read them.
 
     *Privacy:* both are sums over users of vectors of bounded norm; the reach is read off the first.
     """
-    counts = cells.release(octaves(sizes), OCTAVES, noise)
+    counts = cells.release(people.over_sizes(octaves, OCTAVES), noise)
     best = int(np.argmax(np.cumsum(counts - _STANDS_OUT * cells.deviation)))
     reach = 2.0**best
-    shares = np.minimum(sizes.astype(float), reach) / reach
-    found = sums.release(np.column_stack([shares, np.sqrt(shares)]), math.sqrt(2), noise)
+    found = sums.release(people.over_sizes(partial(capped_shares, reach=reach), 2), SHARES, noise)
     floor = max(float(counts[:best].sum()), 10 / mu)
     at_least = 0.5 * float((np.maximum(counts, 0) * 2.0 ** np.arange(OCTAVES))[: best + 1].sum())
     heard = max(float(found[0]) * reach, floor, at_least)

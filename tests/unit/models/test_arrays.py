@@ -17,7 +17,7 @@ from sklearn.model_selection import cross_val_score
 
 from steelyard.errors import InvalidTask
 from steelyard.ledger import open_account
-from steelyard.models._arrays import codes, in_order, units
+from steelyard.models._arrays import units
 from steelyard.models._columns import Plain
 from steelyard.models._estimator import features_of, labels_of, numbers_of
 from steelyard.models._fits import FitLogistic
@@ -25,7 +25,7 @@ from steelyard.models._regression import LinearRegression, LogisticRegression
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
 from steelyard.session import Session
-from steelyard.tables import entries_of, read
+from steelyard.tables import codes, entries_of, in_order, read
 from steelyard.tables._entries import text_of
 
 DRAW = np.random.default_rng(7)
@@ -210,7 +210,7 @@ def test_a_model_of_classes_as_declared_is_caught_by_the_same_score(monkeypatch:
 def test_classes_are_all_texts_or_all_numbers() -> None:
     assert in_order({2, 1}).tolist() == [1, 2]
     for wrong in ([0, "1"], "ab"):
-        with pytest.raises(InvalidTask, match="all texts or all numbers"):
+        with pytest.raises(InvalidTask, match="public values"):
             in_order(wrong)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from steelyard.accounting import grouped, price, pure_to_mu
+from steelyard.accounting import grouped, price, range_to_mu
 from steelyard.accounting._gaussian import delta_of
 from steelyard.audit import audit
 from steelyard.audit._suite import CLASSED, gaussian, pure
@@ -233,7 +233,7 @@ def test_log_cosh_is_two_logistic_losses_and_is_charged_as_two() -> None:
 def test_a_choice_on_a_gaussian_account_costs_the_mu_of_its_group() -> None:
     event = CappedFit(Hypotheses(NEAR, 50_000), 4).event
     squared = Fraction(price(event, gaussian(WHO)).amount)
-    assert squared == math.ceil(pure_to_mu(Fraction(200_000, MICRO)) ** 2)
+    assert squared == math.ceil(range_to_mu(Fraction(200_000, MICRO)) ** 2)
     assert price(event, pure(WHO)).amount == 200_000
 
 

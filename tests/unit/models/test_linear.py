@@ -130,7 +130,7 @@ def test_what_cannot_be_fitted_is_refused_before_anything_is_charged() -> None:
     with pytest.raises(InvalidTask, match="epsilon"):
         at.release(task(epsilon=None))
     with pytest.raises(UnitMismatch):
-        session(labels("spend"), epsilon=1).release(task())
+        session(labels("age"), epsilon=1).release(task())
     assert at.account.spent.amount == 0
 
 

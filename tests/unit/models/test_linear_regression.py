@@ -28,6 +28,9 @@ REDRAWN = dict.fromkeys(
     "compares two fits exactly, and two fits draw different noise",
 )
 TOTAL = {
+    "check_all_zero_sample_weights_error": "what a row weighs is private, so it is not a reason to refuse",
+    "check_sample_weight_equivalence_on_dense_data": "two fits draw different noise, and weights are clipped to a public bound",
+    "check_sample_weight_equivalence_on_sparse_data": "two fits draw different noise, and weights are clipped to a public bound",
     "check_dtype_object": "what an entry of X is, is private, so it is not a reason to refuse",
     "check_supervised_y_no_nan": "whether a label is missing is private, so it is not a reason to refuse",
     "check_estimators_empty_data_messages": "whether there are rows is private, so it is not a reason to refuse",
@@ -45,10 +48,10 @@ def test_scikit_learns_own_checks_pass(estimator: Any, check: Any) -> None:
 class Repeating(LinearRegression):
     """A twin that draws the same noise in every fit."""
 
-    def fit(self, X: Any, y: Any, users: Any = None) -> LinearRegression:
+    def fit(self, X: Any, y: Any, users: Any = None, sample_weight: Any = None) -> LinearRegression:
         self.noise = TestNoise(1)
         try:
-            return super().fit(X, y, users)
+            return super().fit(X, y, users, sample_weight)
         finally:
             self.noise = None
 
@@ -216,8 +219,8 @@ def test_users_are_hidden_where_they_are_named() -> None:
 def test_accounts_for_another_unit_are_refused() -> None:
     X, y = plant(20)
     account = open_account(":memory:", "other", unit=labels("y"), epsilon=1)
-    with pytest.raises(UnitMismatch):
-        LinearRegression(account=account, **PLANT).fit(X, y)
+    with pytest.raises(UnitMismatch, match="leave users= out"):
+        LinearRegression(account=account, **PLANT).fit(X, y, users=np.arange(20))
     people = open_account(":memory:", "people", unit=users("who"), epsilon=1, delta="1e-6")
     with pytest.raises(UnitMismatch, match="users="):
         LinearRegression(account=people, **PLANT).fit(X, y)

@@ -34,7 +34,7 @@ def broken(found: Verdict) -> set[str]:
 class Unclipped(Features):
     """Rows keep their length, whatever the declared one is."""
 
-    def whole(self, batch: Any) -> Any:
+    def whole(self, batch: Any, shares: Any = None) -> Any:
         return np.rint(self.scaled(batch))
 
     def _factor(self, squares: Any) -> Any:
@@ -44,7 +44,7 @@ class Unclipped(Features):
 class Beside(Features):
     """The constant stands beside a row of full length instead of inside it."""
 
-    def whole(self, batch: Any) -> Any:
+    def whole(self, batch: Any, shares: Any = None) -> Any:
         bare = Features(self.columns, self.norm, self.x_bound, intercept=False)
         return np.vstack([bare.whole(batch), np.full(batch.num_rows, float(SIZE))])
 

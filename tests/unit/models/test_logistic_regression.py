@@ -24,6 +24,9 @@ REDRAWN = dict.fromkeys(
     ("check_fit_idempotent", "check_supervised_y_2d"), "compares two fits exactly, and two fits draw different noise"
 )
 TOTAL = {
+    "check_all_zero_sample_weights_error": "what a row weighs is private, so it is not a reason to refuse",
+    "check_sample_weight_equivalence_on_dense_data": "two fits draw different noise, and weights are clipped to a public bound",
+    "check_sample_weight_equivalence_on_sparse_data": "two fits draw different noise, and weights are clipped to a public bound",
     "check_supervised_y_no_nan": "what labels occur is private: one that is no declared class counts for nothing",
     "check_dtype_object": "what an entry of X is, is private, so it is not a reason to refuse",
 }

@@ -9,9 +9,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from steelyard.models import _newton
 from steelyard.models._columns import SIZE
 from steelyard.models._losses import SCALE, Floats, Memory, Point, Sums
 from steelyard.models._newton import Problem
@@ -41,6 +42,44 @@ def test_the_true_gradient_is_as_short_as_promised(n: int, width: int, seed: int
     tolerance = Fraction(1, 2**20)
     problem = Problem(Memory(rows(n, width, seed)), Fraction(ridge), [Fraction(linear)] * width, tolerance)
     assert true_gradient(problem, problem.solve()) <= tolerance
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(20, 90), st.integers(1, 4), st.integers(0, 10**6), st.sampled_from(["0.001", "0.4"]), st.booleans())
+def test_a_start_from_some_rows_and_old_curvature_change_nothing_that_is_promised(
+    monkeypatch: pytest.MonkeyPatch, n: int, width: int, seed: int, ridge: str, apart: bool
+) -> None:
+    monkeypatch.setattr(_newton, "_MANY", 16)
+    given, tolerance = rows(n, width, seed), Fraction(1, 2**20)
+    given[:, 0] = np.abs(given[:, 0]) if apart else given[:, 0]  # classes that a plane parts: the steepest models
+    passes, linear = Memory(given), [Fraction(1, 7)] * width
+    many = Problem(passes, Fraction(ridge), linear, tolerance)
+    assert true_gradient(many, many.solve()) <= tolerance
+
+
+def test_many_rows_are_certified_with_few_readings_of_the_curvature() -> None:
+    asked: list[bool] = []
+
+    class Watched(Memory):
+        def sums(self, theta: Floats, curved: bool = True) -> Sums:
+            asked.append(curved)
+            return super().sums(theta, curved)
+
+    problem = Problem(Watched(rows(20_000, 4, 5)), Fraction(2), [Fraction(30)] * 4, Fraction(1, 2**14))
+    assert true_gradient(problem, problem.solve()) <= 2**-14
+    assert asked.count(True) == 1
+    assert len(asked) <= 5
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_signs_beside_rows_are_signed_rows(kind: type) -> None:
+    plain, signs = rows(5000, 7, 8), np.resize([1.0, -1.0, 0.0, 1.0, 1.0], 5000)
+    beside, signed = Memory(plain.astype(kind), signs=signs), Memory(plain * signs[:, None])
+    theta = np.random.default_rng(2).normal(size=7) * 3
+    one, other = beside.sums(theta), signed.sums(theta)
+    assert one.pull.tolist() == other.pull.tolist()
+    assert np.allclose(one.hessian, other.hessian, atol=1e-4)
+    assert beside.thinned(100).pull(theta, 40) == signed.thinned(100).pull(theta, 40)
 
 
 @settings(max_examples=15, deadline=None)
@@ -80,8 +119,8 @@ def test_a_tolerance_that_no_double_meets_is_met_and_the_search_ends() -> None:
 class Blind(Memory):
     """A twin whose sums are off by a thousandth while claiming to be exact."""
 
-    def sums(self, theta: Floats) -> Sums:
-        found = super().sums(theta)
+    def sums(self, theta: Floats, curved: bool = True) -> Sums:
+        found = super().sums(theta, curved)
         return replace(found, pull=found.pull + int(SCALE / 2**10))
 
 

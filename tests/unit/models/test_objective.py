@@ -209,7 +209,7 @@ class Crowd:
     loss = LOGISTIC
     pair: ClassVar = Memory(np.rint(np.array([[0.9, 0], [-0.9, 0]]) * SIZE))
 
-    def sums(self, theta: Array) -> Sums:
+    def sums(self, theta: Array, curved: bool = True) -> Sums:
         one = self.pair.sums(theta)
         return Sums(one.pull * self.copies, one.hessian * self.copies, one.count * self.copies, self.copies)
 

@@ -14,15 +14,16 @@ import pytest
 from steelyard.accounting._prices import price
 from steelyard.audit._suite import gaussian
 from steelyard.errors import InvalidTask
-from steelyard.models import _user_descent as user_descent
-from steelyard.models import _user_sums as user_sums
+from steelyard.models import _user_rows as user_rows
 from steelyard.models._columns import Features, Numeric
 from steelyard.models._losses import LOGISTIC, SQUARED
 from steelyard.models._rows import Rows
-from steelyard.models._user_descent import UserDescent, UserRows
-from steelyard.models._user_sums import SENSITIVITY, ByUser, UserSum, whole
+from steelyard.models._user_descent import UserDescent
+from steelyard.models._user_rows import Gradients, UserRows
+from steelyard.models._user_sums import SENSITIVITY, UserSum, whole
 from steelyard.noise import TestNoise
 from steelyard.privacy import users
+from steelyard.tables import _unit_blocks as unit_blocks
 from unit.models.user_replay import alike_users, furthest, joined, made_up, newcomers, reordered, rows_of, trace
 
 MODES = {
@@ -52,12 +53,22 @@ def weights_of_another_user(sizes: Any) -> Any:
     return np.roll(1 / np.sqrt(sizes.astype(float)), 1)
 
 
-def clip_after_summing(
-    self: UserSum, vectors: Any, clip: float, noise: Any, weights: Any = None, drawn: Any = None
-) -> Any:
-    weighted = vectors if weights is None else vectors * weights[:, None]
-    total = whole(weighted.sum(axis=0, keepdims=True) * 50, 50 * clip)[0] * 50
-    return np.array(self.mechanism.release(total.tolist(), noise)) * (clip / SENSITIVITY)
+def clip_after_summing(self: Gradients, blocks: Any) -> Any:
+    weighted = [
+        vectors * (user_rows.root_weights(sizes)[:, None] if self.rooted else 1.0)
+        for vectors, sizes in self.vectors(blocks)
+    ]
+    total = np.sum([np.zeros(self.theta.size), *(each.sum(axis=0) for each in weighted)], axis=0)
+    return [whole(total[None, :] * 50, 50 * self.clip)[0] * 50]
+
+
+def sums_cut_at_blocks(blocks: Any, terms: Any) -> Any:
+    """Whoever spans two blocks counts as two users."""
+    for rows, first in blocks:
+        yield from BY_USER(iter([(rows, first)]), terms)
+
+
+BY_USER = user_rows.by_user
 
 
 def clip_by_row_count(vectors: Any, clip: float, weights: Any = None) -> Any:
@@ -66,10 +77,10 @@ def clip_by_row_count(vectors: Any, clip: float, weights: Any = None) -> Any:
 
 
 TWINS = {
-    "weights from the table's n": (user_descent, "root_weights", weights_from_the_table),
-    "weights from another user's rows": (user_descent, "root_weights", weights_of_another_user),
-    "clip after summing": (UserSum, "release", clip_after_summing),
-    "clip by row count only": (user_sums, "whole", clip_by_row_count),
+    "weights from the table's n": (user_rows, "root_weights", weights_from_the_table),
+    "weights from another user's rows": (user_rows, "root_weights", weights_of_another_user),
+    "clip after summing": (Gradients, "__call__", clip_after_summing),
+    "clip by row count only": (user_rows, "whole", clip_by_row_count),
 }
 
 
@@ -77,6 +88,28 @@ TWINS = {
 def test_broken_twins_are_caught_by_the_same_check(twin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*twin)
     assert furthest(MODES["private rows"], made_up(), newcomers()) > 1
+
+
+@pytest.mark.parametrize("twin", [None, sums_cut_at_blocks])
+def test_a_user_whose_rows_span_blocks_is_one_user(twin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unit_blocks, "ROWS", 500)
+    if twin is not None:
+        monkeypatch.setattr(user_rows, "by_user", twin)
+    worst = furthest(MODES["private rows"], made_up(), newcomers())
+    assert worst > 1 if twin is not None else 0.9 < worst <= 1
+
+
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=["logistic", "linear"])
+def test_the_size_of_blocks_and_where_they_are_kept_change_no_digit(loss: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = joined(made_up(), newcomers()["many mixed rows"])
+    method = UserDescent(2_000_000, None, loss)
+    wanted = method.fit(base, TestNoise(4))
+    for rows, memory in ((50, 1 << 28), (333, 0), (10_000, 0)):
+        monkeypatch.setattr(unit_blocks, "ROWS", rows)
+        monkeypatch.setattr(unit_blocks, "MEMORY", memory)
+        found = method.fit(base, TestNoise(4))
+        assert found.coefficients.tolist() == wanted.coefficients.tolist()
+        assert found.details == wanted.details
 
 
 def test_a_table_with_row_count_taken_from_the_rows_is_caught() -> None:
@@ -125,11 +158,22 @@ def test_values_that_are_no_numbers_change_nothing_about_the_bound() -> None:
     assert furthest(UserDescent(2_000_000), base, {"nasty": extra}) <= 1
 
 
+def each_gradient(rows: Rows, loss: Any, theta: Any) -> Any:
+    found: list[Any] = []
+
+    def listen(blocks: Any) -> list[Any]:
+        found.extend(vectors for vectors, _ in Gradients(loss, theta, 1.0, False).vectors(blocks))
+        return []
+
+    UserRows.of(rows, loss).blocks.fold(listen, [])
+    return np.concatenate(found)
+
+
 def test_a_user_with_a_million_rows_is_summed_exactly_and_clipped() -> None:
     heavy = rows_of(np.full((10**6, 2), 0.7), np.ones(10**6), np.full(10**6, -5))
-    data = UserRows.of(joined(heavy, made_up(users=3, width=2)), LOGISTIC)
-    gradient = data.gradients(np.array([0.25, -0.125]))[0]
-    once = UserRows.of(rows_of([[0.7, 0.7]], [1.0], [0]), LOGISTIC).gradients(np.array([0.25, -0.125]))[0]
+    theta = np.array([0.25, -0.125])
+    gradient = each_gradient(joined(heavy, made_up(users=3, width=2)), LOGISTIC, theta)[0]
+    once = each_gradient(rows_of([[0.7, 0.7]], [1.0], [0]), LOGISTIC, theta)[0]
     assert gradient.tolist() == (10**6 * once).tolist()
     assert int((whole(gradient[None, :], 5.0).astype(object) ** 2).sum()) <= SENSITIVITY**2
 
@@ -140,7 +184,7 @@ def test_gradients_are_those_of_the_logistic_loss() -> None:
     assert rows.users is not None
     slopes = -(y / (1 + np.exp(y * (x @ theta))))[:, None] * x
     wanted = np.stack([slopes[rows.users == user].sum(axis=0) for user in np.unique(rows.users)])
-    assert np.abs(UserRows.of(rows, LOGISTIC).gradients(theta) - wanted).max() < 2e-3
+    assert np.abs(each_gradient(rows, LOGISTIC, theta) - wanted).max() < 2e-3
 
 
 def test_gradients_are_those_of_half_the_squared_error() -> None:
@@ -149,19 +193,19 @@ def test_gradients_are_those_of_half_the_squared_error() -> None:
     assert rows.users is not None
     slopes = (x @ theta - y)[:, None] * x
     wanted = np.stack([slopes[rows.users == user].sum(axis=0) for user in np.unique(rows.users)])
-    assert np.abs(UserRows.of(rows, SQUARED).gradients(theta) - wanted).max() < 1e-3
+    assert np.abs(each_gradient(rows, SQUARED, theta) - wanted).max() < 1e-3
 
 
-def first_users_gradient_for_all(self: UserRows, theta: Any) -> Any:
-    found = HONEST(self, theta)
-    return found + found[:1] / 50
+def first_users_gradient_for_all(self: Gradients, blocks: Any) -> Any:
+    for vectors, sizes in HONEST(self, blocks):
+        yield vectors + vectors[:1] / 50, sizes
 
 
-HONEST = UserRows.gradients
+HONEST = Gradients.vectors
 
 
 def test_gradients_that_borrow_from_another_user_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(UserRows, "gradients", first_users_gradient_for_all)
+    monkeypatch.setattr(Gradients, "vectors", first_users_gradient_for_all)
     assert furthest(MODES["linear"], made_up(300), newcomers()) > 1
 
 
@@ -209,10 +253,9 @@ def test_noise_drawn_ahead_is_added_as_noise_drawn_step_by_step_is(loss: Any) ->
 def test_no_sum_of_users_depends_on_the_floats_beside_it() -> None:
     rows = made_up(200)
     theta = np.array([3.1, -0.7, 11.9])
-    alone = UserRows.of(Rows(rows.x[:1], rows.y[:1], np.zeros(1, dtype=np.int64)), LOGISTIC).gradients(theta)
-    apart = UserRows.of(Rows(rows.x, rows.y, np.arange(rows.y.size)), LOGISTIC).gradients(theta)
+    alone = each_gradient(Rows(rows.x[:1], rows.y[:1], np.zeros(1, dtype=np.int64)), LOGISTIC, theta)
+    apart = each_gradient(Rows(rows.x, rows.y, np.arange(rows.y.size)), LOGISTIC, theta)
     assert apart[0].tolist() == alone[0].tolist()
-    assert ByUser(np.array([4, 2, 4])).sizes.tolist() == [1, 2]
 
 
 def spread_users(seed: int, rows: int = 20_000) -> tuple[Rows, Any, Any]:
@@ -264,6 +307,7 @@ def test_a_sum_over_users_has_the_promised_noise() -> None:
     sums = UserSum(10**12 // 4)
     assert sums.mechanism.mu_squared <= Fraction(1, 4)
     assert abs(float(sums.mechanism.mu_squared) - 0.25) < 1e-9
-    drawn = np.array([sums.release(np.ones((3, 2)), 10.0, TestNoise(seed)) for seed in range(400)])
+    total = whole(np.ones((3, 2)), 10.0).sum(axis=0)
+    drawn = np.array([sums.release(total, 10.0, TestNoise(seed)) for seed in range(400)])
     assert np.abs(drawn.mean(axis=0) - 3).max() < 5
     assert np.abs(drawn.std(axis=0) - 20).max() < 3

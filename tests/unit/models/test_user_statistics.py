@@ -11,7 +11,6 @@ import user_statistics
 from steelyard.accounting._prices import price
 from steelyard.audit._suite import gaussian
 from steelyard.errors import InvalidTask
-from steelyard.models import _user_sums as user_sums
 from steelyard.models._rows import Rows
 from steelyard.models._user_sums import SENSITIVITY
 from steelyard.noise import TestNoise
@@ -42,7 +41,7 @@ def weighted_by_the_table(rows: Rows) -> Any:
 
 
 TWINS = {
-    "no clip": (user_sums, "whole", unclipped),
+    "no clip": (user_statistics, "whole", unclipped),
     "weights of the table": (user_statistics, "statistics", weighted_by_the_table),
 }
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard import models
-from steelyard.models._user_sums import OCTAVES, Cells, Sizes, UserSum, beyond, octaves, read_sizes
+from steelyard.models._user_sums import OCTAVES, Cells, Ints, Sizes, UserSum, beyond, octaves, read_sizes
 from steelyard.noise import TestNoise
 
 
@@ -19,12 +21,17 @@ def pareto(alpha: float, rows: int = 100_000) -> np.ndarray:
 
 
 def looked_at(sizes: np.ndarray, micro: int, public: int | None, seed: int) -> Sizes:
+    class Crowd:
+        def over_sizes(self, made: Callable[[Ints], Ints], size: int) -> Ints:
+            return made(sizes)
+
     units = micro**2 // 25
-    return read_sizes(sizes, Cells(units), UserSum(units), micro / 1e6, public, TestNoise(seed))
+    return read_sizes(Crowd(), Cells(units), UserSum(units), micro / 1e6, public, TestNoise(seed))
 
 
 def test_a_user_lies_in_the_octave_of_its_rows() -> None:
-    assert octaves(np.array([1, 2, 3, 4, 7, 8, 1023, 1024])).tolist() == [0, 1, 1, 2, 2, 3, 9, 10]
+    assert octaves(np.array([1, 2, 3, 4, 7, 8, 1023, 1024]))[:11].tolist() == [1, 2, 2, 1, 0, 0, 0, 0, 0, 1, 1]
+    assert octaves(np.array([2**40]))[-1] == 1
 
 
 @pytest.mark.parametrize("alpha", [0.2, 0.5])

@@ -13,8 +13,9 @@ from steelyard.lazy import loading
 if TYPE_CHECKING:
     from steelyard.models.accuracy._chart import path_chart
     from steelyard.models.accuracy._first_above import First, doubling, first_above
-    from steelyard.models.accuracy._goal import Goal, Stop, loss_unit
+    from steelyard.models.accuracy._goal import Goal, Stop
     from steelyard.models.accuracy._reach import Reached, epsilons, reach, within
+    from steelyard.models.accuracy._telling import say, teller
     from steelyard.models.accuracy._total import GradualSum
 
 __all__ = [
@@ -26,16 +27,18 @@ __all__ = [
     "doubling",
     "epsilons",
     "first_above",
-    "loss_unit",
     "path_chart",
     "reach",
+    "say",
+    "teller",
     "within",
 ]
 _HOMES = {
     "_chart": ("path_chart",),
     "_first_above": ("First", "doubling", "first_above"),
-    "_goal": ("Goal", "Stop", "loss_unit"),
+    "_goal": ("Goal", "Stop"),
     "_reach": ("Reached", "epsilons", "reach", "within"),
+    "_telling": ("say", "teller"),
     "_total": ("GradualSum",),
 }
 __getattr__ = loading(__name__, _HOMES)

@@ -14,11 +14,10 @@ def path_chart(
     path: Sequence[Stop],
     target: float,
     *,
-    scale: float = 1.0,
     pure: bool | None = None,
     y_title: str = "loss",
 ) -> Chart:
-    """Certified bounds and looks along a path; ``scale`` turns bounds into the units of the target.
+    """Certified bounds and looks along a path, all in the units of the target.
 
     ``pure`` says that epsilon was spent, not mu squared; left out, the names of the steps say so.
     """
@@ -34,10 +33,10 @@ def path_chart(
             continue
         spent.append(size(_level(stop)))
         if stop.bound is not None:
-            certified.append((size(_level(stop)), stop.bound * scale))
+            certified.append((size(_level(stop)), stop.bound))
     reached = [x for x, _ in (*certified, *((x, 0.0) for x, _ in looks))] or spent
     reached = reached or [size(_total(path, stop)) for stop in path[-1:]]  # nothing but the size of the labels
-    told = [(size(_total(path, stop)), stop.loss * scale) for stop in path if stop.loss is not None and stop.loss > 0]
+    told = [(size(_total(path, stop)), stop.loss) for stop in path if stop.loss is not None and stop.loss > 0]
     passed = "passed a question" if watched else "passed a paid look"  # drawn above the target, whose line ends there
     return lines(
         [

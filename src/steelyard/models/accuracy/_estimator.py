@@ -7,6 +7,7 @@ Two questions about a model, never confused: ``target_loss``, a loss on these ro
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from steelyard.bounding import Count, Sum
 from steelyard.errors import InvalidTask
 from steelyard.models._fits import FitLinear, FitLogistic
 from steelyard.models.accuracy._chart import path_chart, relative
-from steelyard.models.accuracy._goal import Certificate, Goal, Progress
+from steelyard.models.accuracy._goal import NULL, PARAMETERS, TWO_CLASSES, Certificate, Goal, Progress
 from steelyard.models.accuracy._planning import like, places, whole
 from steelyard.models.accuracy._reach import Reached, reach, within
 from steelyard.models.accuracy._scikit import LEARNT, arrays, bases, forget, like_inner, tags_like
+from steelyard.models.accuracy._telling import progress_of
 from steelyard.noise import Noise, TestNoise
 from steelyard.privacy import Currency, Number, Unit, rows
 from steelyard.privacy import users as users_of
@@ -29,13 +31,18 @@ from steelyard.session import Session, named
 from steelyard.tables import read
 
 NOTE = "charged to an account in memory, of this estimator's epsilon and delta, made by this fit; n is public in it"
+_NOT_AN_ACCURACY = (
+    "giving both classes one half has a mean log loss of 0.693, which target_loss={0:g} allows, so nothing was learnt and nothing "
+    "spent. If an accuracy of {0:.0%} was meant, give target_accuracy={0:g}."
+)
 APART = NOTE.replace("public", "secret")
 
 
 class AccuracyFirst(*bases()):  # type: ignore[misc]
     """The most private fit of ``estimator`` that is accurate enough, with the price it turned out to have.
 
-    ``target_loss`` is a mean squared error, or a classifier's mean log loss; ``penalty`` is the lambda of the mean loss
+    ``target_loss`` is a mean squared error (``target_rmse``: its root, in the label's units), or a classifier's mean log loss;
+    ``target_accuracy`` is a classifier's share of right classes; ``penalty`` is the lambda of the mean loss
     whose best model ``excess_loss`` is measured from. *Privacy:* neighbours replace one row, or with ``users=`` one user
     and all its rows, and n is public; the account never spends more than (epsilon, delta), or with ``delta=None`` pure
     epsilon (default 1). With ``account`` a call adds ``epsilon`` at most (default: all that is left). Where users are hidden
@@ -43,7 +50,11 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
     looked at on the other half, neighbours add or remove one, and n is secret.
     *Accuracy:* ``certificate_`` says what holds, with ``confidence``; ``stopped_reason_`` is "target_met",
     "null_model_ok", "cap_reached", "target_impossible" (every level was tried) or "not_shown" (so too, for an excess, which
-    is always within reach), and nothing is promised under the last three. *Cost:* ``epsilon_``, ex post, for everything stored under the key.
+    is always within reach), and nothing is promised under the last three: after "cap_reached" all of the budget is spent, and the model is the best
+    that it bought. *Cost:* ``epsilon_``, ex post, for everything stored under the key, true at whatever moment the search stopped. That is harder to
+    promise than an epsilon fixed beforehand, so ``epsilon_`` may be above ``epsilon``; the account's own promise of (epsilon, delta) holds all the
+    same, and ``epsilon_filter_``, what the spending means on the account's scale, is never above it. ``summary_`` says all of this in words,
+    ``path_`` has the steps with losses in the label's units, and ``progress`` (see ``fit``) tells them as they are released.
 
     >>> from steelyard.models._regression import LinearRegression
     >>> X = np.linspace(-1, 1, 20_000)[:, None]
@@ -64,18 +75,22 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         check: str = "auto",
         account: Account | None = None,
         *,
+        target_accuracy: Number | None = None,
+        target_rmse: Number | None = None,
         penalty: Number = 0.001,
         key: str | None = None,
         noise: Noise | None = None,
     ) -> None:
         self.estimator, self.target_loss, self.excess_loss = estimator, target_loss, excess_loss
+        self.target_accuracy, self.target_rmse = target_accuracy, target_rmse
         self.relative_error, self.confidence, self.epsilon, self.delta = relative_error, confidence, epsilon, delta
         self.check, self.account, self.penalty, self.key, self.noise = check, account, penalty, key, noise
 
-    def fit(self, X: Any, y: Any, progress: Progress | None = None, *, users: Any = None) -> AccuracyFirst:
-        """Walk the path until the model is accurate enough; ``progress`` is told each step as it is released.
+    def fit(self, X: Any, y: Any, progress: Progress | bool | None = None, *, users: Any = None) -> AccuracyFirst:
+        """Walk the path until the model is accurate enough; ``progress`` is told each step (a ``Stop``) as it is released.
 
-        ``users`` says whose row each one is; their number, like that of rows without them, counts as public.
+        Left out, steps are printed to standard error where that is a terminal, and in notebooks; True prints them anywhere, False
+        nowhere. ``users`` says whose row each one is; their number, like that of rows without them, counts as public.
         """
         forget(self)
         wanted, key = self._wanted(), named(self.key)
@@ -87,23 +102,37 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         X: Any,
         y: Any,
         *,
+        progress: Progress | bool | None = None,
         users: Any = None,
         target_loss: Number | None = None,
         excess_loss: Number | None = None,
+        target_accuracy: Number | None = None,
+        target_rmse: Number | None = None,
     ) -> AccuracyFirst:
-        """Go on along the same path to a tighter target; X, y and users must be those of ``fit``.
+        """Go on along the same path to a tighter ``target_loss`` (or any other accuracy); X, y and users must be those of ``fit``.
 
         *Cost:* the path costs what its last level costs, exactly, as if the tighter target had been asked for at once;
         looks made before stay paid for. A classifier within ``excess_loss`` is one release, which cannot be sharpened: a
         tighter excess is drawn anew at its full price, beside what was paid before; the same or a looser one is free.
         """
         self._need("key_")
-        wanted = Goal.read(target_loss, excess_loss, None, self.confidence, self.check)
+        asked = {"target_loss": target_loss, "target_rmse": target_rmse}
+        asked |= {"target_accuracy": target_accuracy, "excess_loss": excess_loss}
+        wanted = Goal.read(asked, self.confidence, self.check)
         values, labels = self._arrays(X, y, users, reset=False)
-        return self._reach(values, labels, users, wanted, self.key_, self.account_)
+        return self._reach(values, labels, users, wanted, self.key_, self.account_, progress)
 
-    def plan(self, X: Any, y: Any, *, users: Any = None, n: int | None = None, runs: int = 3) -> dict[str, Any]:
-        """What a fit would probably cost, tried on rows that are public or made up; spends nothing.
+    def plan(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        progress: Progress | bool | None = None,
+        users: Any = None,
+        n: int | None = None,
+        runs: int = 3,
+    ) -> dict[str, Any]:
+        """What a fit would probably cost, tried on rows that are public or made up; spends nothing. ``progress`` as for ``fit``.
 
         ``n`` is the number of private rows (with ``users``: of users): the public ones are repeated, or cut, to as many;
         left out, it is the account's, or that of the public ones. With ``account`` its terms hold, and what it has left.
@@ -115,7 +144,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         for run in range(whole(runs, "runs")):
             account = None if self.account is None else like(self.account, many)
             trial = AccuracyFirst(**{**asked, "account": account, "noise": TestNoise(run), "key": None})
-            tried.append(trial.fit(values[chosen], labels[chosen], users=whose))
+            tried.append(trial.fit(values[chosen], labels[chosen], progress, users=whose))
         middle = sorted(tried, key=lambda fit: fit.spent_)[len(tried) // 2]
         return {
             "epsilon": middle.epsilon_,
@@ -126,7 +155,12 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         }
 
     def release(
-        self, session: Session, *, key: str | None = None, progress: Progress | None = None, ids: str | None = None
+        self,
+        session: Session,
+        *,
+        key: str | None = None,
+        progress: Progress | bool | None = None,
+        ids: str | None = None,
     ) -> Release | Reached:
         """The same for a task on an open session: a ``Sum`` or ``Count`` to a relative error, a ``FitLinear`` to a loss.
 
@@ -139,7 +173,8 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         task = self.estimator
         if not isinstance(task, Sum | Count | FitLinear | FitLogistic):
             raise self._no_path()
-        found = reach(session, task, wanted, penalty=self.penalty, key=key, progress=progress, ids=ids)
+        told = progress_of(progress, session.account, key)
+        found = reach(session, task, wanted, penalty=self.penalty, key=key, progress=told, ids=ids)
         if isinstance(task, FitLogistic):
             self.classes_ = np.asarray(task.classes)
         self._keep(found, wanted, key or "")
@@ -194,15 +229,16 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         pure = self.account_.terms.currency is Currency.PURE
         if self.wanted_.kind != "relative":
             asked = "excess loss" if self.wanted_.kind == "excess" else "loss"
-            return path_chart(self.path_, self.wanted_.amount, scale=self.scale_, pure=pure, y_title=asked)
+            asked = "share of errors" if self.wanted_.kind == "error" else asked
+            return path_chart(self.path_, self.wanted_.amount, pure=pure, y_title=asked)
         path = relative(self.path_, 0.0 if self.release_ is None else float(self.release_.value))
         return path_chart(path, self.wanted_.amount, pure=pure, y_title="relative error")
 
     def _wanted(self) -> Goal:
-        wanted = Goal.read(self.target_loss, self.excess_loss, self.relative_error, self.confidence, self.check)
+        wanted = Goal.read({name: getattr(self, name) for name in PARAMETERS}, self.confidence, self.check)
         if (wanted.kind == "relative") != isinstance(self.estimator, Sum | Count):
             raise InvalidTask(
-                "relative_error is for a Sum or a Count; a model takes target_loss or excess_loss."
+                "relative_error is for a Sum or a Count; a model takes target_loss, target_rmse, target_accuracy or excess_loss."
                 if wanted.kind == "relative"
                 else "a Sum or a Count takes relative_error."
             )
@@ -241,7 +277,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         wanted: Goal,
         key: str,
         account: Account | None,
-        progress: Progress | None = None,
+        progress: Progress | bool | None,
     ) -> AccuracyFirst:
         """Walk on an account, or on one that is made for it, and keep what was found."""
         from steelyard.models._estimator import Payment, numbers_of
@@ -256,14 +292,15 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         y: NDArray[Any]
         if isinstance(model, LogisticRegression):
             if model.classes is None or len(model.classes) != 2:
-                raise InvalidTask("give the classifier its two public classes, such as classes=[0, 1].")
+                raise InvalidTask(TWO_CLASSES)
             self.classes_, y = model.coded(labels)
             task = FitLogistic(features, payment.label, (0, 1))
         else:
             task, y = FitLinear(features, payment.label, *model.y_bounds), numbers_of(self, labels)
         session = payment.session(payment.table(values, y, users), self.noise)
         most = None if self.account is None else self.epsilon
-        found = reach(within(session, most), task, wanted, penalty=self.penalty, key=key, progress=progress)
+        told = progress_of(progress, payment.account, key)
+        found = reach(within(session, most), task, wanted, penalty=self.penalty, key=key, progress=told)
         return self._keep(found, wanted, key)
 
     @property
@@ -273,9 +310,11 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
     def _keep(self, found: Reached, wanted: Goal, key: str) -> AccuracyFirst:
         self.key_, self.wanted_, self.path_ = key, wanted, found.path
         self.certificate_: Certificate = found.certificate
-        self.stopped_reason_, self.spent_, self.scale_ = found.reason, found.spent, found.scale
+        self.stopped_reason_, self.spent_, self.summary_ = found.reason, found.spent, str(found)
         self.mu2_spent_ = found.spent / 10**12 if self._gaussian else None
         self.epsilon_, self.epsilon_filter_ = found.epsilon, found.epsilon_filter
+        if found.reason == NULL and wanted.kind == "loss" and wanted.amount < 1 and hasattr(self, "classes_"):
+            warnings.warn(_NOT_AN_ACCURACY.format(wanted.amount), UserWarning, stacklevel=4)
         if found.model is None:
             forget(self, LEARNT)  # an earlier model answered another question
         else:
@@ -297,9 +336,11 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         raise NotFittedError("this AccuracyFirst has found no model yet; call fit or release first.")
 
     def _no_path(self) -> InvalidTask:
+        given = type(self.estimator)
+        name = f"{given.__module__.split('.')[0]}'s {given.__name__}"
         return InvalidTask(
-            f"{type(self.estimator).__name__} has no path to sharpen; give a LinearRegression, a LogisticRegression, "
-            "one of their tasks, a Sum or a Count."
+            f"{name} has no path to sharpen; give steelyard's own LinearRegression or LogisticRegression, one of their tasks, a Sum "
+            "or a Count. Nothing was charged."
         )
 
     def __sklearn_tags__(self) -> Any:

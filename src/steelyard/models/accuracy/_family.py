@@ -9,9 +9,11 @@ Law: a step's price is fixed before it is drawn; a model that did not pass is ne
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 LOSS_BITS = 20
 WHOLE = 1 << LOSS_BITS
 """Steps in a loss of one, and in a prediction of one."""
+
+SCANT = 100
+"""Less than one part in so many of what the levels have cost is nothing to go on with."""
 
 TRAIN, CHECK = PARTS = ("train", "check")
 """The part of the rows that a step reads; where they are not divided, both are all of them."""
@@ -150,6 +155,9 @@ class Family(ABC):
     scale = float(MICRO**2)
     """How many of these units make one of the currency's own."""
 
+    least = 10**4
+    """What buys nothing worth having, in these units."""
+
     checked = 1.0
     """About how many units are looked at."""
 
@@ -180,6 +188,10 @@ class Family(ABC):
     def level(self, cost: int) -> Taken:
         """The step after which all levels have cost about this much."""
 
+    def rest(self, left: int) -> Taken | None:
+        """A level for as much of what is left as it can use; None where that buys none."""
+        return self.level(self.paid + left)
+
     @abstractmethod
     def learn(self, told: Told) -> None:
         """Take a stored count or level into account."""
@@ -204,6 +216,10 @@ class Family(ABC):
         """Whether released numbers rule the candidate out."""
         return False
 
+    def excess(self, paid: int) -> float:
+        """About how far above the best a model's loss would be whose levels had cost so much; a guess."""
+        return 0.0
+
     def null(self) -> float:
         """What predicting nothing is certainly good for, as far as that is known."""
         return float("inf")
@@ -211,6 +227,10 @@ class Family(ABC):
     def nothing(self) -> NDArray[np.float64]:
         """The model that predicts nothing."""
         raise NotImplementedError
+
+    def guessed(self) -> Ending:
+        """The model that all levels together give, of which nothing is promised."""
+        return Ending(self.weights(self.candidate().model), math.inf)
 
     def passed(self, steps: Sequence[int], reach: int, bound: float) -> Ending:
         """What may be said of a model that a look or a watch has passed."""
@@ -220,10 +240,14 @@ class Family(ABC):
 class Judge(ABC):
     """Whether the present model of a family answers a goal, and what to pay to find out."""
 
+    sharpens: tuple[Fraction, ...] = (Fraction(2, 3), Fraction(1))
+    """When the account would not pay for the next step: how much of what is left last levels take, the others being for a look."""
+
     def __init__(self, goal: Goal, family: Any) -> None:
         self.goal, self.family = goal, family
         self.history: list[Stop] = []
         self.verdict: Ending | None = None
+        self._sharpened = 0
 
     @property
     def end(self) -> str:
@@ -265,17 +289,44 @@ class Judge(ABC):
     def look(self) -> Taken | None:
         """A look at the present model that is worth its price."""
 
-    def last(self, left: int) -> Step | None:
-        """A look with all that is left, before the search gives up."""
+    def last(self, left: int) -> Taken | None:
+        """Before the search gives up: a look where one may pass; else what is left goes into the model that is handed out.
+
+        Most of it first, so that the sharper model can be looked at, and then whatever no look could use.
+        """
+        look = self.final(left)
+        if (
+            look is not None
+            or self._sharpened == len(self.sharpens)
+            or left < max(self.family.least, self.family.paid // SCANT)
+        ):
+            return look
+        share, self._sharpened = self.share(left), self._sharpened + 1
+        return self.family.rest(self.training(math.floor(left * share)))  # type: ignore[no-any-return]
+
+    def scarce(self, left: int) -> bool:
+        """Whether what is left had better be divided between a last level and a last look than buy the next level."""
+        return False
+
+    def share(self, left: int) -> Fraction:
+        """How much of what is left the next of the last levels takes."""
+        return self.sharpens[self._sharpened]
+
+    def training(self, left: int) -> int:
+        """What a level may cost where so much more may be paid."""
+        return left
+
+    def final(self, left: int) -> Taken | None:
+        """A look at the present model with all that is left, where it may pass."""
         return None
 
     def over(self) -> bool:
         """Whether no further level can be judged."""
         return False
 
-    @abstractmethod
     def guess(self) -> Ending | None:
         """The best model there is, of which nothing is promised."""
+        return self.family.guessed() if self.family.levels else None
 
 
 def _scaled(amount: int | None, scale: float) -> float | None:

@@ -127,9 +127,9 @@ class Row:
         if self.epsilon * MICRO < 1:
             raise InvalidTask("the epsilon of a watch is at least 0.000001.")
 
-    def start(self, desk: Desk) -> Running:
+    def start(self, desk: Desk) -> RunningQuery:
         """Begin, or pick up where the stored answers left off."""
-        return Running(self, desk)
+        return RunningQuery(self, desk)
 
     def watch(self, neighbours: Neighbours) -> Watch:
         """The watch: a unit moves every query by 2^16 steps at most."""
@@ -198,7 +198,7 @@ def _number(value: Any) -> Fraction:
     return Fraction(plain)
 
 
-class Running:
+class RunningQuery:
     """A row of queries on its account: what is stored of it, and the watch that answers the rest."""
 
     def __init__(self, row: Row, desk: Desk) -> None:

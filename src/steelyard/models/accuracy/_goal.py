@@ -9,8 +9,8 @@ Law: a target never stands for an excess, nor an excess for a target; nothing he
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +24,24 @@ if TYPE_CHECKING:
     from steelyard.models._rows import Target
     from steelyard.release import Release
 
+TWO_CLASSES = (
+    "an accuracy is certified for two classes, such as classes=[0, 1]: of more, every level would be a release for each class, and the range of their joint "
+    "loss, by which looks are priced, is not proved. Ask about one class against the others, or fit all of them at a fixed epsilon. Nothing was charged."
+)
 CHECKS = ("auto", "every", "screened", "certificate", "disjoint")
 NULL, MET, CAP, IMPOSSIBLE = "null_model_ok", "target_met", "cap_reached", "target_impossible"
 UNSHOWN = "not_shown"
 """An excess can always be reached, so a search for one that ends without has been unlucky, not asked too much."""
 
-_PARAMETERS = {"loss": "target_loss", "excess": "excess_loss", "relative": "relative_error"}
+PARAMETERS = {
+    "target_loss": "loss",
+    "target_rmse": "loss",
+    "target_accuracy": "error",
+    "excess_loss": "excess",
+    "relative_error": "relative",
+}
+"""How an accuracy may be asked for, and what kind of question that is: an accuracy is one about the share of errors."""
+
 _LEAST, _MOST = Fraction(1, 10**300), 10**300  # whatever lies between is a double above zero
 _NARROW, _WIDE = 1e-100, 1e100  # half the width of a label's bounds: their squares are doubles
 _SHARP, _VAGUE = 1e-60, 1e60  # where labels lie in [-1, 1]: no account is near the one, and nothing loses the other
@@ -37,44 +49,33 @@ _SHARP, _VAGUE = 1e-60, 1e60  # where labels lie in [-1, 1]: no account is near 
 
 @dataclass(frozen=True)
 class Goal:
-    """One question: ``kind`` is "loss", "excess" or "relative"; of so much, how surely, and how it is checked."""
+    """One question: ``kind`` is "loss", "error" (the share of classes that are wrong), "excess" or "relative"; of so much, how surely,
+    and how it is checked. ``rooted`` says that a loss is told as its root.
+    """
 
     kind: str
     amount: float
     confidence: float
     check: str = "auto"
+    rooted: bool = field(default=False, compare=False)
 
     @classmethod
-    def read(
-        cls,
-        target_loss: Number | None,
-        excess_loss: Number | None,
-        relative_error: Number | None,
-        confidence: Number,
-        check: str = "auto",
-    ) -> Goal:
-        """Refuse anything but one positive, finite amount and a confidence between one half and one."""
-        given = {"loss": target_loss, "excess": excess_loss, "relative": relative_error}
-        asked = {kind: amount for kind, amount in given.items() if amount is not None}
-        if len(asked) != 1:
+    def read(cls, asked: Mapping[str, Number | None], confidence: Number, check: str = "auto") -> Goal:
+        """The one accuracy that is asked for, by the name of its parameter: positive and finite, with a confidence of half at least."""
+        given = {name: amount for name, amount in asked.items() if amount is not None}
+        if len(given) != 1:
             raise InvalidTask(
-                "give exactly one of target_loss (a loss that is good enough), excess_loss (how far above the best "
-                f"possible loss), or relative_error (for sums and counts); got {len(asked)}."
+                "give exactly one of target_loss (a loss that is good enough), target_rmse (its root, for a linear model), "
+                "target_accuracy (for a classifier), excess_loss (how far above the best possible loss), or relative_error (for sums "
+                f"and counts); got {len(given)}."
             )
-        (kind, amount) = next(iter(asked.items()))
-        name = _PARAMETERS[kind]
-        number = exact(amount, name)
-        if number <= 0:
-            raise InvalidTask(f"{name} must be above zero; got {amount!r}.")
-        if not _LEAST <= number <= _MOST:
-            raise InvalidTask(f"{name} must lie between 1e-300 and 1e300.")
-        if kind == "relative" and number >= 1:
-            raise InvalidTask(f"relative_error must be below 1; got {amount!r}.")
+        ((name, amount),) = given.items()
+        kind, number = PARAMETERS[name], _amount(name, amount)
         sure = exact(confidence, "confidence")
         if not 0.5 <= sure <= 1 - 1e-9:
             raise InvalidTask(f"confidence must lie between 0.5 and 1, such as 0.9; got {confidence!r}.")
         _check_way(kind, check)
-        return cls(kind, float(number), float(sure), check)
+        return cls(kind, float(number), float(sure), check, name == "target_rmse")
 
     @property
     def failure(self) -> float:
@@ -105,8 +106,8 @@ class Goal:
     def of(cls, name: str) -> Goal | None:
         """The goal of a name such as ``loss 0.02 0.9``; None where it is none."""
         try:
-            kind, amount, confidence, *every = name.split(" ")
-            return cls(kind, float(amount), float(confidence), *every)
+            kind, amount, confidence, *way = name.split(" ")
+            return cls(kind, float(amount), float(confidence), "".join(way) or "auto") if len(way) < 2 else None
         except (ValueError, TypeError):
             return None
 
@@ -130,15 +131,28 @@ class Goal:
         return min(amount, _VAGUE)
 
 
+def _amount(name: str, amount: Number) -> Fraction:
+    """What is asked for as the amount of its kind: of a root its square, of an accuracy the share of errors."""
+    number = exact(amount, name)
+    if number <= 0:
+        raise InvalidTask(f"{name} must be above zero; got {amount!r}.")
+    if name in ("target_accuracy", "relative_error") and number >= 1:
+        raise InvalidTask(f"{name} must be below 1; got {amount!r}.")
+    number = {"target_rmse": number**2, "target_accuracy": 1 - number}.get(name, number)
+    if not _LEAST <= number <= _MOST:
+        raise InvalidTask(f"{name} must lie between 1e-300 and 1e300.")
+    return number
+
+
 def _check_way(kind: str, check: str) -> None:
     """Refuse a way to check that there is not, or not for this kind of question."""
     if check not in CHECKS:
         raise InvalidTask(f"check must be one of {', '.join(CHECKS)}; got {check!r}.")
     if check == "certificate" and kind != "excess":
         raise InvalidTask("check='certificate' answers excess_loss only: a target loss must be looked at.")
-    if check == "disjoint" and kind != "loss":
+    if check == "disjoint" and kind not in ("loss", "error"):
         raise InvalidTask(
-            "check='disjoint' answers target_loss only: an excess is measured from the best model on the rows that "
+            "check='disjoint' answers target_loss and its like only: an excess is measured from the best model on the rows that "
             "were trained on, and rows that are kept apart know nothing of that one."
         )
     if check == "every" and kind == "excess":
@@ -164,6 +178,11 @@ class Stop:
     passed: bool | None = None
     loss: float | None = None
     paid: float | None = None
+
+    def scaled(self, unit: float) -> Stop:
+        """The same with its losses in the label's own units, of which one loss has so many."""
+        bound, loss = (None if each is None else each * unit for each in (self.bound, self.loss))
+        return replace(self, bound=bound, loss=loss)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary."""
@@ -199,12 +218,16 @@ class Found:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What may be said of a model: the question, the bound, and how sure it is; ``str()`` is the sentence."""
+    """What may be said of a model: the question, the bound, and how sure it is; ``str()`` is the sentence.
+
+    ``error`` says that the bound is on the share of errors, which is told as an accuracy.
+    """
 
     question: str
     bound: float
     confidence: float
     how: str
+    error: bool = False
 
     @property
     def met(self) -> bool:
@@ -214,7 +237,8 @@ class Certificate:
     def __str__(self) -> str:
         if not self.met:
             return f"Nothing is certified: {self.how}."
-        return f"{self.question} is at most {self.bound:.4g}, with confidence {self.confidence:g}: {self.how}."
+        said = f"at least {1 - self.bound:.4g}" if self.error else f"at most {self.bound:.4g}"
+        return f"{self.question} is {said}, with confidence {self.confidence:g}: {self.how}."
 
 
 def loss_unit(label: Target) -> float:

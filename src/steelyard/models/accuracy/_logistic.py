@@ -28,9 +28,9 @@ from steelyard.models._rows import Classes
 from steelyard.models.accuracy._crowd import Counts, Crowd
 from steelyard.models.accuracy._designs import Array
 from steelyard.models.accuracy._family import Family, Judge, Step, Told
-from steelyard.models.accuracy._goal import Found, Goal, share_of
+from steelyard.models.accuracy._goal import TWO_CLASSES, Found, Goal, share_of
 from steelyard.models.accuracy._looks import Looks
-from steelyard.models.accuracy._losses import GRID, MARGIN, LoggedLoss, margin_cap
+from steelyard.models.accuracy._losses import GRID, MARGIN, LoggedLoss, LossLook, WrongClass, margin_cap
 from steelyard.models.accuracy._one_shot import Drawn, LogisticTask
 from steelyard.models.accuracy._search import ModelSearch
 from steelyard.models.accuracy._split import Split
@@ -40,9 +40,13 @@ from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Neighbours
 
 LONGEST = 32.0
+"""No model that is looked at is longer."""
+
 RATIO, LADDER, LEVELS, START = 1.3, 40, 24, 0.5
 _LEAST = 200  # millionths of epsilon
 _PURE_LEVELS, _PURE_RATIO = 16, 2
+_FLAT = Fraction(2, 5)
+_MARGINS = (1.006, 1.013, 1.03, 1.1)  # what a last draw may cost, against the noise in its objective alone
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class LogisticSearch(ModelSearch):
     def __post_init__(self) -> None:
         values = self.target.values
         if len(values) != 2:
-            raise InvalidTask("a loss is certified for two classes.")
+            raise InvalidTask(TWO_CLASSES)
         object.__setattr__(self, "classes", values)
 
     @property
@@ -71,42 +75,51 @@ class LogisticSearch(ModelSearch):
 
     def told(self, goal: Goal, found: Found) -> tuple[str, Model | None]:
         """The question in words, and the model that was found, if one was."""
-        question = f"the mean log loss on {goal.where}"
+        question = f"the {'accuracy' if goal.kind == 'error' else 'mean log loss'} on {goal.where}"
         if goal.kind == "excess":
             question = "the penalized mean log loss above the best possible"
         if found.model is None:
             return question, None if found.release is None else Model.from_json(found.release.value)
-        second, weights = tuple(self.classes)[1], found.model.tolist()
-        return question, Model("logistic", self.features, self.label, weights, positive=second, margin=found.margin)
+        (first, second), weights = self.classes, found.model.tolist()
+        made = Model(
+            "logistic", self.features, self.label, weights, positive=second, negative=first, margin=found.margin
+        )
+        return question, made
 
-    def null(self, goal: Goal) -> tuple[Array, float]:
-        """The model that predicts one half: it loses log 2 on every row, the best not less than nothing."""
-        return np.zeros(self.features.width), math.log(2)
+    def asked(self, goal: Goal) -> Goal:
+        """The goal as it is."""
+        if goal.rooted:
+            raise InvalidTask("target_rmse is for a linear model; a classifier takes target_accuracy or target_loss.")
+        return goal
+
+    def null(self, goal: Goal) -> tuple[Array, float] | None:
+        """The model that predicts one half: it loses log 2 on every row, the best not less than nothing; which class it errs on is private."""
+        return None if goal.kind == "error" else (np.zeros(self.features.width), math.log(2))
 
     def judge(self, goal: Goal, transcript: Transcript) -> Judge:
         """The currency chooses the draw and the judge, the unit the weights, the split the rows."""
         terms = transcript.desk.terms
+        pure, given = terms.currency is Currency.PURE, (goal, self.features.width, Crowd(terms.unit, self.split))
+        family = PureDraws(*given) if pure else GaussianDraws(*given)
         if goal.kind == "excess":
             fields = self.features, self.label, self.classes, goal.amount, goal.confidence, self.penalty
-            return Drawn(goal, LogisticTask(*fields), terms)
-        crowd = Crowd(terms.unit, self.split)
-        if terms.currency is Currency.PURE:
-            return Watched(goal, PureDraws(goal, self.features.width, self.penalty, crowd), transcript)
-        family = GaussianDraws(goal, self.features.width, self.penalty, crowd)
+            return Drawn(goal, family, LogisticTask(*fields), terms)
+        if pure:
+            return Watched(goal, family, transcript)
         return Looks(goal, family, goal.failure * share_of(transcript.rank(goal)), transcript.dearer)
 
 
-def steepness(width: int) -> Fraction:
-    """The least ridge for a sigma of one: enough for the proof's price, and for noise to move a weight little."""
-    return max(Fraction(1), Fraction(math.isqrt(width) + 1, REACH))
+def steepness(width: int, least: Fraction = _FLAT) -> Fraction:
+    """The ridge for a sigma of one: enough for a price that is hardly above the noise's own, and for noise to move a weight little."""
+    return max(least, Fraction(math.isqrt(width) + 1, REACH))
 
 
 class LogisticFamily(Family):
     """What both currencies share: the average of all draws by precision, on the grid."""
 
-    def __init__(self, goal: Goal, width: int, penalty: Fraction, crowd: Crowd) -> None:
+    def __init__(self, goal: Goal, width: int, crowd: Crowd) -> None:
         super().__init__()
-        self.goal, self.width, self.penalty, self.crowd = goal, width, penalty, crowd
+        self.goal, self.width, self.crowd = goal, width, crowd
         self._drawn: list[tuple[int, Array]] = []
 
     def learn(self, told: Told) -> None:
@@ -119,17 +132,17 @@ class LogisticFamily(Family):
     def precision(self, told: Told) -> int:
         """How much a draw counts in the average."""
 
-    def candidate(self) -> LoggedLoss:
-        """The average of the draws, shortened into the ball that holds the best model, on the grid."""
+    def candidate(self) -> LossLook:
+        """The average of the draws, no longer than it may be, on the grid."""
         whole = sum(weight for weight, _ in self._drawn)
         average = sum((weight * model for weight, model in self._drawn), np.zeros(self.width)) / whole
-        ball = min(math.sqrt(2 * math.log(2) / float(self.penalty)), LONGEST)
-        steps = np.trunc(average * min(1.0, ball / (float(np.linalg.norm(average)) + 1e-300)) * 2**GRID)
+        steps = np.trunc(average * min(1.0, LONGEST / (float(np.linalg.norm(average)) + 1e-300)) * 2**GRID)
         return self.again(tuple(int(k) for k in steps), margin_cap(self.goal.amount))
 
-    def again(self, model: tuple[int, ...], reach: int) -> LoggedLoss:
+    def again(self, model: tuple[int, ...], reach: int) -> LossLook:
         """A model that was looked at before."""
-        return LoggedLoss(model, self.goal.amount, reach, self.crowd.neighbours, self.secret)
+        look = WrongClass if self.goal.kind == "error" else LoggedLoss
+        return look(model, self.goal.amount, reach, self.crowd.neighbours, self.secret)
 
     def weights(self, steps: Sequence[int]) -> Array:
         """Steps of 2^-20."""
@@ -152,8 +165,8 @@ class LogisticFamily(Family):
 class GaussianDraws(LogisticFamily):
     """Objective perturbations on a Gaussian account; where the number of units is secret it is counted first."""
 
-    def __init__(self, goal: Goal, width: int, penalty: Fraction, crowd: Crowd) -> None:
-        super().__init__(goal, width, penalty, crowd)
+    def __init__(self, goal: Goal, width: int, crowd: Crowd) -> None:
+        super().__init__(goal, width, crowd)
         self.secret = crowd.split is not None
         self._counts = Counts(crowd, 1.0)
 
@@ -178,23 +191,40 @@ class GaussianDraws(LogisticFamily):
 
     def level(self, cost: int) -> Step:
         """A fresh objective perturbation, after which all have cost about this much."""
-        shift = min(max(math.isqrt(cost - self.paid) // self._moves, LEAST), MOST)
-        ridge = max(self.penalty * round(self.n), steepness(self.width) * Fraction(MICRO, shift))
+        return self.draw(ObjectiveFit(self._made(min(max(math.isqrt(cost - self.paid) // self._moves, LEAST), MOST))))
+
+    def rest(self, left: int) -> Step | None:
+        """The dearest perturbation that costs no more than this."""
+        if self.secret and not self._counts.told:
+            return None
+        most = math.isqrt(left) // self._moves
+        for margin in _MARGINS:
+            shift = min(math.floor(most / margin), MOST)
+            made = self._made(shift) if shift >= LEAST else None
+            if made is not None and made.price**2 + made.output**2 <= most**2:
+                return self.draw(ObjectiveFit(made))
+        return None
+
+    def _made(self, shift: int) -> Objective:
         kind = UserObjective if self.crowd.unit.kind == "users" else Objective
-        return self.draw(ObjectiveFit(kind(self.width, shift, ridge, max(1, shift // 16))))
+        return kind(self.width, shift, self._steepness(shift) * Fraction(MICRO, shift), max(1, shift // 16))
+
+    def _steepness(self, shift: int) -> Fraction:
+        """More where noise is small, and for users: there less ridge has its price (docs/proofs/objective.md, objective_users.md)."""
+        users = self.crowd.unit.kind == "users"
+        return steepness(self.width, Fraction(1) if users else max(_FLAT, min(Fraction(1), Fraction(shift, 2 * MICRO))))
 
     def ahead(self) -> list[int]:
         """What the levels may yet have cost in all, from one whose excess is likely twice the target."""
         ladder = [round((self._moves * LEAST * RATIO**k) ** 2) for k in range(LADDER)]
-        coarse = [cost for cost in ladder if self._excess(cost) <= START * self.goal.amount]
+        coarse = [cost for cost in ladder if self.excess(cost) <= START * self.goal.amount]
         return [cost for cost in coarse[:LEVELS] if cost > self.paid * 1.05]
 
-    def _excess(self, paid: int) -> float:
+    def excess(self, paid: int) -> float:
         """The likely excess of an average that cost so much, for features that share a row's length evenly."""
-        sigma, penalty = self._moves * MICRO / math.sqrt(paid), float(self.penalty)
-        ridge = max(penalty, float(steepness(self.width)) * sigma / self.n)
-        noise = self.width * sigma**2 / (2 * self.n**2 * (ridge + 0.1 / self.width))
-        return float(noise + (ridge - penalty))
+        sigma = self._moves * MICRO / math.sqrt(paid)
+        ridge = float(steepness(self.width)) * sigma / self.n
+        return float(self.width * sigma**2 / (2 * self.n**2 * (ridge + 0.1 / self.width)) + ridge)
 
     def learn(self, told: Told) -> None:
         """Take a stored count or draw into account."""
@@ -215,7 +245,7 @@ class PureDraws(LogisticFamily):
     does (docs/proofs/pure_paths.md). Levels are named by what the draw alone costs, in millionths of epsilon.
     """
 
-    scale = float(MICRO)
+    scale, least = float(MICRO), _LEAST
     watches, patience, sharper = 3, float(PATIENCE), SHARPER
     _last = 0
 
@@ -233,22 +263,23 @@ class PureDraws(LogisticFamily):
     def ahead(self) -> list[int]:
         """Each twice the one before, from where the excess is likely half the target."""
         first = _LEAST
-        while self._excess(first) > self.goal.amount / 2 and first < 10**9:
+        while self.excess(first) > self.goal.amount / 2 and first < 10**9:
             first += first // 4
         return [micro for k in range(_PURE_LEVELS) if (micro := first * _PURE_RATIO**k) > self._last]
 
-    def _excess(self, micro: int) -> float:
+    def excess(self, micro: int) -> float:
         """The likely excess of a draw, for features that share a row's length evenly."""
-        scale, penalty = 2 * MICRO / micro / self._n, float(self.penalty)
-        ridge = max(penalty, scale * max(1.0, self.width / REACH))
-        return self.width * (self.width + 1) * scale**2 / (2 * (ridge + 0.1 / self.width)) + ridge - penalty
+        scale = 2 * MICRO / micro / self._n
+        ridge = scale * max(1.0, self.width / REACH)
+        return self.width * (self.width + 1) * scale**2 / (2 * (ridge + 0.1 / self.width)) + ridge
 
     def level(self, cost: int) -> Step:
         """One perturbed objective for this price where a row or user is replaced, half of it where one is added."""
-        half = cost // 2
-        scale = Fraction(MICRO, half - max(1, half // 64) - 1)
-        ridge = max(self.penalty * self._n, scale * max(Fraction(1), Fraction(self.width, REACH)))
-        return self.draw(pure_objective(self.width, half, ridge), micro=cost)
+        return self.draw(pure_objective(self.width, cost // 2), micro=cost)
+
+    def rest(self, left: int) -> Step | None:
+        """A draw for all of it."""
+        return self.level(left)
 
     def learn(self, told: Told) -> None:
         """Take a stored draw into account."""

@@ -12,17 +12,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import accumulate
 from typing import Any
 
-from steelyard.models.accuracy._family import CHECK, TRAIN, WHOLE, Ending, Judge, Step, Told
+from steelyard.models.accuracy._family import CHECK, SCANT, TRAIN, WHOLE, Judge, Step, Told
 from steelyard.models.accuracy._goal import Goal, Stop
 from steelyard.models.accuracy._losses import LossLook, Seen, looked
 from steelyard.models.accuracy._quantiles import joint_quantile, normal_quantile
 from steelyard.privacy import MICRO
 
-SHARES = tuple(0.2 * 0.8**k for k in range(40))
-"""The share of the failure probability that the k-th turn of a question has: a model's looks, or one look alone."""
+SHARES, RESERVE = tuple(0.18 * 0.8**k for k in range(40)), 0.1
+"""The share of the failure probability that the k-th turn of a question has, a model's looks; and what is kept for a look alone."""
+
+ENOUGH = 5.0
+"""By how many deviations of a last look a model should be expected to be below the target."""
 
 LEAST, FIRST, FINER, MOST = 0.15, 0.4, 1.25, 1.5
 """Of the path's mu: the first look, from and to; each next average; the last."""
@@ -32,9 +36,9 @@ PATIENCE = 16
 
 _NEAR = 0.05  # the first look need not tell a loss from the target that is nearer to it than this part of the target
 _ROOM = 0.8  # the part of the target that a model's loss should have fallen to
+_DOUBT = 2.0  # how many standard deviations the looks so far may have been too high
 _HOPE = 0.5  # how many standard deviations of luck a model is given
 _FREE = 4  # looks at a model are as sharp as if the path had cost so many times what looks may cost for nothing
-_SCANT = 100  # less than one part in so many of what the levels have cost is nothing to look with
 
 
 @dataclass(frozen=True)
@@ -58,11 +62,20 @@ class Series:
         if count >= len(costs) or [cost for cost, _ in self.tried] != costs[:count]:
             return None  # looks that were planned otherwise have no known joint law with these
         spreads = self._spreads(costs)
-        most = [self.limit - joint_quantile(self.failure, *_ratios(costs, spreads)) * spread - 2 for spread in spreads]
+        most = self._most(costs, spreads)
         if not self._hopeful(most[-1], spreads):
             return None
         cost = costs[count]
         return cost, most[count] + sum(c / cost * (most[count] - answer) for c, answer in self.tried)
+
+    def most(self) -> float:
+        """What the sharpest average may be at most."""
+        costs = self._costs()
+        return self._most(costs, self._spreads(costs))[-1]
+
+    def _most(self, costs: Sequence[int], spreads: Sequence[float]) -> list[float]:
+        quantile = joint_quantile(self.failure, *_ratios(costs, spreads))
+        return [self.limit - quantile * spread - 2 for spread in spreads]
 
     def again_at(self) -> float:
         """What a path should have cost before its next model is looked at, after this one failed.
@@ -108,6 +121,18 @@ def turn(looks: Sequence[Seen], level: int | None = None) -> int:
     """
     turns = list(dict.fromkeys((look.level, index if look.alone else None) for index, look in enumerate(looks)))
     return turns.index((level, None)) if level is not None and (level, None) in turns else len(turns)
+
+
+def share_of_turn(looks: Sequence[Seen], level: int | None = None) -> float:
+    """The share of the failure probability that the looks at the model of this level have; without one, a look that stands alone.
+
+    That has half of what all later turns would, which then have the other half, and the reserve, once. Zero when nothing is left.
+    """
+    place, alone = turn(looks, level), level is None
+    first = next((i for i, look in enumerate(looks) if look.level == level and not look.alone), len(looks))
+    before = sum(look.alone for look in looks[:first])
+    given = sum(SHARES[place:]) / 2 if alone else sum(SHARES[place : place + 1])
+    return given * 0.5**before + (RESERVE if alone and not before else 0.0)
 
 
 def last_look(
@@ -175,34 +200,89 @@ class Looks(Judge):
 
     def look(self) -> Step | None:
         """The next look at the present model, while it has its turn."""
-        place = turn(self.seen, self.family.levels)
-        if not self.family.levels or place >= len(SHARES):
+        share = share_of_turn(self.seen, self.family.levels)
+        if not self.family.levels or not share:
             return None
         ask, none, tried = self._candidate()
-        if not tried and not self.goal.every and self._wait():
+        if not tried and self._wait():
             return None
-        base, failure = self._bases[self.family.levels], self._failure * SHARES[place]
-        worth = Series(ask.moves, none, base, tried, failure, self.goal.every).next()
+        base, failure = self._bases[self.family.levels], self._failure * share
+        series = Series(ask.moves, none, base, tried, failure, self.goal.every)
+        if not tried and self._patient() and self._vain(series):
+            return None
+        worth = series.next()
         return None if worth is None else looked(ask, worth[0], worth[1] - none, self.family.levels)
 
-    def last(self, left: int) -> Step | None:
+    def training(self, left: int) -> int:
+        """What looks have cost beyond the levels is free for a level where the dearer part is paid for."""
+        return left + max(self._parts[CHECK] - self._parts[TRAIN], 0)
+
+    def scarce(self, left: int) -> bool:
+        """Whether the next model could not be looked at as sharply as its path, and a last look is better made before it."""
+        ahead = self.family.ahead() if self._plans and not self.goal.every else []
+        rest = left - (ahead[0] - self.family.paid) if ahead else left
+        if not ahead or rest >= ahead[0]:
+            return False
+        now = self._ease(self.family.paid, left)[0]
+        return now > 0 and self._ease(ahead[0], rest)[0] < min(now, ENOUGH)
+
+    def share(self, left: int) -> Fraction:
+        """What makes a last look likeliest to pass, where that is known; then all that no look could use."""
+        return self._sharper(left) or super().share(left)
+
+    @property
+    def _plans(self) -> bool:
+        return not self._sharpened and not self._dearer and bool(self.family.levels)
+
+    def _sharper(self, left: int) -> Fraction:
+        """How much of what is left had better go into a level before the last look, if one is expected to pass; or none."""
+        ease, share = self._ease(self.family.paid, left) if self._plans else (0.0, Fraction(0))
+        return share if ease > 0 else Fraction(0)
+
+    def _ease(self, paid: int, left: int) -> tuple[float, Fraction]:
+        """By how many deviations of a look a model is expected to be below the target, if so much is paid for levels and left for both.
+
+        At best, and the share of what is left that goes into a level then. Looks so far tell how good the best model is.
+        """
+        ask, none, _ = self._candidate()
+        best = self._best(ask, none)[0]
+
+        def ease(share: Fraction) -> float:
+            return (none - best - self._above(paid + int(share * left))) / _sigma(ask.moves, int((1 - share) * left))
+
+        return max((ease(Fraction(k, 8)), Fraction(k, 8)) for k in range(8)) if left >= 8 else (-math.inf, Fraction(0))
+
+    def _best(self, ask: LossLook, none: int) -> tuple[float, float]:
+        """What the best model loses, about, as all looks so far tell it, and its deviation; nothing is known without a look."""
+        heard = [(look.cost, look.answer + none - self._above(self.family.spent_at(look.level))) for look in self.seen]
+        paid = sum(cost for cost, _ in heard)
+        if not paid:
+            return 0.0, math.inf
+        return max(sum(cost * loss for cost, loss in heard) / paid, 0.0), _sigma(ask.moves, paid)
+
+    def _vain(self, series: Series) -> bool:
+        """Whether even the best model, as looks so far tell it, would fail the sharpest look that this one can have."""
+        best, spread = self._best(*self._candidate()[:2])
+        return best - _DOUBT * spread > series.most()
+
+    def _above(self, paid: int) -> float:
+        """What all units lose above the best model, about, where levels cost so much."""
+        return float(self.family.checked * self.family.excess(paid) * WHOLE)
+
+    def final(self, left: int) -> Step | None:
         """One more look at the present model, with what is left and what is free."""
-        place = turn(self.seen)
-        if not self.family.levels or place >= len(SHARES) or (self.family.secret and _SCANT * left < self.family.paid):
+        share = share_of_turn(self.seen)
+        if not self.family.levels or not share or (self.family.secret and SCANT * left < self.family.paid):
+            return None
+        if self._sharper(left):
             return None
         ask, none, tried = self._candidate()
-        worth = last_look(ask.moves, none, tried, left + self._free(), self._failure * SHARES[place])
+        worth = last_look(ask.moves, none, tried, left + self._free(), self._failure * share)
         return None if worth is None else looked(ask, worth[0], worth[1] - none, self.family.levels, alone=True)
 
     def over(self) -> bool:
         """Nothing is certified without a look, and each model that is looked at uses up a turn."""
         return turn(self.seen) >= len(SHARES)
-
-    def guess(self) -> Ending | None:
-        """The model that all levels together give."""
-        if not self.family.levels:
-            return None
-        return Ending(self.family.weights(self.family.candidate().model), math.inf)
 
     def _candidate(self) -> tuple[LossLook, int, list[tuple[int, int]]]:
         """The present model, the sum that it may lose, and its looks so far: as sums of losses, for about so many units."""
@@ -216,10 +296,14 @@ class Looks(Judge):
 
     def _wait(self) -> bool:
         """Whether a sharper model is better looked at than this one: it is ruled out, or the last one was too far off."""
-        if not self.family.ahead():
+        if self.goal.every or not self.family.ahead():
             return False
+        return self._soon() or (self._patient() and self.family.hopeless())
+
+    def _patient(self) -> bool:
+        """Whether a sharper model may be waited for: there are levels ahead, and the last look was not too long ago."""
         since = self.family.spent_at(self.seen[-1].level if self.seen else 1)
-        return self._soon() or (self.family.paid < PATIENCE * since and self.family.hopeless())
+        return not self.goal.every and bool(self.family.ahead()) and self.family.paid < PATIENCE * since
 
     def _soon(self) -> bool:
         """Whether the last model that was looked at was so far off that the present one cannot be good enough yet.

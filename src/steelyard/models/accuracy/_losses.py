@@ -103,13 +103,14 @@ class ClippedLoss(LossLook):
 
     @property
     def allowed(self) -> int:
-        """The target, less what rounding can hide: of the model, both predictions and the square.
+        """The target, less what rounding can hide: an error moves by ``hidden`` at most, so the root of their mean square does too.
 
-        And less what the grid of features and labels can hide from a prediction: an error is at most two.
+        (Minkowski's inequality.) A square is rounded down, by less than a step.
         """
         length, width = math.sqrt(sum(k * k for k in self.model)) / 2**MODEL_BITS, math.sqrt(len(self.model))
-        hidden: float = 1 + 4 * (width + 2) + 4 * (length * width + 1) / SIZE * WHOLE
-        return math.floor(self.target * WHOLE - hidden)
+        hidden = (width + 2) / WHOLE + (length * width + 1) / SIZE
+        root: float = max(math.sqrt(self.target) - hidden, 0.0)
+        return math.floor(root * root * WHOLE - 1)
 
     def losses(self, rows: Any) -> int:
         """The sum of clipped squared errors: each row's a function of that row alone."""
@@ -156,6 +157,30 @@ class LoggedLoss(LossLook):
         margins = (rows.signed.astype(np.int64) @ np.array(self.model, dtype=np.int64)) // (SIZE << (GRID - MARGIN))
         middle = len(self.table) // 2
         return added(self.table[np.clip(margins + middle, 0, 2 * middle)], rows.owners)
+
+
+@dataclass(frozen=True)
+class WrongClass(LossLook):
+    """A look at the share of rows that a classifier puts into the wrong class; weights in whole steps of 2^-20.
+
+    A row of no class is always wrong, and so is one whose margin is so small that the grid of the features may hide its sign.
+    """
+
+    @property
+    def most(self) -> int:
+        """A wrong class is one error."""
+        return WHOLE
+
+    @property
+    def allowed(self) -> int:
+        """The share of errors, rounded down."""
+        return math.floor(self.target * WHOLE)
+
+    def losses(self, rows: Any) -> int:
+        """The errors, in whole steps; of a user the mean of its rows'."""
+        hidden = math.isqrt(sum(k * k for k in self.model) * len(self.model)) + 2
+        margins = rows.signed.astype(np.int64) @ np.array(self.model, dtype=np.int64)
+        return added(np.where(margins > hidden, 0, WHOLE), rows.owners)
 
 
 def margin_cap(target: float) -> int:

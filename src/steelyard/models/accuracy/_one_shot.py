@@ -26,8 +26,8 @@ from steelyard.models._losses import Memory, rounding
 from steelyard.models._model import Model
 from steelyard.models._objective import ObjectiveFit
 from steelyard.models._rows import Classes, gather, signs
-from steelyard.models.accuracy._family import Ending, Judge, Step, Told
-from steelyard.models.accuracy._goal import Goal, Stop, public_n
+from steelyard.models.accuracy._family import Ending, Family, Judge, Step, Taken, Told
+from steelyard.models.accuracy._goal import TWO_CLASSES, Goal, Stop, public_n
 from steelyard.models.accuracy._quantiles import LAPLACE, LEANS, LONGEST, NORMAL, chi_square, pull, shifted_quantile
 from steelyard.models.accuracy._users import shares
 from steelyard.noise import Noise
@@ -71,7 +71,7 @@ class LogisticTask:
     def __post_init__(self) -> None:
         object.__setattr__(self, "classes", Classes(self.label, self.classes).values)
         if len(self.classes) != 2:
-            raise InvalidTask("an excess is certified for two classes.")
+            raise InvalidTask(TWO_CLASSES)
 
     def plan(self, schema: Schema, terms: Terms) -> Plan:
         """One perturbed objective."""
@@ -97,7 +97,7 @@ class LogisticTask:
     def told(self, fit: ObjectiveFit, terms: Terms, theta: list[float]) -> Outcome:
         """A drawn model, and what its excess is at most."""
         n = public_n(terms)
-        model = Model("logistic", self.features, self.label, theta, positive=self.classes[1])
+        model = Model("logistic", self.features, self.label, theta, positive=self.classes[1], negative=self.classes[0])
         bound = certified(fit.mechanism, n, self.penalty * n, 1 - self.confidence)
         return Outcome(model.to_json(), None, {"excess": bound, "penalty": float(self.penalty)})
 
@@ -315,11 +315,15 @@ class Drawn(Judge):
     """An excess of a classifier: each draw is a single release, kept, counted, and never sharpened.
 
     What is stored answers the same goal, and any looser one, for nothing; a tighter one is drawn anew at its full price.
+    Where that is too dear, what there is buys a plain draw of the ``family``, of which nothing is promised.
     """
 
-    def __init__(self, goal: Goal, task: LogisticTask, terms: Terms) -> None:
-        super().__init__(goal, None)
+    sharpens = (Fraction(1),)
+
+    def __init__(self, goal: Goal, family: Family, task: LogisticTask, terms: Terms) -> None:
+        super().__init__(goal, family)
         self._task, self._terms = task, terms
+        self._dearest: Told | None = None
 
     def next(self) -> Step:
         """The one draw."""
@@ -329,9 +333,21 @@ class Drawn(Judge):
         return Step("draw", fit.event, draw, tell=lambda theta: task.told(fit, terms, theta))
 
     def learn(self, told: Told) -> None:
-        """Only a draw for this goal counts."""
-        if told.kind == "draw" and told.goal == self.goal.name:
-            self.judged(told)
+        """Of draws with a promise only one for this goal answers it; the dearest is the best model known."""
+        if told.kind == "draw" and (self._dearest is None or told.cost > self._dearest.cost):
+            self._dearest = told
+        if told.kind == "level" or told.goal == self.goal.name:
+            super().learn(told)
+
+    def last(self, left: int) -> Taken | None:
+        """A plain draw, where it is dearer than what there is."""
+        return super().last(left) if self._dearest is None or left > self._dearest.cost else None
+
+    def guess(self) -> Ending | None:
+        """The dearer of what was drawn for another goal and of plain draws."""
+        if self._dearest is None or self.family.paid > self._dearest.cost:
+            return super().guess()
+        return Ending(None, math.inf, release=self._dearest.release)
 
     def judged(self, told: Told) -> None:
         """One line for one draw; on a pure account its epsilon stands where mu squared would."""
@@ -342,6 +358,3 @@ class Drawn(Judge):
 
     def look(self) -> None:
         """The noise alone bounds the excess, whatever the rows it was drawn from."""
-
-    def guess(self) -> None:
-        """Nothing is drawn that is not promised."""

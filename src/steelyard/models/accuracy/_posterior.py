@@ -17,7 +17,7 @@ from steelyard.models.accuracy._designs import Array, Noisy, Ridge
 from steelyard.models.accuracy._family import WHOLE
 
 _LENGTHS = tuple(2.0 ** (k / 2) for k in range(-8, 13))
-_WIDE = 2.0
+_WIDE, _DEVIATIONS = tuple(1 + k / 8 for k in range(25)), 4.0
 _SURE, _SURE_ONCE = 1.0, 3.0  # standard deviations of room: for what every level averages out, for what is bought once
 _LONGER = 1.5  # set on generated rows and on real tables with other labels than the benchmarks'
 
@@ -31,6 +31,21 @@ def expected_model(ridge: Ridge, noisy: Noisy, norm: float) -> Array:
     >>> abs(expected_model(ridge, noisy, norm=10.0)).round(2).tolist()
     [0.5, 0.0]
     """
+    values, basis, likeliest = _spectrum(ridge, noisy)
+    length = _LONGER * likeliest
+    model = basis @ (basis.T @ noisy.vector * values / (values**2 + _noise(ridge, noisy, length)))
+    return np.asarray(model * min(1.0, norm / (float(np.linalg.norm(model)) + 1e-300)))
+
+
+def expected_excess(ridge: Ridge, noisy: Noisy, variance: float) -> float:
+    """How far above the best mean squared error the model to expect is, about, were the noise of this variance."""
+    values, _, length = _spectrum(ridge, noisy)
+    noise = variance / noisy.variance * _noise(ridge, noisy, length)
+    return float(np.sum(values * noise / (values**2 + noise))) * length**2 / ridge.width / ridge.n
+
+
+def _spectrum(ridge: Ridge, noisy: Noisy) -> tuple[Array, Array, float]:
+    """The eigenvalues as they were before the noise, about, their basis, and the likeliest length of the model."""
     values, basis = np.linalg.eigh(noisy.matrix)
     values = _pulled_back(values - ridge.floor, math.sqrt(2 * ridge.width * noisy.variance))
     seen = basis.T @ noisy.vector
@@ -40,9 +55,7 @@ def expected_model(ridge: Ridge, noisy: Noisy, norm: float) -> Array:
         spread = length**2 / ridge.width * (values**2 + _noise(ridge, noisy, length))
         return float(np.sum(np.log(spread) + seen**2 / spread))
 
-    length = _LONGER * min(_LENGTHS, key=surprise)
-    model = basis @ (seen * values / (values**2 + _noise(ridge, noisy, length)))
-    return np.asarray(model * min(1.0, norm / (float(np.linalg.norm(model)) + 1e-300)))
+    return values, basis, min(_LENGTHS, key=surprise)
 
 
 def seen_loss(ridge: Ridge, noisy: Noisy, square: float, model: Array) -> tuple[float, float]:
@@ -75,6 +88,17 @@ def ruled_out(seen: float, spread: float, label: float, target: float) -> bool:
 
 
 def reach_of(ridge: Ridge, noisy: Noisy, model: Array) -> int:
-    """Twice the size of a typical prediction, as the released statistics tell it: clipping there makes a look cheaper."""
-    square = float(model @ noisy.matrix @ model - ridge.floor * model @ model) / ridge.n
-    return min(max(math.ceil(_WIDE * math.sqrt(max(square, 0.0)) * WHOLE), WHOLE // 10), WHOLE)
+    """Where predictions are clipped, which makes a look cheaper: a few times the size of a typical one, as the released statistics tell it.
+
+    What a look as sharp as the statistics would be off by, at such a range, and what the tail of a normal law loses there are least together.
+    """
+    typical = math.sqrt(max(float(model @ noisy.matrix @ model - ridge.floor * model @ model) / ridge.n, 0.0))
+    off = _DEVIATIONS * math.sqrt(noisy.variance) / 2 / ridge.n
+    wide = min(_WIDE, key=lambda k: off * (1 + k * typical) ** 2 + typical**2 * _tail(k))
+    return min(max(math.ceil(wide * typical * WHOLE), WHOLE // 10), WHOLE)
+
+
+def _tail(k: float) -> float:
+    """The mean square by which a standard normal variable is beyond k on either side."""
+    density, above = math.exp(-k * k / 2) / math.sqrt(2 * math.pi), math.erfc(k / math.sqrt(2)) / 2
+    return 2 * ((1 + k * k) * above - k * density)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from steelyard.accounting import MixtureOdometer, epsilon_of, mu_cap
@@ -19,6 +19,7 @@ from steelyard.models._model import Model
 from steelyard.models.accuracy._goal import (
     CAP,
     IMPOSSIBLE,
+    MET,
     NULL,
     UNSHOWN,
     Certificate,
@@ -32,11 +33,22 @@ from steelyard.models.accuracy._one_shot import epsilon_before
 from steelyard.models.accuracy._ridge import RidgeSearch
 from steelyard.models.accuracy._split import Split
 from steelyard.models.accuracy._total import TotalSearch
-from steelyard.privacy import MICRO, Currency, Event, Loss, Number, Terms, positive
+from steelyard.privacy import MICRO, Currency, Event, Loss, Number, Terms, decimal_text, positive
 from steelyard.release import Release
 from steelyard.session import Session
 
 _TUNED = 1024
+ENDINGS = {
+    MET: "reached",
+    NULL: "reached with the constant model, which is good enough",
+    CAP: "NOT reached: the budget ended first; what was found is the best that it bought, and nothing is certain of it",
+    IMPOSSIBLE: "NOT reached: no level of the path could be shown to be good enough",
+    UNSHOWN: "NOT reached yet: the path is at its end and could not be shown to be good enough; ask again under the same key",
+}
+ABOVE = (
+    "an ex-post epsilon holds at whatever moment a search stopped, which is harder to promise than one for steps that were fixed "
+    "beforehand, so it may be the larger although nothing went beyond the account"
+)
 NOTHING = "the model that predicts nothing is already good enough"
 UNCHANGED = "its rows are those that the path began with"
 GRANTED = "; it takes for granted that {}"
@@ -50,8 +62,9 @@ LATER = (
 class Reached:
     """A model that answers the question, or the best guess where nothing is certified; or a total, as its ``release``.
 
-    ``scale`` is what a loss of one on its path means in the label's own units. ``epsilon`` is ex post and speaks of everything this path has released; ``epsilon_filter`` is what the same
-    spending means on the account's own scale; ``spent`` is in the ledger's smallest units.
+    Losses of the ``path`` are in the label's own units. ``epsilon`` is ex post and speaks of everything this path has released;
+    ``epsilon_filter`` is what the same spending means on the account's own scale, ``promised`` the account's epsilon; ``spent`` is
+    in the ledger's smallest units. ``str()`` says how it ended, what is certain, and what it cost.
     """
 
     model: Model | None
@@ -62,7 +75,29 @@ class Reached:
     epsilon: float
     epsilon_filter: float
     release: Release | None = None
-    scale: float = 1.0
+    promised: Fraction | None = None
+
+    @property
+    def met(self) -> bool:
+        """Whether what was asked for is certain of what was found."""
+        return self.certificate.met
+
+    @property
+    def ending(self) -> str:
+        """How the search ended."""
+        return ENDINGS[self.reason]
+
+    @property
+    def cost(self) -> str:
+        """What it cost, and how the two figures stand to what the account promises."""
+        promise = "" if self.promised is None else f" of epsilon {decimal_text(self.promised)}"
+        said = f"{self.epsilon:.4g} for everything released on the way (ex post); {self.epsilon_filter:.4g} on the account, whose promise{promise} holds"
+        if self.promised is None or self.epsilon <= float(self.promised) * (1 + 1e-9):
+            return said
+        return f"{said}: {ABOVE}"
+
+    def __str__(self) -> str:
+        return f"{self.ending}\n{self.certificate}\nepsilon: {self.cost}"
 
 
 def reach(
@@ -81,14 +116,30 @@ def reach(
     it is drawn. *Cost:* known only at the end, and never above the account's cap; of a classifier's excess known beforehand,
     and of a tighter one under the same key its full price again.
     """
-    search, terms = _search(task, goal, penalty, ids), session.account.terms
-    found = session.open(search, key=key).reach(search.asked(goal), progress)
+    search, tell = _search(task, goal, penalty, ids), progress
+    asked, scale = search.asked(goal), search.scale
+    if progress is not None:
+        tell = lambda stop: progress(stop.scaled(scale))  # noqa: E731
+    terms = session.account.terms
+    found = session.open(search, key=key).reach(asked, tell)
     question, model = search.told(goal, found)
     if terms.unit.kind != "rows" and not isinstance(search, TotalSearch):
         question = f"with every user counting once, {question}"
-    certificate = Certificate(question, found.bound * search.scale, goal.confidence, _how(found, goal, terms))
-    costs, release = epsilons(terms, found.spent, found.events), found.release if goal.kind == "relative" else None
-    return Reached(model, certificate, found.reason, found.path, found.spent, *costs, release, search.scale)
+    bound = math.sqrt(found.bound * scale) if goal.rooted else found.bound * scale
+    how = _how(found, goal, terms)
+    certificate = Certificate(question, bound, goal.confidence, how, goal.kind == "error")
+    costs, release = epsilons(terms, found.spent, found.events), None
+    if goal.kind == "relative" and found.release is not None:
+        release = found.release if certificate.met else _missed(found.release, goal, how)
+    path = tuple(stop.scaled(scale) for stop in found.path)
+    return Reached(model, certificate, found.reason, path, found.spent, *costs, release, terms.epsilon)
+
+
+def _missed(release: Release, goal: Goal, how: str) -> Release:
+    """A total whose own error says that it is not as accurate as was asked."""
+    assert release.error is not None
+    said = f"the relative error asked for, {goal.amount:g}, was NOT reached: {how}"
+    return replace(release, error=replace(release.error, missed=said))
 
 
 def _search(
@@ -98,6 +149,8 @@ def _search(
     if isinstance(task, Sum | Count):
         return TotalSearch(task)
     given = positive(penalty, "penalty"), Split(ids=ids) if goal.check == "disjoint" else None
+    if task.weight is not None:
+        raise InvalidTask("an accuracy is that of rows which count alike; leave the weight out. Nothing was charged.")
     if isinstance(task, FitLinear):
         return RidgeSearch(task.features, task.target, *given)
     return LogisticSearch(task.features, task.label, task.classes, *given)
@@ -135,10 +188,13 @@ def shown(found: Found, goal: Goal) -> str:
 def why(found: Found) -> str:
     """Why a search ended at its cap: what the refused step wanted and what was left are public numbers."""
     refused, reached = found.refused, "the cap was reached first"
-    if refused is None or refused.wanted is None:
+    if refused is None:
+        return f"{reached}: what was left went into a last level and a last look, and the next level would have left too little for one"
+    if refused.wanted is None:
         return reached
-    step = "next" if found.path else "first"
-    return f"{reached}: the {step} step wants {refused.wanted}, and {refused.remaining} is left"
+    if not found.path:
+        return f"{reached}: the first step wants {refused.wanted}, and {refused.remaining} is left"
+    return f"{reached}: the next step wanted {refused.wanted}, and {refused.remaining} was left"
 
 
 def within(session: Session, epsilon: Number | None) -> Session:

@@ -47,7 +47,7 @@ from steelyard.models.accuracy._family import WHOLE, Family, Judge, Look, Rise, 
 from steelyard.models.accuracy._goal import Found, Goal, loss_unit, public_n, share_of
 from steelyard.models.accuracy._looks import Looks
 from steelyard.models.accuracy._losses import ClippedLoss
-from steelyard.models.accuracy._posterior import expected_model, reach_of, ruled_out, seen_loss
+from steelyard.models.accuracy._posterior import expected_excess, expected_model, reach_of, ruled_out, seen_loss
 from steelyard.models.accuracy._quantiles import normal_quantile
 from steelyard.models.accuracy._search import ModelSearch
 from steelyard.models.accuracy._split import Split
@@ -88,11 +88,14 @@ class RidgeSearch(ModelSearch):
 
     def asked(self, goal: Goal) -> Goal:
         """The goal where labels lie in [-1, 1]."""
+        if goal.kind == "error":
+            raise InvalidTask("target_accuracy is for a classifier; a linear model takes target_rmse or target_loss.")
         return replace(goal, amount=goal.within(self.label))
 
     def told(self, goal: Goal, found: Found) -> tuple[str, Model | None]:
         """The question in words, and the model that was found, if one was."""
-        question = f"the mean squared error on {goal.where}, predictions held within the label's bounds,"
+        measure = "root mean squared error" if goal.rooted else "mean squared error"
+        question = f"the {measure} on {goal.where}, predictions held within the label's bounds,"
         if goal.kind == "excess":
             question = "the penalized half mean squared error above the best possible"
         if found.model is None:
@@ -204,11 +207,15 @@ class GaussianRidge(RidgeFamily):
     @lazy
     def square(self) -> float:
         """About the mean of the squared labels."""
+        if not self.sizes.told:
+            return 1.0
         return min(max(self.sizes.mean(-1) / self.sizes.n, 0.0), 1.0)
 
     @lazy
     def most_square(self) -> float:
         """What the mean of the squared labels is at most, but for a failure probability, where n is public."""
+        if not self.sizes.told:
+            return 1.0
         high = self.sizes.mean(-1) + normal_quantile(self.failure.label) * self.sizes.spread + 1
         return min(max(high / self.sizes.n, 0.0), 1.0)
 
@@ -256,6 +263,10 @@ class GaussianRidge(RidgeFamily):
         """What the levels may yet have cost in all."""
         return [stop.micro**2 for stop in self.stops if stop.micro**2 > self.paid]
 
+    def rest(self, left: int) -> Step | None:
+        """One more measurement, where it is known of how many units."""
+        return None if self.sizes.secret and not self.sizes.told else self.level(self.paid + left)
+
     def stop(self) -> schedule.Level | None:
         """The stop that is measured; the last one, where another question's level is the first beyond all of them."""
         here = next((stop for stop in self.stops if stop.micro**2 == self.paid), None)
@@ -289,6 +300,10 @@ class GaussianRidge(RidgeFamily):
         assert self._pool is not None
         return self._pool.noisy(self.ridge)
 
+    def excess(self, paid: int) -> float:
+        """What the noise of the statistics does to the model that they are expected to give."""
+        return expected_excess(self.ridge, self.noisy, self.design.variance(max(paid, 1)))
+
     def hopeless(self) -> bool:
         """Whether the statistics, which flatter the model they give, put even its loss above the target."""
         seen, spread = seen_loss(self.ridge, self.noisy, self.square, self.guess())
@@ -298,7 +313,7 @@ class GaussianRidge(RidgeFamily):
 class LaplaceRidge(RidgeFamily):
     """Statistics along a Laplace path on a pure account: public numbers fix its weights, its levels and its watches."""
 
-    scale = float(MICRO)
+    scale, least = float(MICRO), 200
 
     def __init__(self, goal: Goal, ridge: Ridge, grain: int, busy: int) -> None:
         super().__init__(goal)

@@ -208,7 +208,6 @@ class NearBest(Judge):
         super().__init__(goal, family)
         self.failure, self.looks = failure, looks
         self.seen: list[Seen] = []
-        self._least: Ending | None = None
 
     def measured(self, told: Told) -> None:
         """See what the statistics alone certify, where the stop has a failure probability for it."""
@@ -218,10 +217,8 @@ class NearBest(Judge):
             return
         found = certify(self.family.ridge, self.family.noisy, self.family.norm, stop.failure)
         self.history[-1] = replace(self.history[-1], bound=found.excess)
-        if self._least is None or found.excess < self._least.bound:
-            self._least = Ending(found.model, found.excess)
         if found.excess <= self.goal.amount:
-            self.verdict = self._least
+            self.verdict = Ending(found.model, found.excess)
 
     def judged(self, told: Told) -> None:
         """A model that passed is within the goal."""
@@ -264,20 +261,17 @@ class NearBest(Judge):
         sharper = replace(self.family.noisy, variance=self.family.design.variance(stop.micro**2))
         return certify(self.family.ridge, sharper, self.family.norm, stop.failure).excess <= self.goal.amount
 
-    def last(self, left: int) -> Step | None:
-        """A look that is as sharp as the budget allows, where one may yet be made and could pass."""
-        if not self.family.levels or len(self.seen) >= self.looks or not left:
+    def final(self, left: int) -> Step | None:
+        """A look that is as sharp as the budget allows, where one may yet be made and a model as good as expected passes it."""
+        family = self.family
+        if not family.levels or len(self.seen) >= self.looks or left < 1:
             return None
-        found = self._once(self.family.candidate(), left, self.failure.check(len(self.seen)), alone=True)
-        return found if found.facts["limit"] > 0 else None
+        here = guess(family.ridge, family.noisy, family.norm, family.noisy.variance)
+        ask = family.candidate(here.model)
+        found = self._once(ask, left, self.failure.check(len(self.seen)), alone=True)
+        return found if found.facts["limit"] > math.sqrt(here.excess) / float(ask.step) else None
 
     def _once(self, ask: Any, cost: int, failure: float, *, alone: bool = False) -> Step:
         """A look of this cost that stands for itself."""
         limit = ask.limit() - normal_quantile(failure) * float(gaussian_of(ask, cost).sigma) - 2
         return looked(ask, cost, limit, self.family.levels, alone=alone)
-
-    def guess(self) -> Ending | None:
-        """The model with the least bound, or else one that noise would move little; nothing is promised of it."""
-        if self._least is not None:
-            return replace(self._least, bound=math.inf)
-        return Ending(self.family.guess(), math.inf) if self.family.levels else None

@@ -171,16 +171,21 @@ def run(judge: Judge, transcript: Transcript, progress: Progress | None) -> tupl
             progress(judge.history[-1])
 
     refused: BudgetExceeded | None = None
+    last, most = (
+        False,
+        transcript.spent + transcript.left,
+    )  # whether these are the last steps; up to where the account pays
     while judge.verdict is None:
-        step = judge.next() if refused is None else judge.last(left_of(refused))
+        before = transcript.spent
+        left = min(transcript.left, most - before)
+        last = last or judge.scarce(left)
+        step = judge.last(left) if last else judge.next()
         if step is None:
-            return judge.end if refused is None else CAP, refused
+            return CAP if last else judge.end, refused
         try:
             take(step)
-            if refused is not None and judge.verdict is None:  # the last look did not pass
-                return CAP, refused
         except BudgetExceeded as more:
-            if refused is not None and left_of(more) >= left_of(refused):
-                return CAP, refused
-            refused = more
+            if last and left_of(more) >= left:
+                return CAP, refused or more
+            refused, last, most = refused or more, True, before + left_of(more)
     return judge.verdict.reason, refused

@@ -69,7 +69,7 @@ class Held(ABC):
 
 
 @dataclass(frozen=True)
-class Part(Held):
+class SplitPart(Held):
     """One part of the units, in memory."""
 
     x: Floats
@@ -180,7 +180,7 @@ class Split:
             checks.append(self.checks(codes))
             if whose is not None:
                 owners.append(ids.owners(seen))
-        rows = Part(np.concatenate(x), np.concatenate(y), None if whose is None else np.concatenate(owners))
+        rows = SplitPart(np.concatenate(x), np.concatenate(y), None if whose is None else np.concatenate(owners))
         return _divided(rows, np.concatenate(checks))
 
 
@@ -191,7 +191,7 @@ class TableRows:
         self._features, self._label, self._unit, self._split = features, label, unit, split
         self.divided, self.snapshot = split is not None, ""
         # rows that are kept apart know nothing of the best model on those that were trained on
-        self.kinds: tuple[str, ...] = ("loss", "excess") if split is None else ("loss",)
+        self.kinds: tuple[str, ...] = ("loss", "error", "excess") if split is None else ("loss", "error")
         self._parts: Parts | None = None
 
     def rows(self, table: Table, part: str, seal: Seal) -> Any:
@@ -213,21 +213,22 @@ class TableRows:
     def _sealed(self, table: Table, seal: Seal) -> str:
         """The fingerprint of what is read, under two seals of the key's own: noise to whoever does not hold that.
 
-        Empty where no row can change parts at the price of one: a user keeps its id, and replaced rows pay for both parts.
+        Empty where both parts are paid for. Where the dearer one is, no row may change parts at the price of one, and nobody may have a level
+        that the looks have paid for drawn from another table.
         """
-        if self._split is None or self._unit.kind != "rows" or self._unit.neighbours is not Neighbours.ADD_REMOVE:
+        if self._split is None or self._unit.neighbours is not Neighbours.ADD_REMOVE:
             return ""
-        names = [*self._features.source, self._label.column, self._split.ids]
+        names = [*self._features.source, self._label.column, self._split.ids, self._unit.column]
         columns = [name for name in dict.fromkeys(names) if name is not None]
         found = table.fingerprint(columns, seal(b"the secret of a fingerprint"))
         return seal(f"snapshot {found}".encode()).hex()
 
 
-def _divided(rows: Part, checks: NDArray[np.bool_]) -> Parts:
+def _divided(rows: SplitPart, checks: NDArray[np.bool_]) -> Parts:
     owners = rows.owners
     known = np.ones(len(rows.y), dtype=np.bool_) if owners is None else owners >= 0
     train, check = (
-        Part(rows.x[mask], rows.y[mask], None if owners is None else owners[mask])
+        SplitPart(rows.x[mask], rows.y[mask], None if owners is None else owners[mask])
         for mask in (known & ~checks, known & checks)
     )
     return Parts(train, check)

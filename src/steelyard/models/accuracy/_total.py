@@ -20,7 +20,7 @@ from steelyard.bounding import Amount, Bounds, Count, Spend, Sum, bound, check_u
 from steelyard.desk import Desk
 from steelyard.errors import CurrencyMismatch, InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace, sigma_for
-from steelyard.models.accuracy._family import Ending, Judge, Rise, Step, Taken, Told
+from steelyard.models.accuracy._family import SCANT, Ending, Judge, Rise, Step, Taken, Told
 from steelyard.models.accuracy._goal import CAP, Found, Goal, Stop
 from steelyard.models.accuracy._quantiles import normal_quantile
 from steelyard.models.accuracy._search import Search
@@ -105,12 +105,16 @@ class Total:
     def null(self, goal: Goal) -> None:
         """No total is known without a step."""
 
+    @property
+    def moves(self) -> int:
+        """How many units added or removed make one of the account's moves to a neighbour."""
+        return 2 if self.terms.unit.neighbours is Neighbours.REPLACE else 1
+
     def stops(self) -> list[int]:
         """Where a path may stop, up to the whole account: millionths of mu, or of epsilon."""
         amount = self.terms.cap.amount
         top = math.isqrt(amount) if self.terms.currency is Currency.GAUSSIAN else amount
-        if self.terms.unit.neighbours is Neighbours.REPLACE:
-            top //= 2
+        top //= self.moves
         stops = [math.floor(top / RATIO**k) for k in range(STOPS - 1, -1, -1)]
         return [stop for stop in dict.fromkeys(stops) if stop >= 1]
 
@@ -139,6 +143,8 @@ class Sharp:
 class TotalJudge(Judge):
     """Stop at the first release whose interval is narrow enough: the interval holds at all levels at once."""
 
+    least = 200
+
     def __init__(self, goal: Goal, total: Total) -> None:
         super().__init__(goal, None)
         self.total = total
@@ -160,6 +166,12 @@ class TotalJudge(Judge):
         ahead = ahead[:_STRIDE]
         return self.level(next((level for level in ahead if level >= needed), ahead[-1]))
 
+    def last(self, left: int) -> Taken | None:
+        """One more release with all that is left; it is no level of the path, so its interval promises nothing."""
+        self._sharpened += 1
+        scant = left < self.least or self.reached * (SCANT + 1) > self.beyond(left) * SCANT
+        return None if scant or self._sharpened > 1 else self.level(self.beyond(left), last=True)
+
     def learn(self, told: Told) -> None:
         """A release stands for itself: its level says how sharp it is."""
         micro, value = int(told.facts["micro"]), told.release.value if told.release is not None else 0.0
@@ -169,7 +181,7 @@ class TotalJudge(Judge):
         if self.last_release is None or micro >= self.last_release.micro:
             self.last_release = last
         self.history.append(Stop(f"level {len(self.history)}", self.level_of(micro), half))
-        if last.good(self.goal.amount):
+        if last.good(self.goal.amount) and not told.facts.get("last"):
             self.verdict = Ending(None, self.goal.amount, release=told.release)
 
     def judged(self, told: Told) -> None:
@@ -188,7 +200,11 @@ class TotalJudge(Judge):
         """The level that all steps make together."""
 
     @abstractmethod
-    def level(self, micro: int) -> Taken:
+    def beyond(self, left: int) -> int:
+        """The level that this much more pays for."""
+
+    @abstractmethod
+    def level(self, micro: int, *, last: bool = False) -> Taken:
         """The step to this level."""
 
     @abstractmethod
@@ -203,6 +219,8 @@ class TotalJudge(Judge):
 class GaussianTotal(TotalJudge):
     """Independent measurements, averaged by precision; a level m has cost exactly m squared."""
 
+    least = 10**4
+
     def __init__(self, goal: Goal, total: Total) -> None:
         super().__init__(goal, total)
         self._steps: list[tuple[int, int]] = []
@@ -216,7 +234,11 @@ class GaussianTotal(TotalJudge):
         """One more measurement for the average."""
         self._steps.append((told.cost, int(told.facts["measured"])))
 
-    def level(self, micro: int) -> Step:
+    def beyond(self, left: int) -> int:
+        """Prices add up in squares."""
+        return math.isqrt(sum(cost for cost, _ in self._steps) + left // self.total.moves**2)
+
+    def level(self, micro: int, *, last: bool = False) -> Step:
         """A measurement for the difference; what is released is the average of all."""
         before, sensitivity = list(self._steps), self.total.amount.sensitivity
         cost = micro**2 - sum(paid for paid, _ in before)
@@ -227,7 +249,8 @@ class GaussianTotal(TotalJudge):
             return self.total.told(average, whole, measured=measured, cost=cost, steps=len(before) + 1)
 
         compute = lambda total, noise: step.release([total], noise)[0]  # noqa: E731
-        return Step("level", step.event, compute, {"micro": micro}, tell=tell)
+        facts = {"micro": micro, "last": True} if last else {"micro": micro}
+        return Step("level", step.event, compute, facts, tell=tell)
 
     def half(self, micro: int, failure: float) -> float:
         """A normal deviation."""
@@ -247,9 +270,13 @@ class LaplaceTotal(TotalJudge):
         """The level of the entry."""
         return 0 if self.last_release is None else self.last_release.micro
 
-    def level(self, micro: int) -> Rise:
+    def beyond(self, left: int) -> int:
+        """The entry rises by it."""
+        return self.reached + left // self.total.moves
+
+    def level(self, micro: int, *, last: bool = False) -> Rise:
         """Raise the entry and refine."""
-        sensitivity = self.total.amount.sensitivity
+        sensitivity, facts = self.total.amount.sensitivity, {"last": True} if last else {}
         whole = Laplace(sensitivity, Fraction(sensitivity * MICRO, micro))
         return Rise(
             micro,
@@ -257,7 +284,7 @@ class LaplaceTotal(TotalJudge):
             Neighbours.ADD_REMOVE,
             lambda total: [total],
             lambda release: [int(release.point["measured"])],
-            lambda noised: self.total.told(noised[0], whole, measured=noised[0]),
+            lambda noised: self.total.told(noised[0], whole, measured=noised[0], **facts),
         )
 
     def half(self, micro: int, failure: float) -> float:
@@ -281,11 +308,12 @@ class GradualSum:
 
     column: str
     cap: Number
-    lower: Number = 0
+    lower: Number | None = None
 
     def __post_init__(self) -> None:
         for name in ("cap", "lower"):
-            object.__setattr__(self, name, bound(getattr(self, name), name))
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, bound(getattr(self, name), name))
 
     def check(self, schema: Schema, terms: Terms) -> None:
         """Refuse what the schema or the account rule out."""

@@ -107,6 +107,11 @@ class Transcript:
         """What all that is stored under the key has cost by now, whoever asked for it, in the ledger's smallest units."""
         return sum(costs_of(self.desk).values())
 
+    @property
+    def left(self) -> int:
+        """What the account has left, in the same units."""
+        return self.desk.remaining.amount
+
     def told(self) -> list[Told]:
         """All that is stored, in the order in which a search took it."""
         steps = [told for _, told in sorted(self._numbered.items())]

@@ -26,7 +26,7 @@ from steelyard.account import Charge
 from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict
 from steelyard.mechanisms import AboveThreshold, Questions
-from steelyard.models.accuracy._family import CHECK, Act, Ending, Judge, Look, Taken, Told
+from steelyard.models.accuracy._family import CHECK, Act, Judge, Look, Taken, Told
 from steelyard.models.accuracy._goal import Goal, Stop, share_of
 from steelyard.models.accuracy._transcript import WATCH, Transcript
 from steelyard.noise import Noise
@@ -192,8 +192,10 @@ class Watched(Judge):
     """A goal on a pure account: each model is asked about once, and sharper watches are bought where that may help.
 
     A watch is sharper than the one before; one is bought where the next level would cost ``family.patience`` times what
-    the last watch did, and where the levels are at an end.
+    the last watch did, and where the levels are at an end. Questions are paid for, so a last level may take all that is left.
     """
+
+    sharpens = (Fraction(1),)
 
     def __init__(self, goal: Goal, family: Any, transcript: Transcript) -> None:
         super().__init__(goal, family)
@@ -232,6 +234,10 @@ class Watched(Judge):
             return None
         self._nothing = self._nothing or not any(look.model)
         return Act(partial(self.ask, look))
+
+    def final(self, left: int) -> Taken | None:
+        """The watch that there is may yet be asked about a last level."""
+        return self.look() if self._bought else None
 
     def buy(self) -> Told:
         """Charge and draw another watch."""
@@ -276,10 +282,3 @@ class Watched(Judge):
         if passed:
             steps = tuple(int(k) for k in told.facts["model"])
             self.verdict = self.family.passed(steps, int(told.facts["reach"]), self.goal.amount)
-
-    def guess(self) -> Ending | None:
-        """The model of the last level."""
-        if not self.family.levels:
-            return None
-        look = self.family.candidate()
-        return Ending(self.family.weights(look.model), math.inf, clips=self.family.clips(look.reach))

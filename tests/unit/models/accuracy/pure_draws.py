@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from steelyard.ledger import open_account
-from steelyard.ledger._ledger import LedgerAccount
+from steelyard.ledger._account import LedgerAccount
 from steelyard.models._columns import Features, Plain
 from steelyard.models.accuracy._logistic import LogisticSearch
 from steelyard.privacy import rows

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from steelyard.ledger import open_account
-from steelyard.ledger._ledger import LedgerAccount
+from steelyard.ledger._account import LedgerAccount
 from steelyard.models._columns import Features, Plain
 from steelyard.models._rows import Target
 from steelyard.models.accuracy._ridge import RidgeSearch

@@ -35,9 +35,9 @@ def test_no_excess_is_promised_of_rows_that_are_kept_apart_however_the_goal_was_
     at = account(unit)
     session, goal = Session(TABLE, at, noise=TestNoise(1)), Goal("excess", 0.3, 0.9, "disjoint")
     classes = LogisticSearch(FEATURES, "id", (0, 1), Fraction(1, 1000), Split())
-    with pytest.raises(InvalidTask, match="goals of kind loss; got 'excess'"):
+    with pytest.raises(InvalidTask, match="goals of kind loss or error; got 'excess'"):
         reach_task(session, FitLinear(FEATURES, "y", -1, 1), goal, penalty="0.001")
-    with pytest.raises(InvalidTask, match="goals of kind loss; got 'excess'"):
+    with pytest.raises(InvalidTask, match="goals of kind loss or error; got 'excess'"):
         session.open(classes).reach_excess(0.3, 0.9)
     with pytest.raises(InvalidTask, match="goals of kind relative; got 'loss'"):
         session.open(TotalSearch(Sum("y", cap=1))).reach_loss(0.3, 0.9)

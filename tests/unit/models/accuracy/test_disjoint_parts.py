@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from steelyard.models._columns import Features, Numeric
 from steelyard.models._rows import Target
-from steelyard.models.accuracy._split import Ids, Part, Split, of_rows
+from steelyard.models.accuracy._split import Ids, Split, SplitPart, of_rows
 from steelyard.tables import read
 
 FEATURES = Features([Numeric("a", -3, 1), Numeric("b", 0, 10)])
@@ -34,7 +34,7 @@ def opened(rows: list[tuple[Any, ...]], chunks: int = 1) -> Any:
     return read(pa.Table.from_batches(whole.to_batches(max_chunksize=size), whole.schema))
 
 
-def seen(part: Part) -> list[tuple[float, ...]]:
+def seen(part: SplitPart) -> list[tuple[float, ...]]:
     """The rows of a part, whatever their order."""
     return sorted(map(tuple, np.column_stack([part.x, part.y]).tolist()))
 

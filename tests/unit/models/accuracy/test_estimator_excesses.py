@@ -40,7 +40,13 @@ def first(**wanted: Any) -> AccuracyFirst:
 @pytest.mark.parametrize("delta", [1e-6, None])
 def test_what_a_key_has_spent_is_what_the_ledger_says_whatever_is_asked_of_it(delta: float | None) -> None:
     model = first(excess_loss=0.05, delta=delta).fit(X, B)
-    for asked in ({"target_loss": 0.5}, {"excess_loss": 0.03}, {"target_loss": 0.45}, {"target_loss": 0.7}):
+    questions: list[dict[str, Any]] = [
+        {"target_loss": 0.5},
+        {"excess_loss": 0.03},
+        {"target_loss": 0.45},
+        {"target_loss": 1.7},
+    ]
+    for asked in questions:
         before = model.spent_
         model.resume(X, B, **asked)
         assert model.spent_ == model.account_.spent.amount >= before

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
+from steelyard.accounting import mu_cap
 from steelyard.bounding import Count
+from steelyard.errors import InvalidTask
 from steelyard.ledger import Account, open_account
 from steelyard.models._regression import LinearRegression, LogisticRegression
 from steelyard.models.accuracy._estimator import AccuracyFirst
@@ -43,8 +46,8 @@ def test_a_classifier_and_a_total_are_held_to_it_too() -> None:
     account = rich()
     dear = AccuracyFirst(LogisticRegression(classes=[False, True], x_bound=1), excess_loss=0.01, account=account)
     assert dear.set_params(epsilon=0.01).fit(X, Y > 0).stopped_reason_ == "cap_reached"
-    assert account.spent.amount == 0
-    assert "wants" in str(dear.certificate_)
+    assert 0 < account.spent.amount <= mu_cap(Fraction("0.01"), Fraction("1e-6")).amount
+    assert "wanted" in str(dear.certificate_)
     session = Session(read({"y": Y}), account)
     total = AccuracyFirst(Count(), relative_error=0.0001, epsilon=0.5)
     total.release(session, key="count")
@@ -63,3 +66,12 @@ def test_each_call_may_add_as_much_again() -> None:
     after = first.resume(X, Y, target_loss=0.013).epsilon_filter_
     assert after > before
     assert first.spent_ == account.spent.amount
+
+
+@pytest.mark.parametrize("question", [{"target_loss": 0.5}, {"excess_loss": 0.1}, {"target_accuracy": 0.5}])
+def test_three_classes_are_refused_with_the_reason_before_anything_is_charged(question: dict[str, Any]) -> None:
+    account = rich()
+    three = LogisticRegression(x_bound=1, classes=[0, 1, 2])
+    with pytest.raises(InvalidTask, match=r"a release for each class.*Nothing was charged"):
+        AccuracyFirst(three, **question, account=account).fit(X, np.arange(N) % 3)
+    assert account.spent.amount == 0

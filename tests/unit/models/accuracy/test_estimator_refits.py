@@ -87,20 +87,26 @@ def test_a_cap_below_the_first_step_says_what_it_wanted_and_what_is_left(
 
 
 def test_a_cap_in_the_middle_speaks_of_the_next_step() -> None:
-    model = first(LOGISTIC, target_loss=0.3, epsilon="0.02").fit(X, B)
+    model = first(LOGISTIC, target_loss=0.3, epsilon="0.02", check="every").fit(X, B)
     assert model.stopped_reason_ == "cap_reached"
     assert model.path_
-    assert "the next step wants mu 0.0" in str(model.certificate_)
-    assert f"{model.account_.remaining} is left" in str(model.certificate_)
+    assert "the next step wanted mu 0.0" in str(model.certificate_)
+    assert "was left" in str(model.certificate_)
 
 
-def test_a_resumed_question_without_an_answer_shows_no_older_model() -> None:
+def test_a_search_that_divided_its_last_budget_says_so() -> None:
+    model = first(LOGISTIC, target_loss=0.3, epsilon="0.02").fit(X, B)
+    assert model.stopped_reason_ == "cap_reached"
+    assert "what was left went into a last level and a last look" in str(model.certificate_)
+
+
+def test_a_resumed_question_without_an_answer_hands_out_the_best_model_known_and_promises_nothing_of_it() -> None:
     model = first(LOGISTIC, excess_loss=0.05, epsilon="0.3").fit(X, B)
     before, kept = model.spent_, model.coef_
     model.resume(X, B, excess_loss=0.002)
     assert (model.stopped_reason_, model.spent_) == ("cap_reached", before)
-    with pytest.raises(NotFittedError, match="cap_reached"):
-        model.predict(X)
+    assert np.array_equal(model.coef_, kept)
+    assert not model.certificate_.met
     assert np.array_equal(model.resume(X, B, excess_loss=0.05).coef_, kept)
 
 

@@ -21,7 +21,7 @@ from steelyard.models.accuracy._designs import as_model
 from steelyard.models.accuracy._estimator import AccuracyFirst
 from steelyard.models.accuracy._family import Step
 from steelyard.models.accuracy._goal import CAP, MET, Goal
-from steelyard.models.accuracy._looks import SHARES, last_look, turn
+from steelyard.models.accuracy._looks import RESERVE, SHARES, last_look, share_of_turn, turn
 from steelyard.models.accuracy._losses import Seen
 from steelyard.models.accuracy._quantiles import normal_quantile
 from steelyard.noise import TestNoise
@@ -88,7 +88,7 @@ def test_what_is_left_is_looked_with_before_the_cap_ends_a_search() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.integers(1, 3)), max_size=12))
 def test_no_share_is_given_twice(steps: list[tuple[int, bool, int]]) -> None:
-    looks, level, given_out = list[Seen](), 1, dict[int, object]()
+    looks, level, given_out, shares = list[Seen](), 1, dict[int, object](), dict[int, float]()
     for rise, alone, count in steps:
         level += rise
         for _ in range(1 if alone else count):
@@ -97,8 +97,11 @@ def test_no_share_is_given_twice(steps: list[tuple[int, bool, int]]) -> None:
                 level,
                 len(looks) if alone else None,
             )
+            share = share_of_turn(looks, None if alone else level)
+            assert shares.setdefault(place, share) == share, "a model's looks have one share, however many they are"
             looks.append(Seen((), 0, level, 1, 0, False, alone))
-    assert sum(SHARES) <= 1
+    assert sum(shares.values()) <= 1
+    assert sum(SHARES) + RESERVE <= 1
     assert sorted(given_out) == list(range(len(given_out)))
 
 

@@ -18,9 +18,9 @@ from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models._columns import SIZE, Features, Plain
 from steelyard.models._regression import LogisticRegression
 from steelyard.models.accuracy._estimator import AccuracyFirst
-from steelyard.models.accuracy._family import LOSS_BITS
+from steelyard.models.accuracy._family import LOSS_BITS, WHOLE
 from steelyard.models.accuracy._logistic import LogisticSearch
-from steelyard.models.accuracy._losses import GRID, MARGIN, LoggedLoss, margin_cap
+from steelyard.models.accuracy._losses import GRID, MARGIN, LoggedLoss, WrongClass, margin_cap
 from steelyard.models.accuracy._quantiles import normal_quantile
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours, rows
@@ -78,6 +78,45 @@ def test_a_clipped_margin_leaves_a_thirty_second_of_the_target_to_lose(target: f
     assert np.logaddexp(0, -margin_cap(target) / 2**MARGIN) == pytest.approx(target / 32, rel=1e-3)
 
 
+class Lenient(WrongClass):
+    """A look for which a margin of nothing is right: a twin."""
+
+    def losses(self, rows: Any) -> int:
+        return int(WHOLE * (rows.signed @ np.array(self.model, dtype=float) < 0).sum())
+
+
+def missed_errors(kind: type[WrongClass], theta: list[float], row: list[float]) -> int:
+    """How many errors of the model that is handed out a look does not count, for a row of either class and one of none."""
+    ask, near = kind(tuple(int(k * 2**GRID) for k in theta), 0.2), whole(row).x
+    score = float(
+        (near[0] + np.array([0.999, -0.999, 0.999])) @ np.array(ask.model)
+    )  # what the grid of features may hide
+    wrong = [score <= 0, score > 0, True]
+    return sum(wrong) - sum(ask.losses(InMemory((near, np.array([sign])))) // WHOLE for sign in (1.0, -1.0, 0.0))
+
+
+@settings(max_examples=200)
+@given(weights, cells)
+def test_no_error_of_the_model_that_is_handed_out_is_forgotten(theta: list[float], row: list[float]) -> None:
+    assert missed_errors(WrongClass, theta, row) <= 0
+
+
+def test_a_look_that_lets_a_margin_of_nothing_pass_is_caught() -> None:
+    assert missed_errors(Lenient, [0.0, 0.0, 0.0], [0.5, 0.5, 0.0]) > 0
+    assert missed_errors(WrongClass, [0.0, 0.0, 0.0], [0.5, 0.5, 0.0]) <= 0
+
+
+@settings(max_examples=100)
+@given(weights, cells, cells, st.floats(0.01, 0.9), st.sampled_from(Neighbours))
+def test_a_row_moves_the_count_of_errors_by_one_at_most(
+    theta: list[float], one: list[float], other: list[float], target: float, neighbours: Neighbours
+) -> None:
+    ask = WrongClass(tuple(int(k * 2**GRID) for k in theta), target, WHOLE, neighbours)
+    nobody = InMemory((np.empty((0, 3)), np.empty(0)))
+    beside = nobody if neighbours is Neighbours.ADD_REMOVE else whole(other)
+    assert abs(ask.value(whole(one)) - ask.value(beside)) <= ask.moves <= WHOLE
+
+
 def test_a_look_that_believes_in_half_the_range_is_caught() -> None:
     ask = look([3.0, 0.0, 0.0])
     along, against = whole([1.0, 0.0, 0.0]), whole([-1.0, 0.0, 0.0])
@@ -121,7 +160,7 @@ def test_a_target_loss_is_kept_by_the_probabilities_that_are_handed_out() -> Non
 
 
 def test_one_half_is_tried_first_and_costs_nothing() -> None:
-    model = first(1, target_loss=0.7).fit(X, Y)
+    model = first(1, target_loss=1.5).fit(X, Y)
     assert model.stopped_reason_ == "null_model_ok"
     assert model.epsilon_ == model.account_.spent.amount == 0
     assert model.predict_proba(X[:1]).tolist() == [[0.5, 0.5]]

@@ -68,7 +68,14 @@ REFUSED: dict[str, tuple[str, str | None, str, Unit, type[Exception], str]] = {
         "n must be public",
     ),
     "on either kind of account": ("logistic", None, "auto", users("who"), NeighbourMismatch, "n must be public"),
-    "a total has no model that could be checked": ("sum", "1e-6", "disjoint", rows(), InvalidTask, "target_loss only"),
+    "a total has no model that could be checked": (
+        "sum",
+        "1e-6",
+        "disjoint",
+        rows(),
+        InvalidTask,
+        "target_loss and its like only",
+    ),
 }
 
 

@@ -231,7 +231,7 @@ def test_what_cannot_be_certified_is_refused_and_what_cannot_be_paid_is_said() -
         AccuracyFirst(classifier, excess_loss=1e-12).fit(X, Y)
     model = AccuracyFirst(classifier, excess_loss=0.001, epsilon=0.01).fit(X, Y)
     assert model.stopped_reason_ == "cap_reached"
-    assert model.epsilon_ == 0
+    assert 0 < model.epsilon_filter_ <= 0.01  # a plain draw, of which nothing is promised
     other = open_account(":memory:", "add", unit=rows(), epsilon=5, delta="1e-6")
     with pytest.raises(NeighbourMismatch):
         AccuracyFirst(classifier, excess_loss=0.3, account=other).fit(X, Y)

@@ -212,7 +212,7 @@ def fails(at: Account) -> bool:
     other[5] += 0.01
     spent, told = at.spent.amount, ""
     try:
-        Session(table(other), at).open(SEARCH, key="k").reach_loss(0.02, 0.9)
+        Session(table(other), at).open(SEARCH, key="k").reach_loss(0.004, 0.9)
     except TableError as fault:
         told = str(fault)
     return told == FAILED and at.spent.amount > spent and len(levels(at)) == before

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -57,6 +59,39 @@ def test_rounding_hides_no_more_than_the_limit_allows(model: list[float], row: t
     true = float((y[0] - np.clip(x[0] @ weights, -1, 1)) ** 2)
     assert ask.value(data) <= ask.limit() or true > 0.5 - 1e-4
     assert true * 2**LOSS_BITS - ask.losses(data) <= 0.5 * 2**LOSS_BITS - ask.allowed
+
+
+class Forgetful(ClippedLoss):
+    """The twin: it takes the grid for the features themselves."""
+
+    @property
+    def allowed(self) -> int:
+        return math.floor(self.target * (1 << LOSS_BITS))
+
+
+def kept(kind: type[ClippedLoss], seed: int) -> bool:
+    """Whether the least target that passes is above the true loss: features a step above the grid, predictions above their labels."""
+    draws = np.random.default_rng(seed)
+    model = in_ball(np.abs(draws.standard_normal(24)) * draws.choice([0.1, 1.0]), 9.0)
+    weights: Array = np.array(model) / 2.0**MODEL_BITS
+    x = (draws.integers(0, SIZE // 8, (400, 24)) + 1 - 1e-6) / SIZE
+    y = np.clip(x @ weights, -1, 1) - draws.choice([0.001, 0.02, 0.3])
+    data, low, high = Data((whole(x), np.rint(y * SIZE))), 0.0, 4.0
+    while high - low > 1e-12:
+        middle = (low + high) / 2
+        low, high = (low, middle) if kind(model, middle).value(data) <= 0 else (middle, high)
+    return bool(np.mean((y - np.clip(x @ weights, -1, 1)) ** 2) <= high)
+
+
+def test_what_the_grid_hides_from_errors_does_not_break_a_promise() -> None:
+    assert all(kept(ClippedLoss, seed) for seed in range(30))
+    assert not any(kept(Forgetful, seed) for seed in range(30))
+
+
+def test_a_small_target_is_not_eaten_up_by_rounding() -> None:
+    """An error of at most two would hide forty times as much of a target of a five-hundredth."""
+    wide = ClippedLoss(in_ball(np.full(24, 0.9), 9.0), 0.002)
+    assert 0.99 < wide.allowed / 2**LOSS_BITS / 0.002 < 1
 
 
 def test_a_search_without_a_look_left_stops_paying(monkeypatch: pytest.MonkeyPatch) -> None:

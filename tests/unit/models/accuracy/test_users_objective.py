@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -105,7 +104,7 @@ def test_the_densities_are_densities(width: int) -> None:
 
 def draws(unit: Unit) -> tuple[GaussianDraws, Terms]:
     terms = open_account(":memory:", "a", unit=unit, epsilon="50", delta="1e-6").terms
-    return GaussianDraws(Goal("loss", 0.5, 0.9), 3, Fraction(1, 100), Crowd(unit)), terms
+    return GaussianDraws(Goal("loss", 0.5, 0.9), 3, Crowd(unit)), terms
 
 
 @pytest.mark.parametrize("shift", [100, 5000, 400_000, 4_000_000])

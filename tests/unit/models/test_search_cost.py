@@ -1,0 +1,75 @@
+"""What a scikit-learn search will spend is told beforehand, and is what it spends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401 - makes it importable
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, RandomizedSearchCV
+from sklearn.pipeline import make_pipeline
+
+import steelyard as sy
+from steelyard.errors import BudgetExceeded, InvalidTask
+from steelyard.models import LinearRegression, LogisticRegression, PrivateScaler, search_cost
+
+X = np.random.default_rng(0).uniform(-1, 1, size=(300, 2))
+Y = (X[:, 0] > 0).astype(int)
+
+
+def account(epsilon: Any, **more: Any) -> Any:
+    return sy.open_account(":memory:", "search", unit=sy.rows(), epsilon=epsilon, **more)
+
+
+@pytest.mark.parametrize("delta", [None, "1e-6"])
+@pytest.mark.parametrize("refit", [True, False])
+def test_it_is_what_the_search_spends(delta: str | None, refit: bool) -> None:
+    paying = account(50, **({} if delta is None else {"delta": delta}))
+    model = LogisticRegression(epsilon=1, classes=[0, 1], account=paying)
+    search = GridSearchCV(model, {"ridge": [4, 8], "x_bound": [1, 2]}, cv=3, refit=refit)
+    told = search_cost(search, X, Y)
+    assert (told.candidates, told.folds, told.fits) == (4, 3, 12 + refit)
+    assert told.affordable
+    assert told.loss is not None
+    search.fit(X, Y)
+    assert 0.97 * told.loss.amount <= paying.spent.amount <= told.loss.amount
+    assert "which is enough" in str(told)
+
+
+def test_a_search_that_cannot_be_paid_for_is_told_so() -> None:
+    paying = account(3)
+    search = GridSearchCV(
+        LinearRegression(epsilon=1, delta=None, account=paying), {"x_bound": [1, 2]}, cv=2, error_score="raise"
+    )
+    assert not search_cost(search).affordable
+    assert "NOT enough" in str(search_cost(search))
+    with pytest.raises(BudgetExceeded):
+        search.fit(X, X[:, 0])
+
+
+def test_pipelines_price_each_private_step_and_each_candidates_own_epsilon() -> None:
+    paying = account(50)
+    pipe = make_pipeline(
+        PrivateScaler(epsilon=2, account=paying), LinearRegression(epsilon=1, delta=None, account=paying)
+    )
+    told = search_cost(GridSearchCV(pipe, {"linearregression__epsilon": [1, 3]}, cv=2))
+    assert told.epsilon == (3 + 5) * 2 + 5
+    assert told.loss is not None
+    assert told.loss.amount == told.epsilon * 10**6
+    alone = search_cost(RandomizedSearchCV(LinearRegression(epsilon=1), {"x_bound": [1, 2, 3]}, n_iter=3, cv=2))
+    assert alone.loss is None
+    assert alone.fits == alone.epsilon == 7
+    assert "nothing adds that up" in str(alone)
+
+
+def test_what_cannot_be_known_beforehand_is_refused() -> None:
+    for search, words in (
+        (RandomizedSearchCV(LinearRegression(), {"epsilon": [1, 2]}, n_iter=2), "draws epsilon"),
+        (HalvingGridSearchCV(LinearRegression(), {"x_bound": [1, 2]}), "not known beforehand"),
+        (GridSearchCV(Ridge(), {"alpha": [1]}), "no private estimator"),
+        (LinearRegression(), "not known beforehand"),
+    ):
+        with pytest.raises(InvalidTask, match=words):
+            search_cost(search, X, Y)
