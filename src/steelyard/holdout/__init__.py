@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from steelyard.holdout._modes._thresholdout import Thresholdout
     from steelyard.holdout._planner import plan
     from steelyard.holdout._question import Question
-    from steelyard.holdout._scorers import RoundObjective
+    from steelyard.holdout._ratios import F1Score, R2Score, RootSquaredError
+    from steelyard.holdout._scorers import ClosedHoldout, RoundObjective
     from steelyard.holdout._theorems import Overfitting
 
 __all__ = [
@@ -31,12 +32,16 @@ __all__ = [
     "AbsoluteError",
     "Accuracy",
     "Answer",
+    "ClosedHoldout",
     "Cost",
+    "F1Score",
     "Holdout",
     "LogLoss",
     "Overfitting",
     "PerExample",
     "Question",
+    "R2Score",
+    "RootSquaredError",
     "RoundObjective",
     "SquaredError",
     "Thresholdout",
@@ -45,10 +50,14 @@ __all__ = [
 ]
 _HOMES: dict[str, str] = {
     "Answer": "_answer",
+    "ClosedHoldout": "_scorers",
+    "F1Score": "_ratios",
     "HIDING": "_modes",
     "Holdout": "_holdout",
     "Overfitting": "_theorems",
     "Question": "_question",
+    "R2Score": "_ratios",
+    "RootSquaredError": "_ratios",
     "RoundObjective": "_scorers",
     "Thresholdout": "_modes._thresholdout",
     "pack": "_classes",

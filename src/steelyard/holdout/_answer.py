@@ -31,6 +31,11 @@ class Answer:
             return "refused: this holdout answers no more questions; what it said before stays valid"
         return f"{self.value:.6g}, between {self.low:.6g} and {self.high:.6g} ({self.kind})"
 
+    def _repr_html_(self) -> str:
+        from steelyard.charts import fragment
+
+        return fragment("Answer of a holdout", str(self))
+
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``Answer.from_json`` reads it back."""
         return {"value": self.value, "low": self.low, "high": self.high, "kind": self.kind}

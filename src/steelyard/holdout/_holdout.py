@@ -23,18 +23,20 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
+from steelyard.account import check_account
 from steelyard.documents import plain
 from steelyard.errors import InvalidTask, LedgerError, UnitMismatch
 from steelyard.holdout._answer import Answer
 from steelyard.holdout._intervals import read_confidence
-from steelyard.holdout._metrics import Metric, find_metric, settled
+from steelyard.holdout._metrics import FOR_POPULATION, Judge, Metric, find_metric, settled
 from steelyard.holdout._modes import HIDING, Frame, Query, make_mode
 from steelyard.holdout._record import Record
-from steelyard.holdout._rows import digest, one_by_one
+from steelyard.holdout._rows import Places, digest, one_by_one
 from steelyard.ledger import Account, open_account
 from steelyard.privacy import Number, canonical, decimal_text, exact, positive
 
-TRUTH = "of the population, if predictors were made without these rows' features; else the mean over these rows"
+TRUTH = "of the population, if predictors were made without these rows' features"
+ROWS_TRUTH = "; else the mean over these rows"
 
 
 class Holdout:
@@ -43,8 +45,8 @@ class Holdout:
     ``account`` is an account in nats (or ``ledger`` a place to open one); without either the budget lives in memory and
     dies with the process. ``classes`` declares what labels and predictions may be; where privacy is promised it must be
     given, and a label outside counts as the first. Labels have one budget on a ledger, under one name; where they are
-    hidden, ``separate`` states that no row is in another holdout of as many rows there. Further options belong to the
-    mode (``questions=``, ``between=`` …).
+    hidden, ``separate`` states that no row is in another holdout of as many rows there. ``ids`` are public names of the rows:
+    predictions that come with ids are put into their order. Further options belong to the mode (``questions=``, ``between=`` …).
     *Accuracy:* every interval ever given holds, all at once, with probability ``confidence`` over the draw of the rows:
     for the population, if predictors were made without these rows' features; else for the mean over these rows alone.
     It is assumed that nobody measures how long an answer takes, and that the ledger's files are not put back to an
@@ -72,14 +74,16 @@ class Holdout:
         classes: Sequence[Any] | None = None,
         ledger: str | os.PathLike[str] | None = None,
         separate: bool = False,
+        ids: Any = None,
         **options: Any,
     ) -> None:
         self.metric = find_metric(metric, classes)
         rows, hidden = one_by_one(labels).copy(), mode in HIDING
-        self._made = (rows, tolerance, confidence, mode, self.metric, account, name, options)
+        self._made = (rows, tolerance, confidence, mode, self.metric, account, name, ids, options)
+        self._places = None if ids is None else Places(ids, len(rows))
         self._judge = self.metric.judge(settled(rows, self.metric, mode) if hidden else rows)
         self.name = _name(name, account)
-        self.frame = _frame(self.name, self._judge.rows, self.metric, tolerance, confidence)
+        self.frame = _frame(self.name, self._judge, self.metric, tolerance, confidence)
         self.mode, self._mode = mode, make_mode(mode, self.frame, options)
         self.account = self._open(account, ledger)
         known = None if hidden else digest(rows)
@@ -94,27 +98,44 @@ class Holdout:
     @property
     def rows(self) -> int:
         """How many labels there are; public."""
-        return self.frame.rows
+        return self._judge.rows
 
-    def check(self, predictions: Any, guess: Number | None = None) -> Answer:
-        """Ask how good predictions are, with a guess of the score if there is one.
+    def check(self, predictions: Any, guess: Number | None = None, *, ids: Any = None) -> Answer:
+        """Ask how good predictions are, with a guess of the score if there is one; ``ids`` say whose each prediction is.
 
         *Accuracy:* the truth lies between ``low`` and ``high``, for all answers together at the holdout's confidence.
         *Cost:* next to nothing if the guess is right; a surprise (or no guess) costs nats. The same predictions and
         guess again cost nothing. A refusal is for good.
         """
         with self._lock:
-            return self._mode.check(self._query(predictions, guess), self._record)
+            return self._mode.check(self._query(self._ordered(predictions, ids), guess), self._record)
 
-    def best_of(self, batch: Sequence[Any]) -> int:
-        """In mode "rounds": which of these predictions is best, and nothing else about them."""
+    def require(self, predictions: Any, *, ids: Any = None) -> None:
+        """Refuse predictions whose number, kind or ids do not fit; nothing is asked, and no label is looked at."""
         with self._lock:
-            return self._mode.best_of([self._query(each, None) for each in batch], self._record)
+            self._query(self._ordered(predictions, ids), None)
 
-    def finish(self, predictions: Any) -> Answer:
+    def best_of(self, batch: Sequence[Any], *, ids: Sequence[Any] | None = None) -> int:
+        """In mode "rounds": which of these predictions is best, and nothing else about them; ``ids`` are a list for each."""
+        named = [None] * len(batch) if ids is None else list(ids)
+        if len(named) != len(batch):
+            raise InvalidTask(f"there are {len(named)} lists of ids for {len(batch)} of predictions.")
+        with self._lock:
+            queries = [self._query(self._ordered(*each), None) for each in zip(batch, named, strict=True)]
+            return self._mode.best_of(queries, self._record)
+
+    def finish(self, predictions: Any, *, ids: Any = None) -> Answer:
         """In mode "rounds": the score of what you chose in the end, with its interval; it closes the holdout."""
         with self._lock:
-            return self._mode.finish(self._query(predictions, None), self._record)
+            return self._mode.finish(self._query(self._ordered(predictions, ids), None), self._record)
+
+    def _ordered(self, predictions: Any, ids: Any) -> Any:
+        """Predictions in the order of the labels."""
+        if ids is None:
+            return predictions
+        if self._places is None:
+            raise InvalidTask("this holdout was opened without ids, so it cannot tell whose predictions these are.")
+        return self._places.ordered(predictions, ids)
 
     def forecast(self) -> int:
         """How many surprises are left, from public facts alone."""
@@ -153,13 +174,13 @@ class Holdout:
                 self._mode.counter.close()
 
     def __str__(self) -> str:
-        frame, where = self.frame, "durable" if self.account.durable else "in memory, for this process only"
+        where = "durable" if self.account.durable else "in memory, for this process only"
         with self._lock:
             promise, told = self._mode.promise(self._record), self._mode.describe(self._record)
         lines = [
-            ("holdout", f"{self.name!r}, {frame.rows:,} rows, {self.metric}"),
+            ("holdout", f"{self.name!r}, {self.rows:,} rows, {self.metric}"),
             ("promise", promise),
-            ("truth", TRUTH),
+            ("truth", TRUTH + ("; no promise else" if isinstance(self.metric, FOR_POPULATION) else ROWS_TRUTH)),
             ("mode", self.mode),
             ("account", f"{self.account.name!r}, {where}"),
             *told,
@@ -169,9 +190,20 @@ class Holdout:
     def __repr__(self) -> str:
         return f"Holdout({self.name!r}, rows={self.rows}, mode={self.mode!r}, metric={str(self.metric)!r})"
 
+    def _repr_html_(self) -> str:
+        from steelyard.charts import Tabular, fragment
+
+        facts = [
+            ("rows", f"{self.rows:,}"), ("mode", self.mode), ("metric", str(self.metric)), ("spent", str(self.account.spent)),
+            ("left", str(self.account.remaining)), ("surprises left", f"{self.forecast():,}"),
+        ]  # fmt: skip
+        return fragment(
+            f"Holdout {self.name}", Tabular(("", ""), facts), "Labels stay inside; `check(predictions, guess)` asks."
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
-        labels, tolerance, confidence, mode, metric, _, name, options = self._made
-        return _again, ((labels, tolerance, confidence, mode, metric, self.account, name), options)
+        labels, tolerance, confidence, mode, metric, _, name, ids, options = self._made
+        return _again, ((labels, tolerance, confidence, mode, metric, self.account, name), {**options, "ids": ids})
 
     def _open(self, account: Account | None, ledger: str | os.PathLike[str] | None) -> Account:
         if account is not None and ledger is not None:
@@ -193,7 +225,7 @@ class Holdout:
         frame, classes = self.frame, getattr(self.metric, "classes", None)
         return {
             "holdout": self.name,
-            "rows": frame.rows,
+            "rows": self.rows,
             "mode": self.mode,
             "metric": str(self.metric),
             "tolerance": str(frame.tolerance * frame.upper),
@@ -272,6 +304,8 @@ def _again(arguments: tuple[Any, ...], options: dict[str, Any]) -> Holdout:
 
 
 def _name(name: str | None, account: Account | None) -> str:
+    if account is not None:
+        check_account(account)
     kept = None if account is None or account.terms.unit.kind != "holdout" else account.terms.unit.column
     if name is None:
         return kept or "holdout"
@@ -280,9 +314,10 @@ def _name(name: str | None, account: Account | None) -> str:
     return name
 
 
-def _frame(name: str, rows: int, metric: Metric, tolerance: Number, confidence: Number) -> Frame:
+def _frame(name: str, judge: Judge, metric: Metric, tolerance: Number, confidence: Number) -> Frame:
     upper, sure = metric.upper, read_confidence(confidence)
     width = positive(tolerance, "tolerance") / upper
     if width >= 1:
         raise InvalidTask(f"a tolerance of {tolerance!r} allows any score: it must be below {decimal_text(upper, 6)}.")
-    return Frame(name, rows, metric.scale, upper, width, sure, metric.higher_is_better)
+    link = None if judge.link is None else judge.link(1 - sure)
+    return Frame(name, judge.draws, judge.scale or metric.scale, upper, width, sure, metric.higher_is_better, link)

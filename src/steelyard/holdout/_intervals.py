@@ -13,6 +13,7 @@ independent and no more: each may have a mean of its own, and the interval is fo
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -20,6 +21,7 @@ from functools import lru_cache
 import numpy as np
 
 from steelyard.errors import InvalidTask
+from steelyard.holdout._links import Link
 from steelyard.privacy import Number, decimal_text, exact, positive
 
 _ULP = 2.0**-52
@@ -42,11 +44,12 @@ class Window:
 
 @dataclass(frozen=True)
 class Rounding:
-    """Totals in 0..rows * scale, rounded to the nearest of steps + 1 values."""
+    """Totals in 0..rows * scale, rounded to the nearest of steps + 1 values; with a ``link`` what is shown is a function of the mean."""
 
     rows: int
     scale: int
     steps: int
+    link: Link | None = None
 
     @property
     def whole(self) -> int:
@@ -55,19 +58,39 @@ class Rounding:
 
     def nearest(self, total: int) -> int:
         """The cell of a total: the nearest grid value, halves upward."""
+        if self.link is not None:
+            return bisect(range(1, self.steps + 1), total, key=lambda place: self.cell(place)[0])
         return (2 * total * self.steps + self.whole) // (2 * self.whole)
 
     def cell(self, place: int) -> tuple[int, int]:
         """The least and the largest total of a cell."""
+        if self.link is not None:
+            low, high = (self.link.mean(Fraction(2 * place + side, 2 * self.steps)) for side in (-1, 1))
+            first = 0 if place == 0 else max(0, math.ceil(low * self.whole))
+            return first, self.whole if place == self.steps else max(0, math.ceil(high * self.whole) - 1)
         first = -(-(2 * place - 1) * self.whole // (2 * self.steps))
         last = -(-(2 * place + 1) * self.whole // (2 * self.steps)) - 1
         return max(0, first), min(self.whole, last)
 
     def interval(self, total: int, nats: float) -> tuple[float, float]:
         """The exact interval of a score at level exp(-nats): for our eyes only."""
+        if self.link is not None:
+            low, high = self._means(total, nats)
+            return self.link.lowest(low), self.link.highest(high)
         if self.scale == 1:
             return clopper_pearson(total, self.rows, -nats)
         return kl_chernoff(total / self.whole, self.rows, -nats)
+
+    def value(self, total: int) -> Fraction:
+        """What a score is, exactly or to the last digit of a float."""
+        return Fraction(total, self.whole) if self.link is None else Fraction(self.link.shown(total / self.whole))
+
+    def _means(self, total: int, nats: float) -> tuple[float, float]:
+        """The interval of the mean that is behind a score; totals may be rounded down."""
+        assert self.link is not None
+        level = -(nats + self.link.extra)
+        low, _ = kl_chernoff(total / self.whole, self.rows, level)
+        return low, kl_chernoff(min(1.0, (total + 1) / self.whole), self.rows, level)[1]
 
     def shown(self, place: int, nats: float) -> tuple[Fraction, float, float]:
         """What may be shown of a cell: its value, and an interval that holds whichever of its totals it was."""
@@ -76,6 +99,10 @@ class Rounding:
 
     def within(self, total: int, nats: float, window: Window) -> bool:
         """Whether the exact interval of a score lies in a window."""
+        if self.link is not None:
+            least, most = self._means(total, nats)
+            clear = window.low <= 0 or Fraction(least) >= self.link.least(window.low)
+            return clear and (window.high >= 1 or Fraction(most) <= self.link.most(window.high))
         mean = total / self.whole
         if self._clears(mean, window.floor, nats) and self._clears(1 - mean, window.ceiling, nats):
             return True
@@ -110,13 +137,20 @@ def nats_allowed(rounding: Rounding, tolerance: Fraction, lowest: Fraction, high
     some).
     """
     places = [k for k in range(rounding.steps + 1) if lowest <= Fraction(k, rounding.steps) <= highest]
-    places.sort(key=lambda k: abs(2 * k - rounding.steps))
-    allowed = float(tolerance)
+    allowed, linked = float(tolerance), rounding.link is not None
+    if linked:  # where its function is steepest is where it is widest
+        places = places[:: -(-len(places) // _ALL)] + places[-1:]
+        places.sort(key=lambda k: -rounding.half_width(k, math.log(20)))
+    else:
+        places.sort(key=lambda k: abs(2 * k - rounding.steps))
 
     def fits(micro: int, some: list[int]) -> bool:
         return all(rounding.half_width(k, micro / 10**6) <= allowed for k in some)
 
-    low, high = 0, math.ceil(-rounding.rows * math.log1p(-min(allowed, 1 - 1e-9)) * 10**6) + 10**6
+    low, high = (
+        0,
+        math.ceil(-rounding.rows * math.log1p(-min(allowed, 1 - 1e-9)) * 10**6) * (4 if linked else 1) + 10**6,
+    )
     while high - low > max(1000, low // 10**4):
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle, places[:5]) else (low, middle)

@@ -1,18 +1,20 @@
 """Scores that are means over examples, as exact integers: each row counts a whole number from 0 to ``scale``.
 
-Only such scores can be certified: the interval of a mean holds for bounded independent rows, and one label moves the
-score by at most one row's share. AUC, F1 or R2 are no such means, and an unclipped loss has no bound at all: one
-log-loss value with five decimals gives away a dozen labels. Law: each row is judged by one total function of its own
+The interval of a mean holds for bounded independent rows, and one label moves the score by at most one row's share. AUC and
+balanced accuracy are means over tuples with a row of each class: their interval is that of as many independent rows as the
+rarest class has (docs/proofs/tuples.md). F1, R2 and the root of a squared error are rising functions of a mean (``_ratios``).
+An unclipped loss has no bound at all: one log-loss value with five decimals gives away a dozen labels. Law: each row is judged by one total function of its own
 label and prediction, whatever the other rows hold; errors depend on the predictions and on public facts, never on a
 label.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,48 +34,12 @@ from steelyard.holdout._classes import (
     settled_numbers,
     two_classes,
 )
+from steelyard.holdout._judge import SCALE, Integers, read_cut, summed, whole_shares
+from steelyard.holdout._judge import Judge as Judge
+from steelyard.holdout._judge import Metric as Metric
+from steelyard.holdout._ratios import F1Score, R2Score, RootSquaredError
 from steelyard.holdout._rows import known_by, loss_of, one_by_one, quietly
-from steelyard.privacy import Number, positive
-
-SCALE = 2**30
-Integers = NDArray[np.int64]
-
-
-class Judge:
-    """Labels made ready for one metric.
-
-    ``read`` gives predictions in one canonical form, or an error that depends on them and on public facts alone;
-    ``total`` is the sum over all rows of one whole number in 0..scale.
-    """
-
-    def __init__(self, rows: int, read: Callable[[Any], Any], total: Callable[[Any], int]) -> None:
-        self.rows, self.read, self.total = rows, read, total
-
-    def content(self, read: Any) -> NDArray[Any]:
-        """The canonical form as an array: what names a question."""
-        return read.content if isinstance(read, Read) else read
-
-
-class Metric(Protocol):
-    """How a prediction is judged; frozen, and public."""
-
-    @property
-    def scale(self) -> int:
-        """The largest whole number of one row."""
-
-    @property
-    def upper(self) -> Fraction:
-        """What ``scale`` stands for in the metric's own unit."""
-
-    @property
-    def higher_is_better(self) -> bool:
-        """Which end is good."""
-
-    def judge(self, labels: Any) -> Judge:
-        """Make labels ready."""
-
-    def __str__(self) -> str:
-        """The metric and every parameter of it."""
+from steelyard.privacy import Number
 
 
 @dataclass(frozen=True)
@@ -139,26 +105,10 @@ class Cost:
         """Make labels ready."""
         scaled = [[round(cell / self.upper * self.scale) for cell in row] for row in self._exact()]
         held = ClassLabels(labels, self.classes, sort=False)
-        return Judge(held.rows, held.read_codes, _sum(lambda read: np.array(scaled)[held.codes, read]))
+        return Judge(held.rows, held.read_codes, summed(lambda read: np.array(scaled)[held.codes, read]))
 
     def __str__(self) -> str:
         return f"cost {self.matrix}{declared(self.classes)}"
-
-
-def _sum(losses: Callable[[Any], NDArray[Any]]) -> Callable[[Any], int]:
-    """The total of what each row counts."""
-
-    def total(read: Any) -> int:
-        with np.errstate(all="ignore"):  # whatever the caller's settings: an overflow or underflow could tell a label
-            return int(losses(read).sum(dtype=np.int64))
-
-    return total
-
-
-def _whole(shares: NDArray[np.float64]) -> Integers:
-    """Shares of the range as whole numbers; what is no number counts as the worst."""
-    clean = np.nan_to_num(shares, nan=1.0, posinf=1.0, neginf=0.0)
-    return np.rint(np.clip(clean, 0.0, 1.0) * SCALE).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -174,10 +124,81 @@ class Brier:
         """Make labels ready."""
         held = two_classes(labels, self.classes, "brier")
         truth = held.codes.astype(np.float64)
-        return Judge(held.rows, probabilities(held.rows, None), _sum(lambda p: _whole((p - truth) ** 2)))
+        return Judge(held.rows, probabilities(held.rows, None), summed(lambda p: whole_shares((p - truth) ** 2)))
 
     def __str__(self) -> str:
         return f"brier{declared(self.classes)}"
+
+
+@dataclass(frozen=True)
+class AUC:
+    """The chance that a row of the second class, in sorted order, has a higher score than one of the first; ties count half.
+
+    Predictions are scores: finite numbers, of any size. *Accuracy:* the interval is that of as many rows as the rarer class
+    has; it is for the population alone, and needs rows that are drawn alike. How many rows each class has becomes public.
+    """
+
+    classes: tuple[Any, ...] | None = None
+    scale: int = field(default=2, init=False)
+    upper: Fraction = field(default=Fraction(1), init=False)
+    higher_is_better: bool = field(default=True, init=False)
+    predicts: ClassVar[str] = "scores"
+
+    def judge(self, labels: Any) -> Judge:
+        """Make labels ready."""
+        held = two_classes(labels, self.classes, "auc")
+        second = held.codes == 1
+        counts = (int(np.count_nonzero(~second)), int(np.count_nonzero(second)))
+        few, many = _of_each(counts)
+
+        def total(scores: NDArray[np.float64]) -> int:
+            below, above = np.sort(scores[~second]), scores[second]
+            wins = np.searchsorted(below, above, "left").sum(dtype=np.int64)
+            return int(
+                wins + np.searchsorted(below, above, "right").sum(dtype=np.int64)
+            )  # each tie is in one of the two
+
+        return Judge(held.rows, one_per_row(held.rows), total, few, 2 * many)
+
+    def __str__(self) -> str:
+        return f"auc{declared(self.classes)}"
+
+
+@dataclass(frozen=True)
+class BalancedAccuracy:
+    """The mean over classes of the share of their rows that is predicted; ``classes`` must be declared.
+
+    *Accuracy:* the interval is that of as many rows as the rarest class has; it is for the population alone, and needs rows that are
+    drawn alike. How many rows each class has becomes public.
+    """
+
+    classes: tuple[Any, ...] | None = None
+    scale: int = field(default=2, init=False)
+    upper: Fraction = field(default=Fraction(1), init=False)
+    higher_is_better: bool = field(default=True, init=False)
+
+    def judge(self, labels: Any) -> Judge:
+        """Make labels ready."""
+        held = ClassLabels(labels, need_classes(self.classes, "balanced accuracy"))
+        counts = [int(count) for count in np.bincount(held.codes, minlength=len(held.classes))]
+        few, _ = _of_each(counts)
+        together = math.lcm(*counts)
+
+        def total(codes: NDArray[np.int32]) -> int:
+            right = np.bincount(held.codes[codes == held.codes], minlength=len(counts))
+            return sum(int(hits) * (together // count) for hits, count in zip(right, counts, strict=True))
+
+        return Judge(held.rows, held.read_codes, total, few, len(counts) * together // few)
+
+    def __str__(self) -> str:
+        return f"balanced accuracy{declared(self.classes)}"
+
+
+def _of_each(counts: Sequence[int]) -> tuple[int, int]:
+    """The least and the largest number of rows that a class has; refused where one has none."""
+    if min(counts) == 0:
+        raise InvalidTask("a score over tuples with a row of each class needs labels of every declared class.")
+    return min(counts), max(counts)
 
 
 @dataclass(frozen=True)
@@ -194,7 +215,7 @@ class LogLoss:
     higher_is_better: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "upper", _cut(self.upper))
+        object.__setattr__(self, "upper", read_cut(self.upper))
 
     def judge(self, labels: Any) -> Judge:
         """Make labels ready."""
@@ -204,9 +225,9 @@ class LogLoss:
 
         def losses(read: NDArray[np.float64]) -> Integers:
             right = np.where(held.codes == 1, read, 1 - read) if columns is None else read[places, held.codes]
-            return _whole(-np.log(right) / upper)
+            return whole_shares(-np.log(right) / upper)
 
-        return Judge(held.rows, probabilities(held.rows, columns), _sum(losses))
+        return Judge(held.rows, probabilities(held.rows, columns), summed(losses))
 
     def __str__(self) -> str:
         return f"log loss cut at {self.upper}{declared(self.classes)}"
@@ -222,7 +243,7 @@ class AbsoluteError:
     power = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "upper", _cut(self.upper))
+        object.__setattr__(self, "upper", read_cut(self.upper))
 
     def judge(self, labels: Any) -> Judge:
         """Make labels ready."""
@@ -230,9 +251,9 @@ class AbsoluteError:
         read = one_per_row(len(truth))
 
         def losses(predicted: NDArray[np.float64]) -> Integers:
-            return _whole(np.abs(predicted - truth) ** power / upper)
+            return whole_shares(np.abs(predicted - truth) ** power / upper)
 
-        return Judge(len(truth), read, _sum(losses))
+        return Judge(len(truth), read, summed(losses))
 
     def __str__(self) -> str:
         return f"{type(self).__name__} cut at {self.upper}"
@@ -262,7 +283,7 @@ class PerExample:
     version: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "upper", _cut(self.upper))
+        object.__setattr__(self, "upper", read_cut(self.upper))
 
     def known_by(self) -> str:
         """What a holdout is bound to beside the metric's text: the version, else a digest of the compiled code."""
@@ -276,31 +297,39 @@ class PerExample:
 
         def losses(read: NDArray[Any]) -> Integers:
             with quietly():
-                return _whole(np.array([loss_of(self.function, a, b) for a, b in zip(held, read, strict=True)]) / upper)
+                return whole_shares(
+                    np.array([loss_of(self.function, a, b) for a, b in zip(held, read, strict=True)]) / upper
+                )
 
-        return Judge(len(held), one_per_row(len(held), exactly=False), _sum(losses))
+        return Judge(len(held), one_per_row(len(held), exactly=False), summed(losses))
 
     def __str__(self) -> str:
         return f"{self.function.__qualname__} cut at {self.upper}"
 
 
-def _cut(upper: Number) -> Fraction:
-    """Where a loss is cut: a positive number that a float can be divided by."""
-    cut = positive(upper, "upper")
-    if not 1e-300 <= cut <= 10**300:
-        raise InvalidTask(f"upper must lie between 1e-300 and 1e300; got {upper!r}.")
-    return cut
+NAMED: dict[str, Metric] = {
+    "accuracy": Accuracy(), "error": Accuracy(error=True), "brier": Brier(), "auc": AUC(), "balanced_accuracy": BalancedAccuracy(),
+    "f1": F1Score(),
+}  # fmt: skip
+_ALSO = {
+    "balanced accuracy": "balanced_accuracy",
+    "roc_auc": "auc",
+    "roc_auc_score": "auc",
+    "balanced_accuracy_score": "balanced_accuracy",
+    "f1_score": "f1",
+}
+FOR_POPULATION = (AUC, BalancedAccuracy, F1Score, R2Score)
+"""Scores whose truth is the population's alone: they compare rows with each other."""
 
-
-NAMED: dict[str, Metric] = {"accuracy": Accuracy(), "error": Accuracy(error=True), "brier": Brier()}
 _CUT = {
     "log_loss": "LogLoss(upper=3)", "neg_log_loss": "LogLoss(upper=3)", "absolute_error": "AbsoluteError(upper=...)",
     "mean_absolute_error": "AbsoluteError(upper=...)", "mae": "AbsoluteError(upper=...)", "mse": "SquaredError(upper=...)",
     "squared_error": "SquaredError(upper=...)", "mean_squared_error": "SquaredError(upper=...)",
+    "rmse": "RootSquaredError(upper=...)", "root_mean_squared_error": "RootSquaredError(upper=...)",
+    "r2": "R2Score(low=..., high=...)", "r2_score": "R2Score(low=..., high=...)",
 }  # fmt: skip
 _NO_MEANS = (
-    "auc", "roc_auc", "roc_auc_score", "average_precision", "f1", "f1_macro", "f1_micro", "precision", "recall", "r2",
-    "balanced_accuracy", "matthews_corrcoef", "mcc", "kappa", "rmse", "ndcg", "spearman", "pearson",
+    "average_precision", "f1_macro", "f1_micro", "precision", "recall", "matthews_corrcoef", "mcc", "kappa", "ndcg", "spearman", "pearson",
 )  # fmt: skip
 
 
@@ -340,6 +369,11 @@ def settled(labels: Any, metric: Any, mode: str) -> Any:
         return settled_numbers(labels)
     if isinstance(metric, PerExample):
         return labels  # judged row by row, and a row that fits nothing counts upper
+    if isinstance(metric, (*FOR_POPULATION, RootSquaredError)):
+        raise InvalidTask(
+            f"mode {mode!r} hides labels, and one label moves {metric} by more than a row's share. Use mode='certified', 'ladder' or "
+            "'rounds', or accuracy."
+        )
     raise InvalidTask(
         f"mode {mode!r} hides labels, and nobody has shown that {metric} judges each of them by itself: say it as "
         "PerExample(function, upper=...)."
@@ -347,6 +381,7 @@ def settled(labels: Any, metric: Any, mode: str) -> Any:
 
 
 def _named(metric: str) -> Metric:
+    metric = _ALSO.get(metric, metric)
     if metric in NAMED:
         return NAMED[metric]
     if metric in _CUT:
@@ -357,7 +392,7 @@ def _named(metric: str) -> Metric:
     if metric.lower() in _NO_MEANS:
         raise InvalidTask(
             f"{metric!r} is no mean over examples: one label can move it by more than 1/n, and the interval of a mean "
-            f"does not hold for it. Use {_listed(NAMED)}, LogLoss, Cost, AbsoluteError, SquaredError or PerExample."
+            f"does not hold for it. Use {_listed(NAMED)}, LogLoss, Cost, AbsoluteError, SquaredError, RootSquaredError, R2Score or PerExample."
         )
     raise InvalidTask(f"there is no metric {metric!r}; the named ones are {_listed(NAMED)}.")
 

@@ -55,7 +55,7 @@ class Row:
         return _MODES.get(self.name, "")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HoldoutPlan:
     """The best method for a holdout, what it certifies, and what the others would; ``str()`` is the table.
 
@@ -133,6 +133,22 @@ class HoldoutPlan:
         ]
         title = f"  {'method':<34} {'questions':>14}   {'width':>7}   valid for"
         return "\n".join([head, title, *lines])
+
+    def __repr__(self) -> str:
+        told = "possible" if self.possible else "not possible"
+        return f"HoldoutPlan({self.questions:,} questions on {self.n:,} rows within ±{self.tolerance:g}: {told}; best {self.best.name})"
+
+    def _repr_html_(self) -> str:
+        from steelyard.charts import Tabular, fragment
+
+        head = str(self).partition("\n  ")[0]
+        rows = [
+            (row.name, _short(row.questions), _width(row.half_width), f"{row.valid_for} ({row.origin})")
+            for row in self.rows
+        ]
+        return fragment(
+            "Plan of a holdout", head, Tabular(("method", "questions", "width", "valid for"), rows), self.chart()
+        )
 
     def chart(self) -> Chart:
         """Bars: how many questions each method allows within the tolerance, on a scale of powers of ten."""

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from steelyard.accounting import mu_request
-from steelyard.bounding import check_list, check_range, keep_exact, noise_error
+from steelyard.bounding import check_range, keep_exact, noise_error
 from steelyard.errors import CurrencyMismatch, InvalidTask, TableError, UnitMismatch
 from steelyard.holdout._answer import PAID, Answer
 from steelyard.holdout._intervals import read_confidence, read_whole
@@ -28,7 +28,7 @@ from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Neighbours, Number, Terms, exact, positive
 from steelyard.release import Error, Outcome
 from steelyard.session import Plan
-from steelyard.tables import LIMIT, Capped, Quantity, Schema, Table
+from steelyard.tables import LIMIT, Capped, Quantity, Schema, Table, check_list
 
 OTHER_ROWS = (
     "the table does not have the n rows the account declares, so a share of n rows would be wrong: nothing was released, and "

@@ -25,9 +25,70 @@ from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
 from steelyard.interrupts import INTERRUPTS, attempt
-from steelyard.tables import decoded, entries_of, finite_of
+from steelyard.tables import decoded, entries_of, finite_of, texts_of
 
 _MISSING = "nan"
+
+
+class Places:
+    """Where each public id stands among the holdout's rows: predictions in another order are matched by it."""
+
+    def __init__(self, ids: Any, rows: int) -> None:
+        names = _names(ids, "the holdout's ids", rows)
+        self._place = {name: place for place, name in enumerate(names)}
+        if len(self._place) != rows:
+            raise InvalidTask(f"an id names one row; {rows:,} rows have {len(self._place):,} different ids.")
+
+    def ordered(self, predictions: Any, ids: Any) -> Any:
+        """Predictions in the holdout's own order; unknown, missing and repeated ids are refused, before anything is asked.
+
+        *Privacy:* ids are public, so whoever asks may be told which of them do not fit.
+        """
+        names = _names(ids, "ids", None)
+        if len(names) != _length(predictions):
+            raise InvalidTask(
+                f"there are {len(names):,} ids for {_length(predictions):,} predictions. Nothing was asked."
+            )
+        places = np.array([self._place.get(name, -1) for name in names], dtype=np.int64)
+        unknown, known = np.flatnonzero(places < 0), np.unique(places[places >= 0])
+        if unknown.size:
+            told = ", ".join(repr(names[place]) for place in unknown[:3])
+            raise InvalidTask(f"{unknown.size:,} ids are none of the holdout's, such as {told}. Nothing was asked.")
+        if len(known) != len(places):
+            raise InvalidTask(f"{len(places) - len(known):,} ids come more than once. Nothing was asked.")
+        if len(known) != len(self._place):
+            raise InvalidTask(
+                f"{len(self._place) - len(known):,} of the holdout's ids have no prediction. Nothing was asked."
+            )
+        return _taken(predictions, np.argsort(places))
+
+
+def _names(ids: Any, what: str, rows: int | None) -> list[str]:
+    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable) or len(getattr(ids, "shape", (0,))) != 1:
+        raise InvalidTask(f"{what} are one column of texts or whole numbers, one for each row.")
+    names = texts_of([decoded(each) if isinstance(each, bytes) else each for each in entries_of(ids)]).tolist()
+    if rows is not None and len(names) != rows:
+        raise InvalidTask(f"there are {len(names):,} ids for {rows:,} labels.")
+    if None in names:
+        raise InvalidTask(f"some of {what} are missing, or are neither texts nor numbers.")
+    return [str(name) for name in names]
+
+
+def _length(predictions: Any) -> int:
+    if not hasattr(predictions, "__len__"):
+        raise InvalidTask(
+            "predictions with ids are a column, an array or a list; packed ones have no order but the holdout's."
+        )
+    return len(predictions)
+
+
+def _taken(predictions: Any, order: NDArray[np.intp]) -> Any:
+    """A column's entries in another order, in the same kind of container."""
+    if hasattr(predictions, "iloc"):
+        return predictions.iloc[order]
+    if isinstance(predictions, list | tuple):
+        return [predictions[place] for place in order]
+    return predictions.take(order) if hasattr(predictions, "to_pylist") else predictions[order]
 
 
 def one_by_one(labels: Any) -> NDArray[Any]:

@@ -16,21 +16,29 @@ import copy
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from steelyard.errors import BudgetExceeded, InvalidTask
+from steelyard.errors import InvalidTask
 from steelyard.holdout._answer import Answer
 from steelyard.holdout._holdout import Holdout
 from steelyard.holdout._intervals import read_whole
 from steelyard.holdout._metrics import Metric
 from steelyard.interrupts import attempt
-from steelyard.privacy import Number, exact
+from steelyard.privacy import Number
 
 FAILED = (
     "the estimator failed on the holdout's features. What it said is not told, because it may tell of them: try its predict on "
     "rows of your own that have everything the holdout's may have, such as missing values and unknown categories."
 )
+
+
+class ClosedHoldout(BaseException):
+    """A search asked a holdout that is closed.
+
+    No ``Exception``: scikit-learn makes NaN of those (``error_score``), and the first candidate would win a search that nobody scored.
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +51,7 @@ class Scorer:
     _token: str = field(default="", repr=False)
 
     def __call__(self, estimator: Any, X: Any, y: Any = None) -> float:
-        """The answer's value, turned so that more is better; BudgetExceeded once the holdout refuses."""
+        """The answer's value, turned so that more is better; ``ClosedHoldout`` once the holdout refuses."""
         kept = _KEPT.get(self)
         if kept is None:
             raise InvalidTask(
@@ -52,12 +60,15 @@ class Scorer:
             )
         guess = self.guess if self.guess is not None else self._from_fold(estimator, X, y)
         holdout, features = kept
-        predicted = attempt(lambda: copy.deepcopy(estimator).predict(features))
+        predicted = attempt(lambda: self._predicted(copy.deepcopy(estimator), features))
         if predicted is None:
             raise InvalidTask(FAILED)
         answer = holdout.check(predicted[0], guess=guess)
         if answer.value is None:
-            raise BudgetExceeded(f"the holdout {self.name!r} answers no more questions.")
+            raise ClosedHoldout(
+                f"the holdout {self.name!r} answers no more questions, so this search cannot be scored to its end. What was answered stays "
+                "valid: take the best of that, or search with your own folds and check the winner on another holdout."
+            )
         return answer.value if self.metric.higher_is_better else -answer.value
 
     def _from_fold(self, estimator: Any, X: Any, y: Any) -> Number | None:
@@ -65,8 +76,19 @@ class Scorer:
         if y is None:
             return None
         fold = self.metric.judge(y)
-        total = fold.total(fold.read(estimator.predict(X)))
-        return exact(total, "the fold's score") * self.metric.upper / (fold.rows * self.metric.scale)
+        total = fold.total(fold.read(self._predicted(estimator, X)))
+        share = Fraction(total, fold.draws * (fold.scale or self.metric.scale))
+        return (
+            share if fold.link is None else Fraction(fold.link(Fraction(1, 2)).shown(float(share)))
+        ) * self.metric.upper
+
+    def _predicted(self, estimator: Any, X: Any) -> Any:
+        """What the metric compares: classes or numbers, or a score of the second class."""
+        if getattr(self.metric, "predicts", None) != "scores":
+            return estimator.predict(X)
+        if hasattr(estimator, "decision_function"):
+            return estimator.decision_function(X)
+        return estimator.predict_proba(X)[:, 1]
 
     def __copy__(self) -> Scorer:
         return self

@@ -16,7 +16,7 @@ import pytest
 from steelyard.cli import _holdouts as holdouts
 from steelyard.errors import BudgetExceeded, InvalidTask, LedgerError, UnitMismatch
 from steelyard.holdout._holdout import Holdout
-from steelyard.holdout._metrics import AbsoluteError
+from steelyard.holdout._metrics import PerExample
 from steelyard.ledger import Ledger, open_account
 from steelyard.privacy import rows
 from steelyard.requests import Reply
@@ -170,9 +170,31 @@ def test_a_holdout_opened_from_python_is_asked_from_the_command_line(files: tupl
     Holdout(held, ledger=ledger, name="spring", between=(0.5, 1.0), questions=50, classes=list(np.array([0, 1])))
     given = ["--column", "y", "--ledger", ledger, "--name", "spring"]
     assert run("check", labels, array, *given, "--guess", "0.8").data["kind"] == "free"
-    Holdout(1.0 - held, ledger=ledger, name="loss", metric=AbsoluteError(Fraction(1)))
+    Holdout(1.0 - held, ledger=ledger, name="loss", metric=PerExample(abs_gap, Fraction(1)))
     with pytest.raises(InvalidTask, match="Ask it from Python"):
         run("show", labels, *given[:-1], "loss")
+
+
+def abs_gap(label: float, prediction: float) -> float:
+    return abs(label - prediction)
+
+
+@pytest.mark.parametrize("metric", ["auc", "balanced_accuracy", "log_loss:3", "absolute_error:1", "squared_error:2.5"])
+def test_every_metric_is_opened_and_asked_again(metric: str, files: tuple[Path, ...], tmp_path: Path) -> None:
+    labels, array, _, ledger = files
+    given = ["--column", "y", "--ledger", ledger, "--name", "spring"]
+    classes = [] if "error" in metric else ["--classes", "0,1"]
+    opened = run("open", labels, *given, "--metric", metric, "--tolerance", "0.3", *classes)
+    assert run("show", labels, *given).data == opened.data
+    told = run("check", labels, array, *given).data
+    assert told["low"] < told["value"] < told["high"]
+
+
+@pytest.mark.parametrize("metric", ["f1", "log_loss", "log_loss:0", "squared_error:x", "AUC"])
+def test_a_metric_that_is_none_is_refused(metric: str, files: tuple[Path, ...]) -> None:
+    with pytest.raises(InvalidTask):
+        run("open", files[0], "--column", "y", "--ledger", files[3], "--name", "spring", "--metric", metric)
+    assert not files[3].exists()
 
 
 def test_a_ladder_shows_the_best_so_far(files: tuple[Path, ...]) -> None:
@@ -305,3 +327,58 @@ def test_a_file_in_which_one_row_would_decide_for_all_is_refused_without_classes
     np.save(tmp_path / "p.npy", np.arange(N) % 2 == 0)
     run("open", path, *given, "numbers")
     assert run("check", path, tmp_path / "p.npy", *given, "numbers", "--guess", "1").data["kind"] == "free"
+
+
+def test_files_of_ids_and_predictions_are_matched_by_id(tmp_path: Path) -> None:
+    draw, given = np.random.default_rng(1), ["--ledger", tmp_path / "b.db", "--name", "spring", "--id", "id"]
+    labels, order = draw.integers(0, 2, N), draw.permutation(N)
+    (tmp_path / "y.csv").write_text("id,y\n" + "".join(f"r{i},{y}\n" for i, y in enumerate(labels)))
+    (tmp_path / "p.csv").write_text("id,prediction\n" + "".join(f"r{i},{labels[i]}\n" for i in order))
+    (tmp_path / "short.csv").write_text("id,prediction\n" + "".join(f"r{i},{labels[i]}\n" for i in order[1:]))
+    run("open", tmp_path / "y.csv", *given)
+    before = run("show", tmp_path / "y.csv", *given).data
+    for wrong in ("short.csv",):
+        with pytest.raises(InvalidTask, match="have no prediction"):
+            run("check", tmp_path / "y.csv", tmp_path / wrong, *given)
+    assert run("show", tmp_path / "y.csv", *given).data == before
+    assert run("check", tmp_path / "y.csv", tmp_path / "p.csv", *given, "--guess", 0.97).data["value"] == 0.97
+    with pytest.raises(InvalidTask, match="has no column"):
+        run("check", tmp_path / "y.csv", tmp_path / "p.npy", *given)
+
+
+@pytest.mark.parametrize(
+    ("metric", "more"),
+    [
+        ("f1", ["--classes", "0,1"]),
+        ("rmse:1", []),
+        ("r2:0:1", ["--between", "0.9,1"]),
+        ("cost:COSTS", ["--classes", "0,1"]),
+    ],
+)
+def test_scores_of_every_kind_are_typed_and_asked_again(files: tuple[Path, ...], metric: str, more: list[str]) -> None:
+    labels, _, _, ledger = files
+    costs = ledger.with_name("costs.json")
+    costs.write_text("[[0, 1.5], [5, 0]]")
+    given = ["--column", "y", "--ledger", ledger, "--name", "spring"]
+    words = [
+        "--metric",
+        metric.replace("COSTS", str(costs)),
+        "--tolerance",
+        "0.5" if "cost" in metric else "0.2",
+        *more,
+    ]
+    opened = run("open", labels, *given, *words)
+    assert run("show", labels, *given).data["metric"] == opened.data["metric"]
+    pq.write_table(pa.table({"p": pq.read_table(labels).column("y")}), ledger.with_name("perfect.parquet"))
+    best = 1 if metric.startswith(("f1", "r2")) else 0
+    assert run("check", labels, ledger.with_name("perfect.parquet"), *given, "--guess", best).data["value"] == best
+    with pytest.raises(InvalidTask, match=r"bounds|--classes"):
+        run(
+            "open",
+            labels,
+            *given,
+            "--metric",
+            "r2:1" if "cost" not in metric else f"cost:{costs}",
+            "--tolerance",
+            "0.2",
+        )

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steelyard.errors import BudgetExceeded, InvalidTask
+from steelyard.errors import InvalidTask
+from steelyard.holdout import ClosedHoldout
 from steelyard.holdout._holdout import Holdout
 from steelyard.holdout._scorers import RoundObjective
 
@@ -48,8 +49,21 @@ def test_a_scorer_stops_the_search_when_the_holdout_refuses(data: tuple[Any, ...
     holdout = Holdout(y_held, questions=1)
     scorer = holdout.scorer(x_held, guess=0.5)
     assert scorer(Constant(0), None) == 0.5
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(ClosedHoldout, match="no more questions"):
         scorer(Constant(1), None)
+
+
+def test_a_search_over_a_closed_holdout_ends_instead_of_choosing_by_nothing(data: tuple[Any, ...]) -> None:
+    """scikit-learn makes NaN of an Exception of a scorer, and its first candidate wins."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+
+    x, y, x_held, y_held = data
+    holdout = Holdout(y_held, questions=1)
+    holdout.check(np.zeros(len(y_held), dtype=int), 0.5)
+    search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=holdout.scorer(x_held), cv=2)
+    with pytest.raises(ClosedHoldout):
+        search.fit(x, y)
 
 
 def test_losses_are_turned_so_that_more_is_better(data: tuple[Any, ...]) -> None:

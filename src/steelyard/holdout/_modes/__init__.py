@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 from steelyard.errors import CurrencyMismatch, InvalidTask
 from steelyard.holdout._answer import Answer
 from steelyard.holdout._intervals import Rounding, half_width, nats_allowed, read_whole
+from steelyard.holdout._links import Link
 from steelyard.noise import ExactNoise, Noise
 from steelyard.privacy import MICRO, Currency, Number, Terms, decimal_text, exact, holdout
 
@@ -52,7 +53,8 @@ _ROUNDS_ONLY = "best_of and finish belong to mode='rounds'; this holdout answers
 class Frame:
     """What is public about a holdout. Scores and tolerance are in [0, 1]; times ``upper`` they are the metric's own.
 
-    The exact score is total / (rows * scale), with a whole total: the sum of one number in 0..scale for each row.
+    The exact score is total / (rows * scale), with a whole total: the sum of one number in 0..scale for each row; with a
+    ``link`` the score is a function of that.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Frame:
     tolerance: Fraction
     confidence: Fraction
     higher_is_better: bool = True
+    link: Link | None = None
 
     @property
     def whole(self) -> int:
@@ -159,7 +162,7 @@ class NatsMode(Mode):
 
     def __init__(self, frame: Frame, steps: int) -> None:
         super().__init__(frame)
-        self._rounding = Rounding(frame.rows, frame.scale, steps)
+        self._rounding = Rounding(frame.rows, frame.scale, steps, frame.link)
 
     def _allow(self, between: tuple[Number, Number], first: float) -> None:
         """Fix the scores answered within the tolerance and what may be spent; ``first``: what one question costs."""
@@ -231,6 +234,11 @@ def require_nats(rounding: Rounding, frame: Frame, span: Span, first: float) -> 
         return allowed
     # Hoeffding's half-width and half a step of a tenth of it do for one question at any score.
     can = half_width(frame.rows, -first) / 0.95 * float(frame.upper)
+    if frame.link is not None:
+        raise InvalidTask(
+            f"these {frame.rows:,} rows cannot certify a tolerance of {float(frame.tolerance * frame.upper):.4g} at every score with confidence "
+            f"{float(frame.confidence):.4g}. Ask for a wider tolerance, or say with between= which scores are to be answered within it."
+        )
     raise InvalidTask(
         f"{frame.rows:,} rows cannot certify a tolerance of {float(frame.tolerance * frame.upper):.4g} with confidence "
         f"{float(frame.confidence):.4g}: even one question needs {can:.3g} or more. Ask for a wider tolerance, less "

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
 from steelyard.errors import BudgetExceeded, InvalidTask
@@ -85,8 +84,7 @@ class RoundsMode(NatsMode):
     def _score(self, query: Query, record: Record) -> Answer:
         total = query.total()
         nats = math.nextafter((_spent(record) + self._base) / MICRO, math.inf)
-        value = Fraction(total, self.frame.whole)
-        return self.frame.answer(value, *self._rounding.interval(total, nats), PAID)
+        return self.frame.answer(self._rounding.value(total), *self._rounding.interval(total, nats), PAID)
 
     def forecast(self, record: Record) -> int:
         """How many rounds of two are certain to be affordable."""

@@ -128,12 +128,12 @@ class Thresholdout:
         }
         return Event("thresholdout", parameters, Neighbours.REPLACE)
 
-    def start(self, noise: Noise) -> Answers:
+    def start(self, noise: Noise) -> ThresholdoutAnswers:
         """Draw the first threshold and wait for questions."""
-        return Answers(self, noise)
+        return ThresholdoutAnswers(self, noise)
 
 
-class Answers:
+class ThresholdoutAnswers:
     """One running row of answers; like the comparisons inside it, it can be neither copied, stored nor forked."""
 
     def __init__(self, plan: Thresholdout, noise: Noise) -> None:
@@ -209,7 +209,7 @@ class ClassicMode(NoisyMode):
         level = usual.threshold if threshold is None else positive(threshold, "threshold") / frame.upper
         scale = usual.sigma if sigma is None else positive(sigma, "sigma") / frame.upper
         self.plan = replace(usual, threshold=level, sigma=scale)
-        self._running: tuple[HoldoutEntry, Answers] | None = None
+        self._running: tuple[HoldoutEntry, ThresholdoutAnswers] | None = None
         self._process = os.getpid()
         self._told: dict[str, tuple[int, bool]] = {}
         self._read = 0
@@ -287,7 +287,7 @@ class ClassicMode(NoisyMode):
         if "question" in note:  # an answer that failed is told to nobody
             self._told[str(note["question"])] = int(note["total"]), bool(note["paid"])
 
-    def _row(self, record: Record) -> tuple[HoldoutEntry, Answers]:
+    def _row(self, record: Record) -> tuple[HoldoutEntry, ThresholdoutAnswers]:
         """The row of answers of this process: charged and claimed before its first threshold is drawn."""
         if self._process != os.getpid():  # a row belongs to the process that began it, and a fork begins its own
             self._running, self._process = None, os.getpid()
