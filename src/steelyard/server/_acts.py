@@ -1,0 +1,31 @@
+"""What administrators do, written on the ledger's chain, where nobody can take it back: budgets, members, sources, people, published answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from steelyard.server._call import Call
+from steelyard.server._server import Server
+
+_LONGEST = 2000
+
+
+def record(call: Call, act: str, thing: str, account: str = "") -> None:
+    """Write down that somebody did something to a thing."""
+    call.told["sequence"] = call.server.ledger.note(thing[:_LONGEST], act=act, account=account, person=call.who.name)
+
+
+def acts(server: Server, after: int = 0) -> list[dict[str, Any]]:
+    """What was done, in order: who, when, what."""
+    return [
+        {
+            "id": entry.sequence,
+            "at": entry.at,
+            "person": entry.person,
+            "act": entry.name or entry.kind,
+            "thing": entry.detail,
+            "account": entry.account,
+        }
+        for entry in server.ledger.notes()
+        if entry.sequence > after
+    ]

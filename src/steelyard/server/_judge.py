@@ -1,0 +1,160 @@
+"""The worker's side of boards: it opens holdouts, parses predictions, asks, and keeps what the ledger holds.
+
+A format fault is found before the labels are touched, and told. Anything else that goes wrong is a failure without a word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from steelyard.errors import InvalidTask, LedgerError, TableError
+from steelyard.interrupts import INTERRUPTS
+from steelyard.requests import open_holdout, read_labels
+from steelyard.server._boards import board_settings
+from steelyard.server._server import Server
+from steelyard.server._slots import moment
+from steelyard.server._sources import locate
+from steelyard.server.store import Board, Submission
+
+if TYPE_CHECKING:
+    from steelyard.holdout import Holdout
+
+TRIES = 2
+
+
+class Judging:
+    """The holdouts that this worker has open, and the submissions that it answers."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._holdouts: dict[tuple[int, bool], Holdout] = {}
+
+    def once(self) -> bool:
+        """Open new boards and answer submissions; whether there was anything to do."""
+        new = [board for board in self.server.boards.all() if board.state == "new"]
+        for board in new:
+            self._open(board)
+        done = [self._serve(made) for made in self.server.boards.waiting()]
+        ended = [board for board in self.server.boards.all() if board.state == "scoring"]
+        for board in ended:
+            self._decide(board)
+        return bool(new) or bool(ended) or any(done)
+
+    def close(self) -> None:
+        """Leave holdouts in order, so that nothing is pending."""
+        for holdout in self._holdouts.values():
+            holdout.__exit__(None, None, None)
+
+    def _open(self, board: Board) -> None:
+        try:
+            found = self._holdout(board)
+            facts = {
+                "rows": found.rows, "mode": found.mode, "metric": str(found.metric), "higher_is_better": bool(found.frame.higher_is_better),
+                "promise": str(found), "left": found.forecast(),
+            }  # fmt: skip
+            if board.settings.get("final"):
+                facts["final_rows"] = self._holdout(board, final=True).rows
+        except INTERRUPTS:
+            raise
+        except LedgerError:
+            return
+        except BaseException:  # nothing of it may be told
+            self.server.boards.set_state(board.id, "broken")
+            return
+        self.server.boards.set_state(board.id, "open", facts)
+
+    def _holdout(self, board: Board, *, final: bool = False) -> Holdout:
+        """The board's holdout, or that of its final phase: other rows, under a budget of their own, which a ledger keeps apart."""
+        found = self._holdouts.get((board.id, final))
+        if found is None:
+            config, source = self.server.config, str(board.settings["final"]) if final else board.source
+            place = locate(config, "root", source)
+            if place in self._rows_of_sets():
+                raise InvalidTask("rows that a budget protects are no labels.")
+            found = open_holdout(
+                place, board.label or None, board_settings(board, final=final), board.settings.get("id"),
+                name=f"{board.name}.final" if final else board.name, ledger=config.ledger_address,
+            )  # fmt: skip
+            self._holdouts[board.id, final] = found
+        return found
+
+    def _rows_of_sets(self) -> set[str]:
+        """Where the files of sets are, links followed."""
+        found = set()
+        for dataset in self.server.sets.all():
+            if dataset.kind in ("root", "upload"):
+                with contextlib.suppress(TableError, InvalidTask):
+                    found.add(locate(self.server.config, dataset.kind, dataset.source))
+        return found
+
+    def _serve(self, made: Submission) -> bool:
+        board = self.server.boards.known(made.board)
+        assert board is not None
+        path = self.server.config.folder / "submissions" / made.file
+        try:
+            state, answer = self._answer(board, made, path)
+        except LedgerError:
+            return False
+        visible = moment(made.asked, board.slot, self.server.clock())
+        self.server.boards.finish(made.id, state, answer, visible)
+        if state != "held":
+            path.unlink(missing_ok=True)
+        return True
+
+    def _decide(self, board: Board) -> None:
+        """Compare the last predictions of every team once; the winner's score is told, and nothing about the others."""
+        chosen = list(
+            {made.team: made for made in self.server.boards.submissions(board.id) if made.state == "held"}.values()
+        )
+        try:
+            result = self._winner(board, chosen) if chosen else {}
+        except (LedgerError, *INTERRUPTS):
+            raise
+        except BaseException:  # it may depend on labels
+            self.server.boards.set_state(board.id, "broken")
+            return
+        visible = moment(board.facts["closing"], board.slot, self.server.clock())
+        self.server.boards.set_state(
+            board.id, "closed", {**board.facts, "final": {**result, "visible": visible, "teams": len(chosen)}}
+        )
+        for made in self.server.boards.submissions(board.id):
+            (self.server.config.folder / "submissions" / made.file).unlink(missing_ok=True)
+
+    def _winner(self, board: Board, chosen: list[Submission]) -> dict[str, Any]:
+        if self.server.boards.begin(chosen[0].id) > TRIES + 2:
+            raise InvalidTask("this was tried before")
+        holdout, folder = self._holdout(board, final=True), self.server.config.folder / "submissions"
+        read = [read_labels(str(folder / made.file), None, board.settings.get("id")) for made in chosen]
+        ids = None if board.settings.get("id") is None else [names for _, names in read]
+        first = holdout.best_of([predictions for predictions, _ in read], ids=ids)
+        score = holdout.finish(read[first][0], ids=read[first][1])
+        names = {team["id"]: team["name"] for team in self.server.boards.teams(board.id)}
+        return {"team": names[chosen[first].team], "submission": chosen[first].id, **score.to_json()}
+
+    def _answer(self, board: Board, made: Submission, path: Path) -> tuple[str, dict[str, Any]]:
+        """What is told of a submission: its score, a fault of its format, or nothing."""
+        if self.server.boards.begin(made.id) > TRIES:
+            return "failed", {}
+        try:
+            predictions, ids = read_labels(str(path), None, board.settings.get("id"))
+        except INTERRUPTS:
+            raise
+        except InvalidTask as fault:
+            return "refused", {"detail": str(fault).replace(str(path), "the file")}
+        except BaseException:  # a parser's panic
+            return "failed", {}
+        try:
+            if board.settings.get("final") and board.state != "open":  # sent in before the end, read after it
+                self._holdout(board, final=True).require(predictions, ids=ids)
+                return "held", {}
+            holdout = self._holdout(board)
+            found = holdout.check(predictions, made.guess or None, ids=ids)
+            return "answered", {**found.to_json(), "left": holdout.forecast()}
+        except (LedgerError, *INTERRUPTS):
+            raise
+        except InvalidTask as fault:  # found before the labels were looked at
+            return "refused", {"detail": str(fault)}
+        except BaseException:  # it may depend on labels
+            return "failed", {}
