@@ -9,14 +9,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import warnings
 from collections.abc import Sequence
 
 from steelyard import __version__
 from steelyard.cli import _accounts as accounts
+from steelyard.cli import _asking as asking
 from steelyard.cli import _fitting as fitting
 from steelyard.cli import _holdouts as holdouts
 from steelyard.cli import _labelling as labelling
 from steelyard.cli import _releases as releases
+from steelyard.cli import _reports as reports
+from steelyard.cli import _serving as serving
 from steelyard.cli import _trying as trying
 from steelyard.cli._files import show
 from steelyard.errors import SteelyardError
@@ -35,7 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     args = parser().parse_args(argv)
     try:
-        answer: Reply = args.run(args)
+        with warnings.catch_warnings():
+            warnings.showwarning = _warned
+            answer: Reply = args.run(args)
     except SteelyardError as error:
         return _fail(type(error).__name__, str(error), error.exit_code, as_json=args.json)
     except KeyboardInterrupt:
@@ -61,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
     )
     root.add_argument("--version", action="version", version=f"steelyard {__version__}")
     commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    rooms = (accounts, releases, labelling, fitting, holdouts)
+    rooms = (accounts, releases, asking, reports, labelling, fitting, holdouts, serving)
     for add in (trying.add_demo, *(room.add_commands for room in rooms), trying.add_audit):
         add(commands, _shared())
     return root
@@ -76,9 +82,14 @@ def _shared() -> argparse.ArgumentParser:
     return shared
 
 
+def _warned(message: Warning | str, *where: object, **more: object) -> None:
+    """A warning as one line for a person, without the place in our code."""
+    show(f"warning: {message}", error=True)
+
+
 def _fail(kind: str, message: str, code: int, *, as_json: bool) -> int:
     if as_json:
-        print(json.dumps({"error": {"kind": kind, "message": message, "exit_code": code}}, sort_keys=True))
+        show(json.dumps({"error": {"kind": kind, "message": message, "exit_code": code}}, sort_keys=True))
     else:
         show(f"{kind}: {message}", error=True)
     return code

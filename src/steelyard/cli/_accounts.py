@@ -1,4 +1,4 @@
-"""``steelyard account open|show|list`` and ``steelyard ledger verify|accept|export``: budgets, and the ledger that keeps them."""
+"""``steelyard account open|show|list|enter`` and ``steelyard ledger verify|accept|grant|upgrade|export|public-key|verify-receipt``: budgets, and the ledger that keeps them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ import json
 from typing import Any
 
 from steelyard.account import Receipt
+from steelyard.accounting import price
 from steelyard.cli._files import waiting
+from steelyard.cli._keeping import add_verbs
 from steelyard.documents import load
 from steelyard.errors import LedgerTampered
-from steelyard.ledger import Ledger, open_account
+from steelyard.ledger import Ledger, grant, open_account, upgrade, verify_receipt
+from steelyard.outside import enter, stated
 from steelyard.requests import Reply, columns, unit_typed
 
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
-    """Add ``account`` and ``ledger``, each with three verbs."""
-    verbs = commands.add_parser("account", help="open, show and list budgets").add_subparsers(
-        metavar="VERB", required=True
-    )
+    """Add ``account`` and ``ledger``, with their verbs."""
+    verbs = commands.add_parser(
+        "account", help="open, show, divide and keep budgets, and see what they were spent on"
+    ).add_subparsers(metavar="VERB", required=True)
     opened = verbs.add_parser("open", parents=[shared], help="open a budget, or re-open it on the same terms")
     opened.add_argument("ledger", help="a file such as budget.db, or a postgresql:// URL")
     opened.add_argument("name", help="the account's name")
@@ -39,6 +42,18 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     listed = verbs.add_parser("list", parents=[shared], help="all accounts of a ledger")
     listed.add_argument("ledger")
     listed.set_defaults(run=_list)
+    outside = verbs.add_parser(
+        "enter", parents=[shared], help="charge for a private run done elsewhere, before it is done"
+    )
+    outside.add_argument("ledger")
+    outside.add_argument("name")
+    outside.add_argument("--what", required=True, help="in public words, what is done elsewhere")
+    outside.add_argument("--epsilon", help="the guarantee it states, with --delta, or --mu")
+    outside.add_argument("--delta", default="0", help="charged whole to what the account sets aside")
+    outside.add_argument("--mu", help="if it is mu-GDP, for every epsilon at once")
+    outside.add_argument("--key", help="a name for the run, so that entering it again is free")
+    outside.set_defaults(run=_enter)
+    add_verbs(verbs, shared)
     _add_ledger(commands, shared)
 
 
@@ -64,6 +79,32 @@ def _add_ledger(commands: Any, shared: argparse.ArgumentParser) -> None:
     )
     accept.add_argument("ledger")
     accept.set_defaults(run=_accept)
+    signed = verbs.add_parser(
+        "verify-receipt",
+        parents=[shared],
+        help="check the signature of a receipt with a public key alone, without the ledger",
+    )
+    signed.add_argument("receipt", help="a saved release or receipt")
+    signed.add_argument("--public-key", required=True, help="what steelyard ledger public-key prints")
+    signed.set_defaults(run=_verify_receipt)
+    public = verbs.add_parser("public-key", parents=[shared], help="the key with which anybody can check receipts")
+    public.add_argument("ledger")
+    public.set_defaults(run=_public_key)
+    allow = verbs.add_parser(
+        "grant", parents=[shared], help="PostgreSQL: let a role read the ledger, spend on it, or keep it"
+    )
+    allow.add_argument("ledger", help="a postgresql:// URL of whoever owns the ledger's tables")
+    allow.add_argument("role", help="a role of the database; made, without a login, where there is none")
+    allow.add_argument(
+        "--may", choices=("read", "spend", "keep"), default="spend",
+        help="spend (default): no accounts are opened; keep: open, freeze and close them too",
+    )  # fmt: skip
+    allow.set_defaults(run=_grant)
+    forward = verbs.add_parser(
+        "upgrade", parents=[shared], help="bring a ledger of format 1 forward, in place, if every check of it passes"
+    )
+    forward.add_argument("ledger")
+    forward.set_defaults(run=_upgrade)
     export = verbs.add_parser("export", parents=[shared], help="every entry, one JSON line each")
     export.add_argument("ledger")
     export.set_defaults(run=_export)
@@ -84,12 +125,24 @@ def _show(args: argparse.Namespace) -> Reply:
     return Reply.of_account(Ledger(args.ledger).account(args.name))
 
 
+def _enter(args: argparse.Namespace) -> Reply:
+    account = Ledger(args.ledger).account(args.name)
+    if args.plan:
+        cost = price(stated(args.epsilon, args.delta, args.mu, account.terms.unit.neighbours), account.terms)
+        return Reply(f"would cost {cost}, of which {account.remaining} is left", {"plan": {"cost": str(cost)}})
+    release = enter(account, args.what, epsilon=args.epsilon, delta=args.delta, mu=args.mu, key=args.key)
+    return Reply(f"entered: {args.what}\n{release.guarantee}", json.loads(release.to_json()))
+
+
 def _list(args: argparse.Namespace) -> Reply:
     found = list(Ledger(args.ledger).accounts())
     if not found:
         return Reply("no accounts yet; open one with: steelyard account open", {"accounts": []})
-    table: list[tuple[str, ...]] = [("account", "cap", "spent", "left", "hides")]
-    table += [(a.name, str(a.terms.cap), str(a.spent), str(a.remaining), str(a.terms.unit)) for a in found]
+    told = [dict(account.statement()) for account in found]
+    more = [name for name in ("below", "state") if any(name in each for each in told)]
+    names = ("account", "cap", "spent", "left", "hides", *more)
+    table: list[tuple[str, ...]] = [names]
+    table += [tuple(each.get(name, {"state": "open"}.get(name, "")) for name in names) for each in told]
     return Reply(columns(table), {"accounts": [Reply.of_account(account).data for account in found]})
 
 
@@ -117,6 +170,35 @@ def _accept(args: argparse.Namespace) -> Reply:
             "not accepted, the chain is broken: " + "; ".join(report.findings[:5]), findings=report.findings
         )
     return Reply(f"accepted at entry {report.entries}, head {report.head}", {"ok": True, "entries": report.entries})
+
+
+def _verify_receipt(args: argparse.Namespace) -> Reply:
+    receipt: Receipt = load(Receipt, args.receipt, "a saved release or receipt", "receipt")
+    if not verify_receipt(receipt, args.public_key):
+        raise LedgerTampered(f"{args.receipt} was not signed with the key that belongs to this public key.")
+    said = f"entry {receipt.sequence} of account {receipt.account}: {receipt.cost}, ledger {receipt.ledger_id}"
+    return Reply(f"signed: {said}", {"ok": True, "receipt": receipt.to_json()})
+
+
+def _public_key(args: argparse.Namespace) -> Reply:
+    key = Ledger(args.ledger).public_key
+    return Reply(key, {"public_key": key})
+
+
+def _grant(args: argparse.Namespace) -> Reply:
+    if args.plan:
+        return Reply(f"would let the role {args.role} {args.may}", {"plan": {"role": args.role, "may": args.may}})
+    grant(args.ledger, args.role, args.may)
+    return Reply(f"the role {args.role} may {args.may}; noted on the chain", {"role": args.role, "may": args.may})
+
+
+def _upgrade(args: argparse.Namespace) -> Reply:
+    if args.plan:
+        return Reply(f"would check {args.ledger} in full and bring it to the present format", {"plan": "upgrade"})
+    with waiting("checking the chain"):
+        report = upgrade(args.ledger)
+    text = f"{report.entries} entries, every check passed; the ledger is of the present format.\nhead {report.head}"
+    return Reply(text, {"ok": True, "entries": report.entries, "head": report.head})
 
 
 def _export(args: argparse.Namespace) -> Reply:

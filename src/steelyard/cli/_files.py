@@ -9,6 +9,7 @@ Law: once something was paid for, its answer is told whatever happens to the fil
 from __future__ import annotations
 
 import argparse
+import csv
 import glob
 import os
 import secrets
@@ -30,11 +31,21 @@ _LEDGER_START = b"SQLite format 3\0"
 
 
 def add_types(command: argparse.ArgumentParser) -> None:
-    """The option that states the types of a CSV file's columns."""
+    """The options that say how a file is read: its format, and of a CSV file the types of its columns and what separates them."""
     command.add_argument(
         "--types",
         metavar="COLUMN:TYPE,…",
         help="CSV: the types of columns (integer, float, boolean, string); those added up are float, the others text",
+    )
+    command.add_argument(
+        "--delimiter", metavar="CHARACTER", help="CSV: what separates cells, such as ';' (default: a comma)"
+    )
+    command.add_argument("--names", metavar="NAME,…", help="CSV without a header line: the names of its columns")
+    command.add_argument(
+        "--header", action="store_true", help="CSV: the first line names the columns, though it holds a number or a day"
+    )
+    command.add_argument(
+        "--format", choices=("parquet", "csv"), help="the format, where the file's name does not tell it"
     )
 
 
@@ -43,9 +54,14 @@ def open_table(args: argparse.Namespace, numbers: Iterable[str] = ()) -> Any:
     from steelyard.tables import is_csv, read
 
     stated = types_typed(args.types)
-    if not is_csv(args.data):
-        return read(args.data, types=stated) if stated else read(args.data)
-    return read(args.data, types={**dict.fromkeys(numbers, "float"), **stated})
+    given = {"format": args.format, "delimiter": {"\\t": "\t"}.get(args.delimiter, args.delimiter)}
+    told: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    told |= {"names": list(next(csv.reader([args.names])))} if args.names else {}
+    told |= {"header": True} if args.header else {}
+    if args.format == "csv" or (args.format is None and is_csv(args.data)):
+        return read(args.data, types={**dict.fromkeys(numbers, "float"), **stated}, **told)
+    told |= {"types": stated} if stated else {}
+    return read(args.data, **told)
 
 
 def add_overwrite(command: argparse.ArgumentParser) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from steelyard.cli._files import Outputs, add_overwrite, add_types, check_chart,
 from steelyard.documents import load
 from steelyard.errors import InvalidTask
 from steelyard.privacy import whole_number
-from steelyard.requests import Reply, classes_typed, feature_typed, fit_options, fit_terms, release_chart
+from steelyard.requests import Reply, classes_typed, feature_typed, fit_options, fit_terms
 
 if TYPE_CHECKING:
     from steelyard.ledger import Account
@@ -35,7 +34,7 @@ _CHECKED = (
 
 def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Add ``fit`` and ``predict``."""
-    fit = commands.add_parser("fit", parents=[shared], help="a private linear or logistic model of one column")
+    fit = commands.add_parser("fit", parents=[shared], help="a private linear, logistic or Poisson model of one column")
     fit.add_argument("data", help="a Parquet or CSV file, a glob of them, or a database URL")
     fit.add_argument("--label", required=True, help="the column to be predicted")
     fit.add_argument(
@@ -45,9 +44,14 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
         metavar="FEATURE",
         help="age:0:100 (a number and its public bounds), land=FR,DE (public values), or a bare name (with --x-bound)",
     )
-    fit.add_argument("--model", choices=["linear", "logistic"], default="linear", help="what to fit (default linear)")
-    fit.add_argument("--lower", help="linear: the public lower bound of the label")
-    fit.add_argument("--upper", help="linear: the public upper bound of the label")
+    fit.add_argument(
+        "--model",
+        choices=["linear", "logistic", "poisson"],
+        default="linear",
+        help="what to fit (default linear); poisson: a count, where its label alone is hidden and features are public",
+    )
+    fit.add_argument("--lower", help="linear, poisson: the public lower bound of the label")
+    fit.add_argument("--upper", help="linear, poisson: the public upper bound of the label")
     fit.add_argument("--classes", help="logistic: the label's public values, separated by commas")
     fit.add_argument("--x-bound", help="the public largest length of a row of features; needed for bare names")
     fit.add_argument(
@@ -66,16 +70,25 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     fit.add_argument(
         "--radius", help="--method choice: choose among a grid over the ball of coefficients of this length"
     )
+    fit.add_argument("--weight", metavar="COLUMN", help="rows hidden: how much each row counts, 0 to --weight-bound")
+    fit.add_argument("--weight-bound", help="the public largest weight (default 1); what is beyond counts as this much")
     fit.add_argument("--epsilon", required=True, help="how much this model may spend")
     fit.add_argument("--delta", help="without a ledger: the delta of the guarantee (0: pure; default 1e-6)")
-    fit.add_argument("--user", help="without a ledger: hide all rows of one value of this column (default: one row)")
+    fit.add_argument(
+        "--user",
+        help="without a ledger: hide all rows of one value of this column (default: one row; poisson: one label)",
+    )
     fit.add_argument("--ledger", help="the ledger that holds the account (without one nothing adds fits up)")
     fit.add_argument("--account", help="the account that pays")
     fit.add_argument("--key", help="a name for this request, so that a retry is free")
     fit.add_argument(
         "--chart", metavar="FILE", help="draw the coefficients, or with an accuracy the path to it: .svg, .png or .html"
     )
-    fit.add_argument("--out", required=True, help="save the model here, as JSON (not where an accuracy was missed)")
+    fit.add_argument(
+        "--out",
+        required=True,
+        help="save the model here, as JSON (where an accuracy was missed, the best that was bought)",
+    )
     add_types(fit)
     add_overwrite(fit)
     _add_accuracy(fit)
@@ -86,6 +99,10 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
 def _add_accuracy(fit: argparse.ArgumentParser) -> None:
     """The options that turn a fit at a price into a fit at an accuracy."""
     fit.add_argument("--target-loss", help="spend as little as reaches this mean loss; --epsilon is then the most")
+    fit.add_argument(
+        "--target-rmse", help="the same, for the root of a linear model's mean squared error, in the label's units"
+    )
+    fit.add_argument("--target-accuracy", help="the same, for a classifier's share of right classes, such as 0.8")
     fit.add_argument("--excess-loss", help="the same, for the loss above that of the best model there is")
     fit.add_argument("--confidence", help="with either: how sure the accuracy is (default 0.9)")
     fit.add_argument("--penalty", help="with either: lambda of the mean penalized loss (default 0.001)")
@@ -133,35 +150,32 @@ def _released(args: argparse.Namespace, table: Table, account: Account, task: An
         release = session.release(task, key=key)
     files.write(args.out, release.value.save)
     if args.chart:
-        files.write(args.chart, release_chart(release).save)
+        files.write(args.chart, release.chart().save)
     saved = f"saved to {args.out}; predict with: steelyard predict {args.out} DATA --out FILE"
     return Reply.of_model(release, note, saved, told(files.problems, key))
 
 
 def _reached(args: argparse.Namespace, table: Table, account: Account, task: Any, note: str, files: Outputs) -> Reply:
-    """Walk until the model is accurate enough, telling each step; save it where it is certified."""
-    from steelyard.models.accuracy import path_chart
+    """Walk until the model is accurate enough, telling each step; save the best that was found."""
+    from steelyard.models.accuracy import path_chart, say, teller
     from steelyard.requests import AccuracyRequest
 
-    asked = {name: getattr(args, name) for name in ("target_loss", "excess_loss", "confidence", "check", "penalty")}
+    names = ("target_loss", "target_rmse", "target_accuracy", "excess_loss", "confidence", "check", "penalty")
+    asked = {name: getattr(args, name) for name in names}
     request = AccuracyRequest(task, **asked, key=args.key, ids=args.ids, most=args.ledger and args.epsilon)
     if args.plan:
         return request.plan(table, account)
-    tell = request.teller(account)
+    tell = teller(account, args.key)
     with waiting("charging, measuring and checking"):
-        found = request.walk(table, account, None if args.json else lambda stop: _say(tell(stop)))
-    if found.model is not None and request.is_met(found):
+        found = request.walk(table, account, None if args.json else lambda stop: say(tell(stop)))
+    if found.model is not None:
         files.write(args.out, found.model.save)
     if args.chart:
-        files.write(args.chart, path_chart(found.path, request.goal.amount, scale=request.scale).save)
+        files.write(args.chart, path_chart(found.path, request.goal.amount).save)
     problems = [f"warning: {problem}" for problem in files.problems]
     if problems:
         problems.append(f"what was paid for: {'' if found.model is None else json.dumps(found.model.to_json())}")
-    return request.reply(account.terms, found, args.out, note, problems)
-
-
-def _say(lines: list[str]) -> None:
-    print("\n".join(lines), file=sys.stderr, flush=True)
+    return request.reply(found, args.out, note, problems)
 
 
 def _numbers(args: argparse.Namespace, features: list[Any]) -> list[str]:
@@ -169,14 +183,18 @@ def _numbers(args: argparse.Namespace, features: list[Any]) -> list[str]:
     from steelyard.models import Categorical
 
     numbers = [feature.column for feature in features if not isinstance(feature, Categorical)]
-    return [*numbers, args.label] if args.model == "linear" else numbers
+    numbers += [] if args.weight is None else [args.weight]
+    return numbers if args.model == "logistic" else [*numbers, args.label]
 
 
 def _task(args: argparse.Namespace, table: Table, features: list[Any]) -> Any:
-    from steelyard.models import FitLinear, FitLogistic
+    from steelyard.models import FitLinear, FitLogistic, FitPoisson
 
+    if args.model == "poisson":
+        return FitPoisson(features, args.label, args.lower, args.upper, args.epsilon, x_bound=args.x_bound)
     way = ("epsilon", "x_bound", "public_rows", "cap", "ridge", "radius")
     common = {name: getattr(args, name) for name in way} | {"method": args.method or "auto"}
+    common |= {} if args.weight is None else {"weight": args.weight, "weight_bound": args.weight_bound or 1}
     if args.candidates is not None:
         common["candidates"] = load(Sequence[Sequence[float]], args.candidates, "a list of candidates", "candidates")
     if args.model == "linear":

@@ -10,6 +10,8 @@ from steelyard.errors import InvalidTask
 from steelyard.privacy import exact, whole_number
 from steelyard.requests import Reply
 
+_METRICS = "accuracy (default), error, brier, auc, balanced_accuracy, f1, log_loss:CUT, absolute_error:CUT, squared_error:CUT, rmse:CUT, r2:LOW:HIGH, cost:FILE"
+
 if TYPE_CHECKING:
     from steelyard.holdout import Holdout
 
@@ -50,6 +52,9 @@ def _add_holdout(verbs: Any, shared: Any, name: str, run: Any, told: str) -> arg
     verb: argparse.ArgumentParser = verbs.add_parser(name, parents=[shared], help=told)
     verb.add_argument("labels", help="a CSV, Parquet or .npy file of labels")
     verb.add_argument("--column", help="the column of labels")
+    verb.add_argument(
+        "--id", metavar="COLUMN", help="the column of public ids, in all files: predictions are matched by it"
+    )
     verb.add_argument("--ledger", required=True, help="where the budget is kept, such as budget.db")
     verb.add_argument("--name", required=True, help="the holdout's name; one name, one budget")
     verb.add_argument("--account", help="the account that pays (default: one of the holdout's own, with its name)")
@@ -67,7 +72,11 @@ def _add_settings(verb: argparse.ArgumentParser) -> None:
         choices=["certified", "ladder", "rounds", "private", "classic"],
         help="certified (default): guesses; ladder: best so far; rounds: winners; private, classic: noisy scores (classic: one command is one row of answers)",
     )
-    verb.add_argument("--metric", choices=["accuracy", "error", "brier"], help="default accuracy")
+    verb.add_argument(
+        "--metric",
+        metavar="NAME",
+        help=f"{_METRICS} (CUT: the largest loss of a row that counts; LOW:HIGH: bounds of the label; FILE: a JSON matrix, a row for each right class)",
+    )
     verb.add_argument("--classes", help="what labels may be, separated by commas; private and classic need it")
     verb.add_argument(
         "--questions", type=whole_number, help="the most questions ever asked; how many, where labels are hidden"
@@ -107,7 +116,7 @@ def _open(args: argparse.Namespace) -> Reply:
     if args.account is not None and not args.plan:
         where = {"account": Ledger(args.ledger).account(args.account)}
     settings = settings_typed(vars(args))
-    opened = open_holdout(args.labels, args.column, settings, name=args.name, separate=args.separate, **where)
+    opened = open_holdout(args.labels, args.column, settings, args.id, name=args.name, separate=args.separate, **where)
     return Reply(f"would open on {args.ledger}:\n{opened}" if args.plan else str(opened), _facts(opened))
 
 
@@ -119,7 +128,7 @@ def _again(args: argparse.Namespace) -> Holdout:
     ledger = Ledger(args.ledger)
     account, kept = settings_kept(ledger, args.account, args.name)
     settings = kept | settings_typed(vars(args))
-    return open_holdout(args.labels, args.column, settings, name=args.name, account=ledger.account(account))
+    return open_holdout(args.labels, args.column, settings, args.id, name=args.name, account=ledger.account(account))
 
 
 def _show(args: argparse.Namespace) -> Reply:
@@ -128,9 +137,9 @@ def _show(args: argparse.Namespace) -> Reply:
 
 
 def _check(args: argparse.Namespace) -> Reply:
-    from steelyard.tables import read_column
+    from steelyard.requests import read_labels
 
-    batch = [read_column(path, args.predicted) for path in args.predictions]
+    batch = [read_labels(path, args.predicted, args.id) for path in args.predictions]
     found = _again(args)
     if found.mode == "rounds" and not args.finish:
         return _round(args, found, batch)
@@ -141,7 +150,10 @@ def _check(args: argparse.Namespace) -> Reply:
         return Reply(f"would ask {len(batch)} question(s)\n{found}", _facts(found))
     with found:
         pairs = zip(batch, guesses, strict=True)
-        answers = [found.finish(batch[0])] if args.finish else [found.check(each, guess) for each, guess in pairs]
+        if args.finish:
+            answers = [found.finish(batch[0][0], ids=batch[0][1])]
+        else:
+            answers = [found.check(each, guess, ids=ids) for (each, ids), guess in pairs]
     data = [answer.to_json() for answer in answers]
     shown: dict[str, Any] = data[0] if len(data) == 1 else {"answers": data}
     refused = any(answer.kind == "refused" for answer in answers)
@@ -166,7 +178,7 @@ def _round(args: argparse.Namespace, found: Holdout, batch: list[Any]) -> Reply:
     if args.plan:
         return Reply(f"would ask which of {len(batch)} is best\n{found}", _facts(found))
     with found:
-        best = found.best_of(batch)
+        best = found.best_of([each for each, _ in batch], ids=None if args.id is None else [ids for _, ids in batch])
     return Reply(f"{args.predictions[best]} is the best of {len(batch)}", {"best": best, "left": found.forecast()})
 
 

@@ -19,10 +19,10 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
         metavar="VERB", required=True
     )
     _add_fit(verbs, shared)
-    apply = verbs.add_parser("apply", parents=[shared], help="copy a Parquet file with its labels made private")
+    apply = verbs.add_parser("apply", parents=[shared], help="copy a Parquet or CSV file with its labels made private")
     apply.add_argument("randomizer", help="a randomizer saved by labels fit")
-    apply.add_argument("data", help="a Parquet file")
-    apply.add_argument("out", help="the Parquet file to write; it must not exist")
+    apply.add_argument("data", help="a Parquet or CSV file")
+    apply.add_argument("out", help="the Parquet or CSV file to write; it must not exist")
     apply.add_argument("--column", help="the label column (default: the one it was fitted for)")
     apply.add_argument("--ids", metavar="COLUMN", help="record ids: each record is drawn once, whatever the file")
     apply.add_argument(
@@ -48,7 +48,7 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 def _add_fit(verbs: Any, shared: argparse.ArgumentParser) -> None:
     fit = verbs.add_parser("fit", parents=[shared], help="make a randomizer and save it")
-    fit.add_argument("data", help="a Parquet file; its rows are read for a private prior only")
+    fit.add_argument("data", help="a Parquet or CSV file; its rows are read for a private prior only")
     fit.add_argument("column", help="the label column")
     fit.add_argument("--epsilon", required=True, help="what prior and labels may spend together")
     fit.add_argument("--lower", required=True, help="the public least label; lower ones count as this")

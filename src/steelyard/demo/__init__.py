@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from steelyard.lazy import loading
 
-__all__ = ["STEPS", "run_tour"]
+__all__ = ["STEPS", "make_purchases", "run_tour", "write_parquet"]
 EPSILON = "1.5"
 STEPS = (
     "make up the purchases of 20,000 customers",
@@ -22,4 +22,4 @@ STEPS = (
     "verify the ledger; put an old backup back, verify again",
     "write report.html",
 )
-__getattr__ = loading(__name__, {"_tour": ("run_tour",)})
+__getattr__ = loading(__name__, {"_story": ("make_purchases", "write_parquet"), "_tour": ("run_tour",)})

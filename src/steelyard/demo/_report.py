@@ -62,7 +62,7 @@ def _answers(facts: dict[str, Any]) -> Section:
     off = abs(total.value - truth) / truth
     figures = Figures(
         [
-            Figure(f"{total.value:,.0f}", "total spent, private"),
+            Figure(str(total.parts[0].cells[0]), "total spent, private"),
             Figure(f"{truth:,.0f}", "total spent, truth"),
             Figure(f"{off:.1%}", "apart"),
         ]
@@ -85,7 +85,7 @@ def _countries(facts: dict[str, Any]) -> Section:
         x_title="purchases",
     )
     words = (
-        f"The cap came out at {orders.point['cap']:,.0f} purchases per customer, chosen with a quarter of this release's "
+        f"The cap came out at {orders.point['cap']:,.0f} purchases per customer, chosen with a part of this release's "
         "epsilon. What it cuts off pulls every answer towards zero; the interval does not know about that."
     )
     prices = [

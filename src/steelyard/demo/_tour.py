@@ -90,7 +90,7 @@ def _balance(story: Story, session: Session, data: Purchases) -> None:
 
 def _release(story: Story, session: Session, data: Purchases) -> None:
     story.say(f"4. {STEPS[3]}")
-    task = Sum("amount", epsilon=SHARE, cap=story.facts["profile"])
+    task = Sum("amount", epsilon=SHARE, cap=story.facts["profile"], lower=0)  # nobody is paid for buying
     total = session.release(task, key="total")
     orders = session.release(Count(epsilon="0.4", upper=10_000, by="country", keys=COUNTRIES), key="orders")
     _back_up(story.folder)
@@ -153,7 +153,7 @@ def _model(story: Story) -> dict[str, Any]:
     n, known = len(data["returned"]), features()
     unit = rows(neighbours="replace", n=n)
     account = open_account(story.ledger, "demo model", unit=unit, epsilon="5", delta=report.DELTA)
-    wanted = Goal.read(None, report.EXCESS, None, "0.9")
+    wanted = Goal.read({"excess_loss": report.EXCESS}, "0.9")
     task = FitLogistic(known, "returned", [False, True])
     found = reach(Session(read(data), account), task, wanted, penalty=PENALTY, key="near the best")
     theory = 2 * math.sqrt(2) * known.width / (n * float(PENALTY) * float(report.EXCESS))

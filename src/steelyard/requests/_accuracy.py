@@ -1,7 +1,7 @@
 """A model asked for by its accuracy: walked until it is reached, planned without a charge, and put into words.
 
-Each step is charged before it is drawn and told as it is released. Losses are told in the label's own units throughout, and a
-model that nothing is certified of is not handed out.
+Each step is charged before it is drawn and told as it is released. Losses are told in the label's own units throughout. Where the
+accuracy was missed the best model that the budget bought is handed out all the same, and every line about it says so.
 """
 
 from __future__ import annotations
@@ -15,22 +15,14 @@ from steelyard.documents import decode, parse
 from steelyard.errors import KeyConflict
 from steelyard.lazy import lazy
 from steelyard.models import FitLinear, FitLogistic
-from steelyard.models.accuracy import Goal, Reached, Stop, epsilons, loss_unit, reach, within
+from steelyard.models.accuracy import Goal, Reached, Stop, epsilons, reach, within
 from steelyard.privacy import Loss, Number, Terms, decimal_text
 from steelyard.requests._dry_run import DryRun, WouldCharge
 from steelyard.requests._replies import Lines, Reply, columns
 from steelyard.session import Session
 from steelyard.tables import Table
 
-_MET = ("target_met", "null_model_ok")
-_REASONS = {
-    "target_met": "reached",
-    "null_model_ok": "reached with the constant model: {constant} is good enough",
-    "cap_reached": "NOT reached: the budget ended first",
-    "target_impossible": "NOT reached: no level of the path could be shown to be good enough",
-    "not_shown": "NOT reached yet: the path is at its end and could not be shown to be good enough; ask again under the same key",
-}
-_HEADER = f"{'step':<24} {'epsilon so far':<16} loss (a look's is noisy)"
+ACCURACIES = ("target_loss", "target_rmse", "target_accuracy", "excess_loss")
 _MISSED = 3
 
 
@@ -43,6 +35,8 @@ class AccuracyRequest:
 
     task: FitLinear | FitLogistic
     target_loss: Number | None = None
+    target_rmse: Number | None = None
+    target_accuracy: Number | None = None
     excess_loss: Number | None = None
     confidence: Number = "0.9"
     check: str = "auto"
@@ -57,12 +51,7 @@ class AccuracyRequest:
     @lazy
     def goal(self) -> Goal:
         """The one question that is asked."""
-        return Goal.read(self.target_loss, self.excess_loss, None, self.confidence, self.check)
-
-    @property
-    def scale(self) -> float:
-        """What a loss of one means in the label's own units."""
-        return loss_unit(self.task.target) if isinstance(self.task, FitLinear) else 1.0
+        return Goal.read({name: getattr(self, name) for name in ACCURACIES}, self.confidence, self.check)
 
     def walk(self, table: Table, account: Account, progress: Callable[[Stop], None] | None = None) -> Reached:
         """Go on until the model is accurate enough, or the budget is gone."""
@@ -95,58 +84,34 @@ class AccuracyRequest:
             return _planned_release(account, first.cost, epsilons(account.terms, first.cost.amount, [first.event])[0])
         return _planned_path(account) if found.reason == "cap_reached" else _planned_nothing(account)
 
-    def teller(self, account: Account) -> Callable[[Stop], list[str]]:
-        """The lines for each step as it is released, a header before the first.
-
-        What was spent so far is read from the account, which knows where parts of a path cost the dearer one alone; what an
-        earlier call paid under the same key belongs to the path too.
-        """
-        paid = 0 if self.key is None else sum(cost for _, cost in account.answered(self.key).values())
-        before, header = account.spent.amount - paid, [_HEADER]
-
-        def tell(stop: Stop) -> list[str]:
-            lines = [*header, _line(stop, epsilons(account.terms, account.spent.amount - before)[0], self.scale)]
-            header.clear()
-            return lines
-
-        return tell
-
-    @staticmethod
-    def is_met(found: Reached) -> bool:
-        """Whether there is a model of which the accuracy is certified."""
-        return found.reason in _MET and found.model is not None
-
-    def reply(self, terms: Terms, found: Reached, out: str, note: str, problems: list[str]) -> Reply:
+    def reply(self, found: Reached, out: str, note: str, problems: list[str]) -> Reply:
         """What was found, and where the model is; ``problems`` are files that could not be written after the payment."""
-        met = self.is_met(found)
         data = {
             "reason": found.reason,
             "certificate": str(found.certificate),
             "bound": found.certificate.bound if found.certificate.met else None,
             "epsilon": found.epsilon,
             "epsilon_filter": found.epsilon_filter,
-            "path": [_step(stop, self.scale) for stop in found.path],
-            "model": out if met else None,
+            "path": [stop.to_json() for stop in found.path],
+            "model": None if found.model is None else out,
         }
-        text = columns(self._lines(terms, found, out if met and not problems else None, out, note))
+        text = columns(self._lines(found, out, note, saved=not problems))
         if not problems:
-            return Reply(text, data, exit_code=0 if met else _MISSED)
+            return Reply(text, data, exit_code=0 if found.met else _MISSED)
         return Reply(
             "\n".join([text, *problems]), {**data, "model": found.model and found.model.to_json()}, exit_code=2
         )
 
-    def _lines(self, terms: Terms, found: Reached, saved: str | None, out: str, note: str) -> Lines:
-        promised = "" if terms.epsilon is None else f" of epsilon {decimal_text(terms.epsilon)}"
+    def _lines(self, found: Reached, out: str, note: str, *, saved: bool) -> Lines:
         linear = isinstance(self.task, FitLinear)
         constant = "predicting the middle of the label's bounds" if linear else "giving both classes one half"
-        none = f"none: nothing is certified, and nothing was written to {out}"
-        spent = f"{found.epsilon:.4g} for everything released on the way (ex post); {found.epsilon_filter:.4g} on the account"
+        model = "none" if found.model is None else f"saved to {out}" if saved else f"not written to {out}"
         return [
-            ("accuracy", _REASONS[found.reason].format(constant=constant)),
+            ("accuracy", found.ending.replace("the constant model, which", f"the constant model: {constant}")),
             ("certificate", str(found.certificate)),
-            ("epsilon", f"{spent}, whose promise{promised} holds"),
+            ("epsilon", found.cost),
             ("steps", str(len(found.path))),
-            ("model", none if saved is None else f"saved to {saved}"),
+            ("model", model if found.met or found.model is None else f"{model}, of which nothing is certain"),
             ("account", note or "charged to the account that was named"),
         ]
 
@@ -155,19 +120,6 @@ def accuracy_from(request: Any) -> AccuracyRequest:
     """A request for an accuracy, as JSON text or already parsed, that ``request_of`` wrote; strict as for a task."""
     data = parse(request) if isinstance(request, str | bytes) else request
     return cast(AccuracyRequest, decode(AccuracyRequest, data, "request"))
-
-
-def _line(stop: Stop, spent: float, scale: float) -> str:
-    said = [] if stop.bound is None else [f"at most {stop.bound * scale:.4g}"]
-    said += [] if stop.loss is None else [f"about {stop.loss * scale:.4g},"]
-    said += [] if stop.passed is None else ["passed" if stop.passed else "not yet"]
-    return f"{stop.step:<24} {spent:<16.4g} {' '.join(said)}".rstrip()
-
-
-def _step(stop: Stop, scale: float) -> dict[str, Any]:
-    """A step with its losses in the label's own units, as the bound is."""
-    told = stop.to_json()
-    return {**told, **{name: None if told[name] is None else told[name] * scale for name in ("bound", "loss")}}
 
 
 def _planned_path(account: Account) -> Reply:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NoReturn
 
-from steelyard.account import Charge, Standing, Wrapper
+from steelyard.account import Charge, Receipt, Standing, Wrapper
 from steelyard.privacy import Event, Loss
 
 
@@ -30,7 +30,9 @@ class DryRun(Wrapper):
         """What is left on the account."""
         return self._account.remaining
 
-    def charge(self, loss: Loss, *, key: str, request: bytes, event: Event | None = None, of: str = "") -> Charge:
+    def charge(
+        self, loss: Loss, *, key: str, request: bytes, event: Event | None = None, of: str = "", view: str = ""
+    ) -> Charge:
         """The charge that was made before, if it has an answer; otherwise the end."""
         made = self.find(key=key, request=request, of=of)
         if made is None:
@@ -50,6 +52,9 @@ class _ReadOnly:
 
     def ready(self) -> NoReturn:
         raise WouldCharge
+
+    def signed(self, receipt: Receipt) -> Receipt:
+        return receipt
 
     def raise_level(self, account: str, standing: Standing, level: Loss, event: Event | None) -> Standing:
         if level.amount > standing.level.amount:

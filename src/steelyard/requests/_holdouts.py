@@ -7,16 +7,22 @@ again must agree (the holdout itself refuses anything else).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from steelyard.documents import load
 from steelyard.errors import InvalidTask, LedgerError
-from steelyard.holdout import HIDING, Holdout
+from steelyard.holdout import HIDING, AbsoluteError, Cost, Holdout, LogLoss, R2Score, RootSquaredError, SquaredError
 from steelyard.ledger import Ledger
 from steelyard.tables import decoded, finite_of, read_column
 
-_METRICS = ("accuracy", "error", "brier")
+_CUT = {"log_loss": LogLoss, "absolute_error": AbsoluteError, "squared_error": SquaredError, "rmse": RootSquaredError}
+_WRITTEN = {"log loss": "log_loss", "AbsoluteError": "absolute_error", "SquaredError": "squared_error", "rmse": "rmse"}
+_NAMES = ("accuracy", "error", "brier", "auc", "balanced_accuracy", "f1")
+METRICS = (*_NAMES, *(f"{name}:CUT" for name in _CUT), "r2:LOW:HIGH", "cost:FILE")
+"""What --metric takes; CUT is the largest loss of one row that counts."""
+
 _OPTIONS = ("questions", "budget", "steps", "start", "epsilon", "delta", "noise", "threshold", "sigma")
 _TYPED = ("mode", "metric", "tolerance", "confidence", *_OPTIONS)
 
@@ -24,11 +30,32 @@ _TYPED = ("mode", "metric", "tolerance", "confidence", *_OPTIONS)
 def settings_typed(given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings among what was typed; classes stay text until the labels' kind is known."""
     found = {name: given[name] for name in (*_TYPED, "classes") if given[name] is not None}
+    if "metric" in found:
+        found["metric"] = metric_typed(found["metric"])
     if given["between"] is not None:
         found["between"] = tuple(given["between"].split(","))
         if len(found["between"]) != 2:
             raise InvalidTask(f"--between takes two scores such as 0.9,1; got {given['between']!r}.")
     return found
+
+
+def metric_typed(text: str) -> Any:
+    """A metric as typed: a name, or one of the losses with where it is cut, such as log_loss:3."""
+    name, colon, cut = text.partition(":")
+    if name == "r2":
+        low, _, high = cut.partition(":")
+        if not low or not high:
+            raise InvalidTask("r2 needs public bounds of the label, such as r2:0:100.")
+        return R2Score(low, high)
+    if name == "cost" and cut:
+        return ("cost", load(Sequence[Sequence[float]], cut, "a cost matrix", "cost"))
+    if colon and name in _CUT:
+        return _CUT[name](upper=cut)
+    if name in _CUT:
+        raise InvalidTask(f"{name} has no bound: say the largest loss of one row that counts, such as {name}:3.")
+    if text not in METRICS:
+        raise InvalidTask(f"--metric takes {', '.join(METRICS)}; got {text!r}.")
+    return text
 
 
 def settings_kept(ledger: Ledger, account: str | None, holdout: str) -> tuple[str, dict[str, Any]]:
@@ -45,9 +72,7 @@ def settings_kept(ledger: Ledger, account: str | None, holdout: str) -> tuple[st
 
 
 def _read(kept: Mapping[str, Any]) -> dict[str, Any]:
-    metric = str(kept["metric"]).partition(" of ")[0]
-    if metric not in _METRICS:
-        raise InvalidTask(f"this holdout's metric is {metric!r}; the command line cannot make it. Ask it from Python.")
+    metric = _metric_kept(str(kept["metric"]).partition(" of ")[0])
     options = {
         name.removeprefix("option "): json.loads(text) for name, text in kept.items() if name.startswith("option ")
     }
@@ -60,15 +85,40 @@ def _read(kept: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def open_holdout(path: str, column: str | None, settings: Mapping[str, Any], **where: Any) -> Holdout:
+def _metric_kept(text: str) -> Any:
+    """A metric as it stands in the ledger."""
+    name, _, cut = text.partition(" cut at ")
+    if text.startswith("r2 between "):
+        return R2Score(*text.removeprefix("r2 between ").split(" and "))
+    if text.startswith("cost "):
+        return "cost", json.loads(text.removeprefix("cost ").translate({ord("("): "[", ord(")"): "]"}))
+    metric = f"{_WRITTEN.get(name, name)}:{cut}" if cut else name.replace(" ", "_")
+    if name not in _WRITTEN if cut else metric not in _NAMES:
+        raise InvalidTask(f"this holdout's metric is {name!r}; the command line cannot make it. Ask it from Python.")
+    return metric_typed(metric)
+
+
+def read_labels(path: str, column: str | None, ids: str | None, *, as_written: bool = False) -> tuple[Any, Any]:
+    """One column of a file, and the column of public ids beside it, where there is one."""
+    values = read_column(path, column, as_written=as_written, beside=ids)
+    return values, None if ids is None else read_column(path, ids, as_written=True)
+
+
+def open_holdout(
+    path: str, column: str | None, settings: Mapping[str, Any], ids: str | None = None, **where: Any
+) -> Holdout:
     """Open a holdout on the labels of a file, or open it again."""
-    labels, as_written = read_column(path, column, as_written=True), Path(path).suffix.lower() == ".csv"
-    found = dict(settings)
+    labels, names = read_labels(path, column, ids, as_written=True)
+    as_written, found = Path(path).suffix.lower() == ".csv", dict(settings)
     if isinstance(found.get("classes"), str):
         found["classes"] = _classes(found["classes"].split(","), None if as_written else _numeric(labels))
     if as_written and found.get("mode") not in HIDING:
         labels = _of_one_kind(labels, path, found.get("classes"))
-    return Holdout(labels, **where, **found)
+    if isinstance(found.get("metric"), tuple):
+        if "classes" not in found:
+            raise InvalidTask("cost needs --classes, in the order of the matrix.")
+        found["metric"] = Cost(tuple(map(tuple, found["metric"][1])), tuple(found["classes"]))
+    return Holdout(labels, **where, **found, ids=names)
 
 
 def _numeric(labels: Any) -> bool:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from steelyard.errors import InvalidTask
-from steelyard.privacy import Unit, exact, rows, users
+from steelyard.privacy import Unit, exact, labels, rows, users
 
 _LARGEST = Fraction(10) ** 100
 
@@ -58,7 +58,7 @@ _COUNTED = (*_OWN, "!check=disjoint")
 FIT_RULES = (
     Rule(
         ("confidence", "penalty", "rows", "users", "check", "ids"), ("!accuracy",),
-        "{option} is for an accuracy, and none was named: add --target-loss or --excess-loss; or leave it out.",
+        "{option} is for an accuracy, and none was named: add --target-loss or --excess-loss (or --target-rmse, --target-accuracy); or leave it out.",
     ),
     Rule(
         ("public_rows",), ("accuracy",),
@@ -85,6 +85,11 @@ FIT_RULES = (
         "{option} says how a model is fitted at a fixed price; an accuracy has a way of its own; leave it out.",
     ),
     Rule(
+        ("weight", "weight_bound"), ("accuracy",),
+        "{option} lets rows count differently, and an accuracy is that of rows which count alike; leave it out.",
+    ),
+    Rule(("weight_bound",), ("!weight",), "{option} bounds the weights in a column that --weight names; add that, or leave it out."),
+    Rule(
         ("candidates", "radius"), ("!method=choice",),
         "{option} is what --method choice chooses among; add that, or leave it out.",
     ),
@@ -100,6 +105,16 @@ FIT_RULES = (
     Rule(
         ("lower", "upper"), ("model=linear",),
         "a linear model needs --lower and --upper, the public bounds of its label.", needed=True,
+    ),
+    Rule(
+        ("target_loss", "target_rmse", "target_accuracy", "excess_loss", "method", "ridge", "candidates", "radius", "weight", "cap", "public_rows", "user"),
+        ("model=poisson",),
+        "{option} is for linear and logistic models; a Poisson model is fitted at a price, one way, and hides labels alone; leave it out.",
+    ),
+    Rule(("classes",), ("model=poisson",), "{option} names the values of a label for --model logistic; leave it out."),
+    Rule(
+        ("lower", "upper"), ("model=poisson",),
+        "a Poisson model needs --lower and --upper, the public bounds of its counts.", needed=True,
     ),
     Rule(("rows", "users"), (*_OWN, "check=disjoint"), _SECRET),
     Rule(("users",), (*_OWN, "!user"), "{option} needs --user, the column that says whose each row is."),
@@ -119,6 +134,7 @@ FIT_RULES = (
 )  # fmt: skip
 """The options of a fit; the fact "accuracy" is that one was named."""
 
+_ACCURACIES = ("target_loss", "target_rmse", "target_accuracy", "excess_loss")
 FIT_DEFAULTS = {"confidence": "0.9", "penalty": "0.001", "check": "auto", "delta": "1e-6"}
 
 
@@ -127,9 +143,9 @@ def fit_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
     Besides, under ``accuracy``, whether one was named instead of a price.
     """
-    accuracy = given["target_loss"] is not None or given["excess_loss"] is not None
+    accuracy = any(given[name] is not None for name in _ACCURACIES)
     check_rules(FIT_RULES, given, *(["accuracy"] if accuracy else []))
-    _check_sizes(given, ("target_loss", "excess_loss", "penalty"))
+    _check_sizes(given, (*_ACCURACIES, "penalty"))
     defaults = {name: default for name, default in FIT_DEFAULTS.items() if given[name] is None}
     return {**given, **defaults, "accuracy": accuracy}
 
@@ -138,13 +154,15 @@ def fit_terms(given: Mapping[str, Any]) -> dict[str, Any]:
     """What an account of a fit alone is opened with: whom it hides, what it may spend, and a delta unless that is zero.
 
     An accuracy speaks of a mean over a public number of rows, or users, of whom one is replaced; with a disjoint check one is
-    added or removed, and no number is public.
+    added or removed, and no number is public. A Poisson model hides its label alone.
     """
     delta = {} if exact(given["delta"], "delta") == 0 else {"delta": given["delta"]}
     return {"unit": _fit_unit(given), "epsilon": given["epsilon"], **delta}
 
 
 def _fit_unit(given: Mapping[str, Any]) -> Unit:
+    if given["model"] == "poisson":
+        return labels(given["label"])
     user, n = given["user"], given["rows"] if given["user"] is None else given["users"]
     relation: dict[str, Any] = {} if n is None else {"neighbours": "replace", "n": n}
     return rows(**relation) if user is None else users(user, **relation)

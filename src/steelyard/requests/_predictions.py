@@ -35,18 +35,22 @@ def write_predictions(models: Sequence[Model], data: str, out: str) -> int:
 
 
 def _predicted(models: Sequence[Model], batch: Any) -> Any:
-    """What the models say about a batch: a label, the chance of the positive class, or the likeliest of several."""
-    told = [model.predict_batch(batch) for model in models]
-    if len(models) == 1:
-        name = "prediction" if models[0].kind == "linear" else "probability"
+    """What the models say about a batch: a label, or the likeliest class and the probability of each."""
+    told, first = [model.predict_batch(batch) for model in models], models[0]
+    if len(models) == 1 and (first.kind != "logistic" or first.negative is None):
+        name = (
+            "prediction" if first.kind != "logistic" else f"probability_{first.positive}"
+        )  # saved without its other class
         return pa.record_batch([pa.array(told[0])], [name])
-    chances = np.maximum(np.column_stack(told), 1e-300)
-    chances /= chances.sum(axis=1, keepdims=True)
-    classes = [model.positive for model in models]
+    if len(models) == 1:
+        chances, classes = np.column_stack([1 - told[0], told[0]]), [first.negative, first.positive]
+    else:
+        chances, classes = np.maximum(np.column_stack(told), 1e-300), [model.positive for model in models]
+        chances /= chances.sum(axis=1, keepdims=True)
     mixed = len({type(each) for each in classes}) > 1
     values = pa.array([str(each) for each in classes] if mixed else classes)
     columns = [values.take(pa.array(chances.argmax(axis=1))), *map(pa.array, chances.T)]
-    return pa.record_batch(columns, ["prediction", *(f"probability of {each}" for each in classes)])
+    return pa.record_batch(columns, ["prediction", *(f"probability_{each}" for each in classes)])
 
 
 def _empty(schema: Any) -> Any:

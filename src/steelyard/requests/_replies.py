@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from steelyard.privacy import decimal_text
+import steelyard.answers as answers
 from steelyard.release import figure
 
 if TYPE_CHECKING:
-    from steelyard.account import Account
-    from steelyard.charts import Chart
+    from steelyard.ledger import Account as LedgerAccount
     from steelyard.release import Error, Release
     from steelyard.session import Session, Task
 
@@ -28,21 +27,10 @@ class Reply:
     exit_code: int = 0
 
     @classmethod
-    def of_account(cls, account: Account) -> Reply:
+    def of_account(cls, account: LedgerAccount) -> Reply:
         """What an account promises, has spent and has left."""
         terms, spent, left = account.terms, account.spent, account.remaining
-        promise = "" if terms.epsilon is None else f"epsilon {decimal_text(terms.epsilon)}"
-        if terms.delta:
-            promise += f", delta {decimal_text(terms.delta)}"
-        lines = [
-            ("account", account.name),
-            ("promises", promise or str(terms.cap)),
-            ("hides", str(terms.unit)),
-            ("counts in", str(terms.currency)),
-            ("cap", str(terms.cap)),
-            ("spent", str(spent)),
-            ("left", str(left)),
-        ]
+        lines = account.statement()
         data = {
             "account": account.name,
             "terms": terms.to_json(),
@@ -55,12 +43,20 @@ class Reply:
     def of_plan(cls, session: Session, task: Task) -> Reply:
         """What a task would spend; of a release the error to expect, where it is known, of a model its features."""
         from steelyard.accounting import price
+        from steelyard.accounting import told as in_words
+        from steelyard.session import affordable
 
         account, plan = session.account, session.plan(task)
         cost, left = price(plan.event, account.terms), account.remaining
-        lines = [("would spend", str(cost)), ("left now", str(left))]
-        lines.append(("enough", "yes" if cost <= left else "no: it would be refused"))
-        data: dict[str, Any] = {"cost": cost.to_json(), "enough": cost <= left}
+        fits = affordable(cost, left)
+        lines = [("would spend", in_words(cost, account.terms, cost=True)), ("left now", in_words(left, account.terms))]
+        lines.append(("enough", f"yes, for {fits:,} such" if cost <= left else "no: it would be refused"))
+        data: dict[str, Any] = {
+            "cost": cost.to_json(),
+            "enough": cost <= left,
+            "affords": fits,
+            "remaining": left.to_json(),
+        }
         features, error = getattr(task, "features", None), plan.predicted
         if features is not None:
             lines += [("hides", str(account.terms.unit)), ("features", str(features.width))]
@@ -72,7 +68,7 @@ class Reply:
     @classmethod
     def of_release(cls, release: Release, problems: Sequence[str]) -> Reply:
         """A release for people, and all of it for programs; ``problems`` are files that could not be written after the payment."""
-        return cls._released(release, [value_text(release.value), *release.told], [], problems)
+        return cls._released(release, [_value(release), *release.told], [], problems)
 
     @classmethod
     def of_model(cls, release: Release, note: str, saved: str, problems: Sequence[str]) -> Reply:
@@ -112,18 +108,11 @@ def columns(rows: Sequence[tuple[str, ...]]) -> str:
     )
 
 
-def value_text(value: Any) -> str:
-    """A released value for people: a number, a line for each key, or what to do with a profile."""
-    if isinstance(value, dict):
-        lines = [(_name(key), value_text(item).replace("\n", "\n  ")) for key, item in value.items()]
-        if any(isinstance(item, dict) for item in value.values()):
-            return "\n".join(f"{key}\n  {shown}" for key, shown in lines)
-        return columns(lines) or "no key reached its threshold"
-    if isinstance(value, list):
-        return "  ".join(f"{item:,.10g}" for item in value)
-    if hasattr(value, "plan"):
-        return f"profile of {len(value.counts)} bins; plan from it for free with: steelyard plan"
-    return f"{value:,.10g}"
+def _value(release: Release) -> str:
+    """A released value for people: its numbers, or what to do with a profile."""
+    if hasattr(release.value, "plan"):
+        return f"profile of {len(release.value.counts)} bins; plan from it for free with: steelyard plan"
+    return answers.text(release.parts)
 
 
 def coefficients_text(model: Any) -> str:
@@ -131,33 +120,3 @@ def coefficients_text(model: Any) -> str:
     if hasattr(model, "models"):
         return "\n".join(f"{each.positive}\n{coefficients_text(each)}" for each in model.models)
     return columns([(name, f"{value:,.6g}") for name, value in model.coefficients.items()])
-
-
-def release_chart(release: Release) -> Chart:
-    """A released value as bars, with whiskers for the noise; of a model, its coefficients."""
-    from steelyard.charts import bars
-
-    value, error, name = release.value, release.error, release.task["type"]
-    ranks = name == "Quantile"  # whose error is in rows, not in values
-    half = 0.0 if error is None or ranks else error.interval
-    about: dict[str, Any] = {"subtitle": f"Whiskers: {error}" if half else "", "caption": str(release.guarantee)}
-    if hasattr(value, "coefficients"):
-        value, name = value.coefficients, f"Coefficients for {release.task['label']}"
-    elif hasattr(value, "plan"):
-        tops = [f"up to {top * float(value.step):,.4g}" for top in value.histogram.grid.tops]
-        return bars(tops, value.counts, [half] * len(tops), title="Units by what they contribute", **about)
-    flat = _flat(value)
-    return bars([key or name for key in flat], list(flat.values()), [half] * len(flat), title=name, **about)
-
-
-def _flat(value: Any, name: str = "") -> dict[str, Any]:
-    """Every number of a value under one name of its own."""
-    if not isinstance(value, dict | list):
-        return {name: value}
-    items = value.items() if isinstance(value, dict) else enumerate(value, 1)
-    start = f"{name}, " if name else ""
-    return {key: each for part, item in items for key, each in _flat(item, f"{start}{_name(part)}").items()}
-
-
-def _name(key: Any) -> str:
-    return f"{key[0]:g} to {key[1]:g}" if isinstance(key, tuple) else str(key)

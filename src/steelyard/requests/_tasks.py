@@ -7,22 +7,40 @@ not read rows can be handed a task, plan it on a schema and charge it. Law: noth
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import steelyard.models as models
-from steelyard.bounding import Count, CountUsers, Histogram, Mean, Profile, Quantile, Sum, Together
+from steelyard.bounding import (
+    Count,
+    CountDistinct,
+    CountUsers,
+    Histogram,
+    Mean,
+    Median,
+    Profile,
+    Quantile,
+    Ratio,
+    ReportPlan,
+    Std,
+    Sum,
+    Together,
+    TopK,
+    Variance,
+)
 from steelyard.documents import decode, parse
 from steelyard.errors import InvalidTask
 from steelyard.holdout import Question
 from steelyard.models.accuracy import GradualSum
 from steelyard.privacy import Currency, Terms, Unit, holdout, labels, rows, users
 from steelyard.session import Dialogue, Task
-from steelyard.tables import Schema
+from steelyard.tables import KeyDigest, Schema, read_keys
 
 TASKS: Mapping[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
-        *(Sum, Count, CountUsers, Mean, Quantile, Histogram, Profile, Together, GradualSum),
+        *(Sum, Count, CountUsers, CountDistinct, Ratio, Mean, Variance, Std, Median, Quantile, Histogram),
+        *(TopK, Profile, Together, ReportPlan, GradualSum),
         *(getattr(models, name) for name in models.TASKS),
         Question,
     )
@@ -30,13 +48,28 @@ TASKS: Mapping[str, type[Any]] = {
 """Every task and dialogue that a request may name."""
 
 
-def task_from(request: Any) -> Task | Dialogue[Any]:
+def task_from(request: Any, *, keys: Any = None) -> Task | Dialogue[Any]:
     """The task of a request, as JSON text or already parsed; anything odd about it is refused by name.
+
+    More than ten thousand keys stand in a request by their digest alone: give them again as ``keys``, to plan the task.
 
     >>> task_from('{"type": "Sum", "column": "amount", "epsilon": "1/2", "cap": 100}').cap
     Fraction(100, 1)
     """
-    return cast(Task, decode(TASKS, _parsed(request), "task"))
+    task = decode(TASKS, _parsed(request), "task")
+    return cast(Task, task if keys is None else _with_keys(task, keys))
+
+
+def _with_keys(task: Any, keys: Any) -> Any:
+    """The task, or each of several, with the keys that it names by their digest."""
+    if isinstance(task, Together):
+        return Together([_with_keys(each, keys) for each in task.tasks])
+    if not isinstance(getattr(task, "keys", None), KeyDigest):
+        raise InvalidTask("this request says its keys itself, or has none; leave keys= out.")
+    by = task.column if isinstance(task, TopK) else task.by
+    found = read_keys(keys, [by] if isinstance(by, str) else by)
+    assert not isinstance(found, KeyDigest)
+    return replace(task, keys=task.keys.checked(found))
 
 
 def unit_from(request: Any) -> Unit:

@@ -5,10 +5,15 @@ Texts are read in the kind that a column publicly has; no cell is looked at.
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import InvalidTask
-from steelyard.privacy import Unit, exact, holdout, labels, rows, users, whole_number
+from steelyard.privacy import Unit, holdout, labels, rows, users, whole_number
+from steelyard.tables import KeyList, as_written, read_keys
 
 if TYPE_CHECKING:
     from steelyard.models import Categorical, Numeric, Plain
@@ -36,16 +41,59 @@ def unit_typed(text: str) -> Unit:
     return makers[kind](rest)
 
 
-def key_typed(text: str, by: str | None, kind: str) -> Any:
-    """A key in the kind of its column."""
+def by_typed(text: str | None) -> str | list[str] | None:
+    """One column or several, separated by commas; a name with a comma stands in double quotes.
+
+    >>> by_typed("country"), by_typed("country,month")
+    ('country', ['country', 'month'])
+    """
+    names = None if text is None else _records(text, "--by")[0]
+    return names if names is None or len(names) > 1 else names[0]
+
+
+def keys_typed(text: str | None, by: str | list[str] | None, kinds: Mapping[str, str]) -> Any:
+    """Public keys as CSV, or ``@`` and the file that holds them; each in the kind of its column.
+
+    Of one column the keys are separated by commas. Of several, each line is a key. Double quotes hold what has a comma in it.
+
+    >>> keys_typed('"Korea, Republic of",Germany', "country", {"country": "string"})
+    ['Korea, Republic of', 'Germany']
+    """
+    if text is None or by is None:
+        return text
+    names = [by] if isinstance(by, str) else by
+    keys: Any = Path(text[1:])
+    if not text.startswith("@"):
+        records = _records(text, "--keys")
+        keys = [key for record in records for key in record] if len(names) == 1 else list(map(tuple, records))
+    given = read_keys(keys, names)
+    assert isinstance(given, KeyList)  # a list or a file is read as one
+    columns = [
+        [key_typed(each, name, kinds.get(name, "string")) if isinstance(each, str) else each for each in column]
+        for name, column in zip(names, given.columns(len(names)), strict=True)
+    ]
+    return columns[0] if len(names) == 1 else list(zip(*columns, strict=True))
+
+
+def _records(text: str, option: str) -> list[list[str]]:
+    """The lines of a CSV text; one that is none, or has an empty line, is refused."""
     try:
-        if kind in ("integer", "decimal"):
-            return whole_number(text)
-        if kind == "float":
-            return float(exact(text, "a key"))
-    except ValueError:
-        raise InvalidTask(f"column {by!r} holds {kind} values; {text!r} is not one.") from None
-    return text == "true" if kind == "boolean" else text
+        found = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    except csv.Error:
+        found = []
+    if not found or not all(found):
+        raise InvalidTask(
+            f"{option} is read as CSV, and {text[:40]!r} is none. A key with a comma stands in double quotes."
+        )
+    return found
+
+
+def key_typed(text: str, by: str, kind: str) -> Any:
+    """A key in the kind of its column; what it does not say there is refused."""
+    found = as_written(kind, text)
+    if isinstance(found, str) and kind in ("integer", "decimal", "float", "boolean", "date"):
+        raise InvalidTask(f"column {by!r} holds {kind} values; {text!r} is not one.")
+    return found
 
 
 def classes_typed(text: str, kind: str | None) -> list[Any]:

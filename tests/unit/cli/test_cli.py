@@ -121,6 +121,27 @@ def test_a_profile_is_paid_once_and_plans_are_free(capsys: pytest.CaptureFixture
             "FR",
         ],
         ["profile", "spend.parquet", "--rows", "--upper", "1000"],
+        *(
+            [kind, "spend.parquet", "amount", "--lower", "0", "--upper", "100", "--cap", "5"]
+            for kind in ("variance", "std", "median")
+        ),
+        [
+            "ratio",
+            "spend.parquet",
+            "amount",
+            "more",
+            "--cap",
+            "90",
+            "--over-cap",
+            "9",
+            "--derive",
+            "more=amount / 2 + 1",
+        ],
+        ["count-users", "spend.parquet", "--by", "country", "--keys", "FR,DE", "--max-keys", "1"],
+        ["count-distinct", "spend.parquet", "country", "--cap", "2"],
+        ["top-k", "spend.parquet", "country", "--k", "2", "--keys", "FR,DE,IT,XX"],
+        ["histogram", "spend.parquet", "country", "--values", "FR,DE", "--cap", "5"],
+        ["together", "spend.parquet", "--part", "sum amount cap=90", "--part", "std amount upper=100 cap=5"],
     ],
 )
 def test_every_release_costs_what_it_says_and_draws_itself(

@@ -53,8 +53,26 @@ def test_a_logistic_model_tells_chances(spend: Path, tmp_path: Path) -> None:
         command(*words)
     command(*words, "--classes", "no,yes")
     command("predict", tmp_path / "m.json", tmp_path / "rich.parquet", "--out", tmp_path / "p.parquet")
-    told = pq.read_table(tmp_path / "p.parquet").column("probability").to_numpy()
-    assert np.mean((told > 0.5) == (frame["rich"] == "yes")) > 0.85
+    told = pq.read_table(tmp_path / "p.parquet").to_pandas()
+    assert list(told) == ["prediction", "probability_no", "probability_yes"]
+    assert np.mean(told["prediction"] == frame["rich"]) > 0.85
+    assert (told["prediction"] == np.where(told["probability_yes"] > 0.5, "yes", "no")).all()
+    assert np.allclose(told["probability_no"] + told["probability_yes"], 1)
+
+
+def test_rows_count_by_a_column_of_weights(spend: Path, tmp_path: Path) -> None:
+    frame = pd.read_parquet(spend)
+    heavy = frame.assign(times=np.where(frame["spend"] > frame["spend"].median(), 7, 0))
+    heavy.to_csv(tmp_path / "heavy.csv", index=False)
+    words = ("fit", tmp_path / "heavy.csv", *FEATURES, "--epsilon", 5, "--out", tmp_path / "m.json")
+    told = command(*words, "--weight", "times", "--weight-bound", 7)
+    assert "saved to" in told.text
+    command("predict", tmp_path / "m.json", tmp_path / "heavy.csv", "--out", tmp_path / "p.parquet")
+    weighed = pq.read_table(tmp_path / "p.parquet").column("prediction").to_numpy().mean()
+    assert weighed > frame["spend"].mean() + 3, "only the upper half counts"
+    for more in (("--weight-bound", 7), ("--weight", "times", "--target-loss", 5, "--rows", 10)):
+        with pytest.raises(InvalidTask, match="--weight"):
+            command(*words, *more, "--overwrite")
 
 
 def test_an_account_pays_and_a_plan_does_not(spend: Path, tmp_path: Path) -> None:

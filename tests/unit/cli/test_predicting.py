@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.errors import TableError, UnitMismatch
+from steelyard.errors import InvalidTask, TableError, UnitMismatch
 from unit.cli.commands import FEATURES, command
 
 
@@ -23,7 +23,7 @@ def test_several_classes_are_saved_and_the_likeliest_is_told_from_parquet_and_cs
             "--classes", "low,middle,high", "--epsilon", 4, "--out", tmp_path / "m.json")  # fmt: skip
     command("predict", tmp_path / "m.json", tmp_path / "bands.parquet", "--out", tmp_path / "p.parquet")
     told = pq.read_table(tmp_path / "p.parquet").to_pandas()
-    assert list(told) == ["prediction", "probability of low", "probability of middle", "probability of high"]
+    assert list(told) == ["prediction", "probability_low", "probability_middle", "probability_high"]
     extreme = frame["band"] != "middle"
     assert np.mean((told["prediction"] == frame["band"])[extreme]) > 0.9
     assert told.iloc[:, 1:].sum(axis=1).to_numpy() == pytest.approx(1)
@@ -32,6 +32,25 @@ def test_several_classes_are_saved_and_the_likeliest_is_told_from_parquet_and_cs
     again = command("predict", tmp_path / "m.json", tmp_path / "part-*.csv", "--out", tmp_path / "q.parquet")
     assert again.data["rows"] == 20_000
     assert pq.read_table(tmp_path / "q.parquet").to_pandas().equals(told)
+
+
+def test_a_poisson_model_tells_expected_counts_and_hides_the_label_alone(spend: Path, tmp_path: Path) -> None:
+    frame = pd.read_parquet(spend)
+    means = np.exp(frame["age"].to_numpy() / 50)
+    frame["orders"] = np.random.default_rng(3).poisson(means)
+    frame.to_csv(tmp_path / "orders.csv", index=False)
+    words = ("fit", tmp_path / "orders.csv", "--features", "age:0:100", "--label", "orders", "--model", "poisson",
+             "--epsilon", 1, "--out", tmp_path / "m.json")  # fmt: skip
+    for more in ((), ("--lower", 0, "--upper", 20, "--user", "who"), ("--lower", 0, "--upper", 20, "--target-loss", 1)):
+        with pytest.raises(InvalidTask, match=r"Poisson"):
+            command(*words, *more)
+    with pytest.raises(InvalidTask, match="--classes"):
+        command(*words, "--lower", 0, "--upper", 20, "--classes", "1,2")
+    assert "the label 'orders' of one row" in command(*words, "--lower", 0, "--upper", 20).text
+    command("predict", tmp_path / "m.json", tmp_path / "orders.csv", "--out", tmp_path / "p.parquet")
+    told = pq.read_table(tmp_path / "p.parquet").to_pandas()
+    assert list(told) == ["prediction"]
+    assert np.mean(np.abs(told["prediction"] / means - 1)) < 0.2
 
 
 def test_a_cap_and_a_declared_row_count_reach_the_fit_and_its_warning_is_said(spend: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from steelyard.cli import main
 from steelyard.errors import ColumnMissing, CurrencyMismatch, InvalidTask, KeyConflict, UnitMismatch
 from steelyard.ledger import Account, Ledger, open_account
+from steelyard.models import Model
 from steelyard.privacy import rows
 from unit.cli.commands import command
 
@@ -58,21 +59,29 @@ def pays(account: Account) -> tuple[Any, ...]:
 # What is written
 
 
-def test_a_missed_accuracy_leaves_the_model_that_was_there(people: Path, out: Path) -> None:
-    out.write_text("an older model")
-    missed = command(*linear(people, out, "--rows", N, "--target-loss", "0.0001"))
-    assert missed.exit_code == 3
-    assert missed.data["model"] is None
+@pytest.mark.parametrize(
+    ("make", "asked"),
+    [(linear, ("--target-loss", "0.0001")), (linear, ("--target-rmse", "0.01")), (linear, ("--excess-loss", "0.0001")),
+     (logistic, ("--excess-loss", "0.001")), (logistic, ("--target-accuracy", "0.999"))],
+)  # fmt: skip
+def test_a_missed_accuracy_leaves_the_best_model_that_was_bought_and_says_so(
+    people: Path, out: Path, make: Any, asked: tuple[str, str]
+) -> None:
+    missed = command(*make(people, out, "--rows", N, *asked, "--epsilon", "0.3"))
+    assert (missed.exit_code, missed.data["reason"]) == (3, "cap_reached")
+    assert missed.data["model"] == str(out)
     assert missed.data["bound"] is None
-    assert "NOT reached" in missed.text
-    assert f"nothing was written to {out}" in missed.text
-    assert out.read_text() == "an older model"
+    assert "NOT reached: the budget ended first" in missed.text
+    assert f"saved to {out}, of which nothing is certain" in missed.text
+    assert np.isfinite(Model.load(out).predict({"age": [50.0]})).all()
 
 
-def test_a_price_beyond_the_account_is_a_missed_accuracy_too(people: Path, out: Path) -> None:
-    missed = command(*logistic(people, out, "--rows", N, "--excess-loss", "0.001", "--epsilon", "0.01"))
-    assert missed.exit_code == 3
-    assert not out.exists()
+def test_an_accuracy_is_reached_by_its_name(people: Path, out: Path) -> None:
+    met = command(*logistic(people, out, "--rows", N, "--target-accuracy", "0.8"))
+    assert (met.exit_code, met.data["bound"]) == (0, pytest.approx(0.2))
+    assert "the accuracy on these rows is at least 0.8" in met.text
+    root = command(*linear(people, out, "--rows", N, "--target-rmse", "60"))
+    assert (root.exit_code, root.data["bound"]) == (0, pytest.approx(60))
 
 
 def test_the_command_line_leaves_with_that_code(people: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from steelyard.documents import request_of
 from steelyard.errors import InvalidTask, SteelyardError
 from steelyard.holdout._question import Question
 from steelyard.ledger import open_account
-from steelyard.models import Categorical, FitLinear, FitLogistic, Numeric
+from steelyard.models import Categorical, FitLinear, FitLogistic, FitPoisson, Numeric
 from steelyard.models.accuracy import GradualSum
 from steelyard.privacy import Terms, Unit, canonical, holdout, labels, rows, users
 from steelyard.requests import AccuracyRequest, schema_from, task_from
@@ -84,6 +84,8 @@ EXAMPLES: list[Any] = [
     FitLogistic(["a"], "y", ["no", "yes"], 1, x_bound=2, cap=4, method="choice", radius="0.5"),
     FitLinear(["a"], "y", 0, 1, epsilon=1, x_bound=2, cap=9, method="output", ridge="1/3"),
     FitLinear(["a"], "y", 0, 1, mu=1, x_bound=2, cap=1, method="choice", candidates=[[0.1, 0.5]]),
+    FitPoisson(["a"], "y", 0, 20, epsilon="0.5", x_bound=2, norm="scale", intercept=False),
+    FitPoisson([Numeric("age", 0, 100)], "orders", 1, "30", mu="1/3"),
 ]
 
 
@@ -175,7 +177,7 @@ HOSTILE: list[tuple[Any, str]] = [
     ({**BY, "keys": [{"type": "decimal", "value": "1/3"}]}, r"task.keys\[0\] must be a decimal"),
     ({**BY, "keys": [{"type": "eval", "value": "1"}]}, r"task.keys\[0\] must be"),
     ({**BY, "keys": list(range(10**5 + 1))}, "task.keys must be a list of at most 100000 values"),
-    ({**BY, "keys": deep(100)}, r"task.keys\[0\] must be .*; got a list"),
+    ({**BY, "keys": deep(100)}, r"task.keys\[0\]\[0\] must be .*; got a list"),
     ({"type": "Together", "tasks": [{"type": "Together", "tasks": []}]}, r"task.tasks\[0\].type must be one of Sum, C"),
     (
         {**FIT, "features": {**SHAPE, "columns": [{"type": "Numeric", "column": "a", "lower": 0}]}},

@@ -9,7 +9,7 @@ import pytest
 from steelyard.errors import InvalidTask
 from steelyard.models import Categorical, Numeric, Plain
 from steelyard.privacy import Unit, holdout, labels, rows, users
-from steelyard.requests import classes_typed, feature_typed, key_typed, types_typed, unit_typed
+from steelyard.requests import by_typed, classes_typed, feature_typed, keys_typed, types_typed, unit_typed
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,42 @@ def test_what_names_no_unit_is_refused(text: str) -> None:
     [("7", "integer", 7), ("7", "string", "7"), ("0.5", "float", 0.5), ("true", "boolean", True), ("7", "decimal", 7)],
 )
 def test_a_key_is_of_the_kind_of_its_column(text: str, kind: str, key: Any) -> None:
-    assert key_typed(text, "k", kind) == key
-    assert type(key_typed(text, "k", kind)) is type(key)
+    (found,) = keys_typed(text, "k", {"k": kind})
+    assert found == key
+    assert type(found) is type(key)
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ('"Korea, Republic of",Germany', ["Korea, Republic of", "Germany"]),
+        ('"say ""so""",b', ['say "so"', "b"]),
+        (" a,b ", [" a", "b "]),
+        ('"two\nlines",é', ["two\nlines", "é"]),
+        (",x", ["", "x"]),
+    ],
+)
+def test_keys_are_quoted_as_in_csv(text: str, keys: list[str]) -> None:
+    assert keys_typed(text, "k", {"k": "string"}) == keys
+
+
+def test_keys_of_several_columns_are_a_line_each_or_a_file(tmp_path: Any) -> None:
+    kinds, by = {"country": "string", "year": "integer"}, by_typed('country,"year"')
+    expected = [("Korea, Republic of", 2024), ("FR", 2025)]
+    assert keys_typed('"Korea, Republic of",2024\nFR,2025', by, kinds) == expected
+    path = tmp_path / "keys.csv"
+    path.write_text('year,country,more\n2024,"Korea, Republic of",x\n2025,FR,y\n')
+    assert keys_typed(f"@{path}", by, kinds) == expected
+    for text in ("FR,2024,x", "FR\nDE", '"open', "", "FR,2024\n\nDE,2025", "FR,x"):
+        with pytest.raises(InvalidTask):
+            keys_typed(text, by, kinds)
+
+
+def test_a_file_of_keys_without_a_line_of_names_is_refused(tmp_path: Any) -> None:
+    path = tmp_path / "keys.csv"
+    path.write_text("FR\nDE\n")
+    with pytest.raises(InvalidTask, match="first line names country"):
+        keys_typed(f"@{path}", "country", {"country": "string"})
 
 
 def test_classes_are_of_the_kind_of_the_label() -> None:
