@@ -17,8 +17,9 @@ from steelyard.audit._probes import Effort, probe
 from steelyard.audit._sampling import Bound
 from steelyard.audit._verdict import Mu
 from steelyard.errors import InvalidTask
-from steelyard.mechanisms import Gaussian, Laplace
+from steelyard.mechanisms import Gaussian, KeyThreshold, Laplace
 from steelyard.noise import ExactNoise
+from unit.mechanisms.test_key_threshold import LooksAtMoreForNothing
 from unit.mechanisms.twins import BROKEN, SOUND, SparseVector
 
 NOISE = ExactNoise()
@@ -81,6 +82,15 @@ def test_narrow_mechanisms_are_caught_by_their_width_and_by_sampling() -> None:
     assert not checks["sampling, one entry moved"].ok
     slim = NarrowGaussian(10**6, MILLION, narrower=Fraction(9, 10))
     assert [check.ok for check in probe(slim, Effort(samples=400_000))] == [False, False]
+
+
+def test_keys_that_a_unit_lifts_over_the_least_number_are_sampled() -> None:
+    def appear(kind: type[KeyThreshold]) -> bool:
+        found = {check.name: check.ok for check in probe(kind(2, Fraction(4), Fraction(1, 1000), 9), Effort(samples=1))}
+        return found["sampling, keys of one unit appear"]
+
+    assert appear(KeyThreshold)
+    assert not appear(LooksAtMoreForNothing)
 
 
 def test_two_per_cent_is_seen_at_once_in_the_window() -> None:

@@ -128,7 +128,7 @@ class PureQuestions:
         """The family, and where its predictions are clipped."""
         if isinstance(self.search, RidgeSearch):
             return self.search.laplace(self.goal, terms), WHOLE
-        draws = PureDraws(self.goal, self.search.features.width, self.search.penalty, Crowd(terms.unit))
+        draws = PureDraws(self.goal, self.search.features.width, Crowd(terms.unit))
         return draws, margin_cap(self.goal.amount)
 
 

@@ -55,6 +55,8 @@ def probe(mechanism: object, effort: Effort, noise: Noise | None = None) -> Iter
 
 def _checks_of(mechanism: object) -> Probe:
     """The checks for a mechanism: by its class, or, for those of other rooms, by what they offer or promise."""
+    if callable(getattr(mechanism, "members", None)):
+        return _classes
     if callable(getattr(mechanism, "noisy", None)):
         return _labels
     if getattr(getattr(mechanism, "event", None), "name", "") == "thresholdout":
@@ -172,6 +174,17 @@ def _exponential(mechanism: shipped.Exponential, effort: Effort, noise: Noise) -
     yield _sampled("ten candidates", samplers, claim, effort.singles, effort)
 
 
+def _random_stop(mechanism: shipped.RandomStop, effort: Effort, noise: Noise) -> Iterator[Check]:
+    """The best of so many choices, where the best is likelier on one side."""
+    step = shipped.Exponential(mechanism.epsilon, 1)
+    samplers = [_singly(partial(_best, mechanism, step, costs, noise)) for costs in ((0, 1, 1), (1, 0, 0))]
+    yield _sampled("the best of three", samplers, claim_of(mechanism.event), effort.singles // 4, effort)
+
+
+def _best(mechanism: shipped.RandomStop, step: shipped.Exponential, costs: Sequence[int], noise: Noise) -> int:
+    return max(step.choose(costs, noise) for _ in range(mechanism.runs(noise)))
+
+
 def _above_threshold(mechanism: shipped.AboveThreshold, effort: Effort, noise: Noise) -> Iterator[Check]:
     claim, step = _epsilon(mechanism), mechanism.sensitivity
     if max(mechanism.threshold_scale, mechanism.question_scale) <= 1:
@@ -245,10 +258,12 @@ def _path(mechanism: shipped.LaplacePath, value: int, noise: Noise) -> list[int]
 def _key_threshold(mechanism: KeyThreshold, effort: Effort, noise: Noise) -> Iterator[Check]:
     claim, most = claim_of(mechanism.event), mechanism.max_keys
     yield _width(mechanism.counts)
-    for name, before in (("keys of one unit appear", None), ("keys gain a unit", mechanism.threshold - 1)):
-        left = {} if before is None else dict.fromkeys(range(most), before)
-        right = dict.fromkeys(range(most), (before or 0) + 1)
-        sides = [_singly(partial(_shown, mechanism, units, noise)) for units in (left, right)]
+    for name, before in (
+        ("keys of one unit appear", mechanism.least - 1),
+        ("keys gain a unit", mechanism.threshold - 1),
+    ):
+        counts = [dict.fromkeys(range(most), units) for units in (before, before + 1)]
+        sides = [_singly(partial(_shown, mechanism, units, noise)) for units in counts]
         yield _sampled(name, sides, claim, effort.singles, effort)
 
 
@@ -274,6 +289,22 @@ def _labels(randomizer: Any, effort: Effort, noise: Noise) -> Iterator[Check]:
     for name, other in (("lower and upper", high), ("lower and a label between nodes", low + (high - low) * 0.37)):
         sides = [partial(_drawn, randomizer, label, noise) for label in (low, other)]
         yield _sampled(name, sides, claim, effort.samples // 4, effort)
+
+
+def _classes(sampler: Any, effort: Effort, noise: Noise) -> Iterator[Check]:
+    """A sampler of sets of classes: its whole table, and the first class against the last."""
+    claim = _epsilon(sampler)
+    yield matrix_check(sampler.weights(), claim)
+    sides = [partial(_drawn_sets, sampler, label, noise) for label in (0, sampler.size - 1)]
+    yield _sampled("first and last class", sides, claim, effort.samples // 4, effort)
+
+
+def _drawn_sets(sampler: Any, label: int, noise: Noise, size: int) -> NDArray[Any]:
+    import numpy as np
+
+    members = sampler.members(sampler.draw(np.full(size, label), noise))
+    drawn: NDArray[Any] = members @ (1 << np.arange(sampler.size))
+    return drawn
 
 
 def _drawn(randomizer: Any, label: float, noise: Noise, size: int) -> NDArray[Any]:
@@ -312,6 +343,7 @@ _PROBES: tuple[tuple[type, Probe], ...] = (
     (shipped.NoisyCounts, _histogram),
     (shipped.Finite, _finite),
     (shipped.Exponential, _exponential),
+    (shipped.RandomStop, _random_stop),
     (shipped.AboveThreshold, _above_threshold),
     (KeyThreshold, _key_threshold),
     (shipped.BoundedNoise, _bounded_noise),

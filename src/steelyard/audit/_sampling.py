@@ -52,7 +52,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class _Choice:
+class _LikelierEvent:
     """An event, and which of the two inputs makes it more likely."""
 
     score: float
@@ -110,7 +110,7 @@ def _draw(sampler: Sampler, size: int) -> NDArray[Any]:
 
 def _choose(
     left: NDArray[Any], right: NDArray[Any], claim: Claim, alpha: float, look_at: tuple[Feature, ...]
-) -> _Choice:
+) -> _LikelierEvent:
     """The best event on the second part of the choosing halves; scores that must be learnt see only the first."""
     cut = len(left) // 3
     every = [*look_at, *features(left[:cut], right[:cut])]
@@ -120,7 +120,7 @@ def _choose(
 
 def _choices(
     feature: Feature, left: NDArray[Any], right: NDArray[Any], claim: Claim, alpha: float
-) -> Iterator[_Choice]:
+) -> Iterator[_LikelierEvent]:
     """Every threshold of one feature, both sides of it, both directions, each with a rough lower bound."""
     import numpy as np
 
@@ -132,7 +132,7 @@ def _choices(
             for left_first in (True, False):
                 p, q = counts if left_first else counts[::-1]
                 rough = claim.shown(_wilson(p, n, -z), _wilson(q, n, z))
-                yield _Choice(rough, feature, threshold, above, left_first)
+                yield _LikelierEvent(rough, feature, threshold, above, left_first)
 
 
 def _thresholds(here: NDArray[Any], there: NDArray[Any]) -> NDArray[Any]:

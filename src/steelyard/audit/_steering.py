@@ -75,7 +75,7 @@ def distance(event: Event, left: Sequence[int], right: Sequence[int], account: N
     if event.name in ("gaussian", "gaussian_path"):
         square = int(str(given.get("sensitivity", 0))) ** 2 or int(str(given["sensitivity_squared"]))
         return Distance("squared L2", sum(gap * gap for gap in gaps), square * moves**2)
-    if event.name in ("above_threshold", "exponential", "bounded_noise"):
+    if event.name in ("above_threshold", "exponential", "bounded_range", "bounded_noise"):
         return Distance("largest", max(gaps, default=0), int(str(given["sensitivity"])) * moves)
     if event.name == "finite":
         return Distance("changed inputs,", sum(gap > 0 for gap in gaps), 1)
@@ -197,16 +197,40 @@ class SameSecret:
         return getattr(self._table, name)
 
     def sums_by_key(
-        self, unit: Unit, parts: Sequence[Capped], by: str, keys: Sequence[Any], limits: Limits | None = None
+        self,
+        unit: Unit,
+        parts: Sequence[Capped],
+        by: str | Sequence[str],
+        keys: Sequence[Any],
+        limits: Limits | None = None,
     ) -> list[list[int]]:
         """As the table's own, with the fixed secret."""
         fixed = replace(limits or Limits(), secret=self._secret)
         answer: list[list[int]] = self._table.sums_by_key(unit, parts, by, keys, fixed)
         return answer
 
-    def found_sums_by_key(self, unit: Unit, parts: Sequence[Capped], by: str, limits: Limits) -> Any:
+    def distinct_values(
+        self, unit: Unit, column: str, caps: Sequence[int], by: Any = None, keys: Sequence[Any] = (),
+        limits: Limits | None = None,
+    ) -> list[list[int]]:  # fmt: skip
         """As the table's own, with the fixed secret."""
-        return self._table.found_sums_by_key(unit, parts, by, replace(limits, secret=self._secret))
+        fixed = replace(limits or Limits(), secret=self._secret)
+        answer: list[list[int]] = self._table.distinct_values(unit, column, caps, by, keys, fixed)
+        return answer
+
+    def norms_histogram(
+        self, unit: Unit, part: Capped, edges: Sequence[int], by: Any, keys: Sequence[Any] | None, limits: Limits
+    ) -> list[int]:
+        """As the table's own, with the fixed secret."""
+        fixed = replace(limits, secret=self._secret)
+        answer: list[int] = self._table.norms_histogram(unit, part, edges, by, keys, fixed)
+        return answer
+
+    def found_sums_by_key(
+        self, unit: Unit, parts: Sequence[Capped], by: str | Sequence[str], limits: Limits, least: int = 1
+    ) -> Any:
+        """As the table's own, with the fixed secret."""
+        return self._table.found_sums_by_key(unit, parts, by, replace(limits, secret=self._secret), least)
 
     def keep_rows(
         self, unit: Unit, rows: int, secret: bytes | None = None, columns: Sequence[str] | None = None

@@ -17,17 +17,34 @@ from typing import Any
 
 from steelyard import mechanisms as shipped
 from steelyard.accounting import mu_cap
-from steelyard.audit._corpus import Pool, decimals, floats, integers, texts
+from steelyard.audit._corpus import Pool, days, decimals, floats, integers, texts
 from steelyard.audit._documents import saved_randomizers
 from steelyard.audit._holdouts import hidden_labels
 from steelyard.audit._paths import DisjointStep, PureLevels, PureQuestions, RidgeLevel, RidgeLook, RowQuestions
 from steelyard.audit._randomized import randomized_labels
 from steelyard.audit._replays import audit
 from steelyard.audit._verdict import Verdict
-from steelyard.bounding import Count, CountUsers, Histogram, Mean, Profile, Quantile, Sum, Together
+from steelyard.bounding import (
+    Count,
+    CountDistinct,
+    CountUsers,
+    Histogram,
+    Mean,
+    Median,
+    Profile,
+    Quantile,
+    Ratio,
+    ReportPlan,
+    Std,
+    Sum,
+    Together,
+    TopK,
+    Variance,
+    Within,
+)
 from steelyard.errors import InvalidTask
 from steelyard.holdout import Question, Thresholdout
-from steelyard.models import Categorical, Features, FitLinear, FitLogistic, Numeric
+from steelyard.models import Categorical, Features, FitLinear, FitLogistic, FitPoisson, Numeric
 from steelyard.models._columns import Column
 from steelyard.models._rows import Target
 from steelyard.models.accuracy import Goal
@@ -36,18 +53,38 @@ from steelyard.models.accuracy._logistic import LogisticSearch
 from steelyard.models.accuracy._one_shot import LogisticTask
 from steelyard.models.accuracy._ridge import RidgeSearch
 from steelyard.models.accuracy._split import Split
-from steelyard.privacy import ATTO, Loss, Neighbours, Terms, Unit, rows, users
+from steelyard.privacy import ATTO, Loss, Neighbours, Terms, Unit, labels, rows, users
 
 SAMPLES = 400_000
 _QUICK = 40_000
 _SHARES = {(True, False): 20, (True, True): 20, (False, False): 8, (False, True): 1}  # by quick, by more samples
 
-WHO, EACH, SWAPPED = users("who"), rows(), rows(neighbours="replace", n=20)
+WHO, EACH, SWAPPED, LABEL = users("who"), rows(), rows(neighbours="replace", n=20), labels("label")
 KEYS = ["FR", "DE", "", "nobody"]
+DATES = ["1970-01-01", "2020-02-02", "2025-01-01"]
 GROUPED: dict[str, Any] = {"by": "land", "keys": KEYS}
+FOUND: dict[str, Any] = {"by": "land", "max_keys": 2}
+REPORT = ReportPlan(
+    {
+        "total": Within(Sum("amount", cap=10, lower=-5), 20, noise_alone=True),
+        "people": (CountUsers(max_keys=4, **GROUPED), 9),
+        "middle": Within(Quantile("amount", lower=-5, upper=100, cap=3), 30, noise_alone=True),
+    }
+)
 AMOUNTS = {"who": texts(), "amount": floats(10.0, 10.5, 9.5, -300.0)}
 WHOLE = {"who": integers(1, 2, 3), "amount": integers(99, 100, 101)}
 PLACED = {**AMOUNTS, "land": texts(*KEYS)}
+PAIRED = {**PLACED, "more": floats(3.0, -2.0, 0.5)}
+TOGETHER = Together(
+    [
+        Sum("amount", epsilon="1", cap=10, **GROUPED),
+        Mean("amount", epsilon="1", lower=-50, upper=10, cap=3, **GROUPED),
+        Variance("amount", epsilon="1", lower=-50, upper=10, cap=3, **GROUPED),
+        Ratio("amount", "more", epsilon="1", cap=10, over_cap=3, **GROUPED),
+        CountUsers(epsilon="1", max_keys=2, **GROUPED),
+        Histogram("amount", epsilon="1", edges=[-1, 0, 10], cap=3, **GROUPED),
+    ]
+)
 CENTS = {"who": texts("a", "b"), "amount": decimals()}
 LABELLED = {"amount": floats(10.0, -9.0, 0.5), "land": texts(*KEYS), "label": floats(-2.0, 3.0, 0.5)}
 OWNED = {**LABELLED, "who": texts()}
@@ -103,6 +140,8 @@ def mechanisms() -> dict[str, Item]:
         "histogram-replace": shipped.NoisyCounts.gaussian(8, Fraction(3), Neighbours.REPLACE),
         "exponential": shipped.Exponential(Fraction(1), 1),
         "exponential-monotone": shipped.Exponential(Fraction(2), 3, monotone=True),
+        "random-stop": shipped.RandomStop(Fraction(1, 2), Fraction(1, 8)),
+        "random-stop-logarithmic": shipped.RandomStop(Fraction(1, 2), Fraction(1, 8), "logarithmic"),
         "above-threshold": shipped.AboveThreshold(1, Fraction(1), Fraction(1)),
         "above-threshold-stops": shipped.AboveThreshold(2, Fraction(4), Fraction(16), stops=2),
         "above-threshold-monotone": shipped.AboveThreshold(1, Fraction(1), Fraction(1), monotone=True),
@@ -110,6 +149,7 @@ def mechanisms() -> dict[str, Item]:
         "bounded-noise": shipped.BoundedNoise(2, 12, 100, 3, failure=Fraction(1, 20)),
         "bounded-noise-steps": shipped.BoundedNoise(3, 60, 100, 8, sensitivity=4, failure=Fraction(1, 100)),
         "key-threshold": shipped.KeyThreshold(2, Fraction(4), Fraction(1, 1000)),
+        "key-threshold-least": shipped.KeyThreshold(2, Fraction(4), Fraction(1, 1000), 9),
         "thresholdout": Thresholdout(40, budget=2, threshold="0.05", sigma="0.1"),
         "laplace-path": shipped.LaplacePath(1, (Fraction(3), Fraction(1))),
         "objective": shipped.Objective(1, 1_000_000, Fraction(2, 5), 200_000),
@@ -125,9 +165,11 @@ def randomizers() -> dict[str, Any]:
     from steelyard.labels import LabelRandomizer
     from steelyard.labels._baselines import KINDS
     from steelyard.labels._choice import METHODS
+    from steelyard.labels._classes import ClassSampler
 
     made = {name: LabelRandomizer(1, 0, 12, name, [20, *[1] * 12]).fit() for name in (*METHODS, *KINDS)}
-    return {f"labels-{name.replace('_', '-')}": each.sampler_ for name, each in made.items()}
+    found: dict[str, Any] = {f"labels-{name.replace('_', '-')}": each.sampler_ for name, each in made.items()}
+    return {**found, **{f"labels-classes-{size}": ClassSampler.of(size, 1) for size in (2, 3, 9)}}
 
 
 def tasks() -> dict[str, Item]:
@@ -158,23 +200,61 @@ def bounded() -> dict[str, Item]:
         "sum-keys-few": Item(Sum("amount", epsilon="1", cap=10, max_keys=2, **GROUPED), pure(WHO), PLACED),
         "sum-auto": Item(Sum("amount", epsilon="1", upper=1000), pure(WHO), AMOUNTS),
         "sum-auto-gaussian": Item(Sum("amount", epsilon="1", upper=50, lower=-500), gaussian(WHO), AMOUNTS),
+        "sum-auto-keys": Item(Sum("amount", epsilon="1", upper=1000, **GROUPED), pure(WHO), PLACED),
+        "sum-auto-keys-gaussian": Item(Sum("amount", epsilon="1", upper=1000, **GROUPED), gaussian(WHO), PLACED),
         "count-auto-keys": Item(Count(epsilon="1", upper=100, **GROUPED), pure(WHO), PLACED),
         "profile": Item(Profile("amount", epsilon="0.1", upper=10**6), pure(WHO), AMOUNTS),
         "profile-rows": Item(Profile(rows=True, mu="0.3", upper=64), gaussian(WHO), WHOLE),
         "count-users": Item(CountUsers(epsilon="1"), pure(WHO), WHOLE),
         "count-users-keys": Item(CountUsers(epsilon="1", max_keys=2, **GROUPED), gaussian(WHO), PLACED),
+        "count-users-bought": Item(CountUsers(epsilon="1", **GROUPED), pure(WHO), PLACED),
+        "count-users-bought-gaussian": Item(CountUsers(epsilon="1", **GROUPED), gaussian(WHO), PLACED),
         "count-users-found": Item(CountUsers(epsilon="4", by="land", max_keys=2), set_aside(WHO), PLACED),
+        "sum-others": Item(Sum("amount", epsilon="1", cap=10, others=True, **GROUPED), pure(WHO), PLACED),
+        "count-users-found-others": Item(
+            CountUsers(epsilon="4", by="land", max_keys=2, others=True), set_aside(WHO), PLACED
+        ),
         "sum-found": Item(Sum("amount", epsilon="4", cap=10, by="land", max_keys=1), set_aside(WHO), PLACED),
+        "sum-auto-found": Item(Sum("amount", epsilon="4", upper=99, by="land", max_keys=2), set_aside(WHO), PLACED),
+        "mean-found": Item(
+            Mean("amount", epsilon="4", upper=10, cap=2, by=["land"], max_keys=1), set_aside(WHO), PLACED
+        ),
+        "together-found": Item(
+            Together([Sum("amount", epsilon="4", cap=10, **FOUND), Count(epsilon="4", cap=3, **FOUND)]),
+            set_aside(WHO),
+            PLACED,
+        ),
         "together": Item(
             Together([Sum("amount", epsilon="1", cap=10, **GROUPED), Count(epsilon="0.5", upper=50, **GROUPED)]),
             pure(WHO),
             PLACED,
         ),
+        "report": Item(REPORT, pure(WHO), PLACED),
+        "report-gaussian": Item(REPORT, gaussian(WHO), PLACED),
         "mean": Item(Mean("amount", epsilon="1", lower=-50, upper=10, cap=3), pure(WHO), AMOUNTS),
         "mean-gaussian": Item(Mean("amount", mu="0.4", lower=5, upper=9), gaussian(EACH), AMOUNTS),
         "mean-keys": Item(Mean("amount", epsilon="1", lower=-50, upper=10, cap=3, **GROUPED), pure(WHO), PLACED),
+        "variance": Item(Variance("amount", epsilon="1", lower=-50, upper=10, cap=3), pure(WHO), AMOUNTS),
+        "variance-bought-keys": Item(Variance("amount", mu="0.4", upper="auto", **GROUPED), gaussian(WHO), PLACED),
+        "std": Item(Std("amount", epsilon="1", lower=5, upper=9), pure(EACH), AMOUNTS),
+        "ratio": Item(Ratio("amount", "more", epsilon="1", cap=10, over_cap=3), pure(WHO), PAIRED),
+        "ratio-keys": Item(Ratio("amount", "more", mu="1", cap=10, over_upper=99, **GROUPED), gaussian(WHO), PAIRED),
+        "median": Item(Median("amount", epsilon="1", lower=-5, upper=100, cap=3), pure(WHO), AMOUNTS),
+        "count-distinct": Item(CountDistinct("land", epsilon="1", cap=2), pure(WHO), PLACED),
+        "count-distinct-bought": Item(CountDistinct("amount", epsilon="1", **GROUPED), pure(WHO), PLACED),
+        "count-distinct-found": Item(CountDistinct("amount", epsilon="4", **FOUND), set_aside(WHO), PLACED),
+        "top-k": Item(TopK("land", k=2, epsilon="1", keys=KEYS), pure(WHO), PLACED),
+        "top-k-gaussian": Item(TopK("land", k=1, mu="1", keys=KEYS), gaussian(EACH), PLACED),
+        "top-k-found": Item(TopK("land", k=2, epsilon="4", max_keys=2), set_aside(WHO), PLACED),
+        "value-histogram-dates": Item(Histogram("day", epsilon="1", edges=DATES), pure(WHO), {**PLACED, "day": days()}),
+        "value-histogram-texts": Item(Histogram("land", epsilon="1", values=KEYS, cap=3), gaussian(WHO), PLACED),
+        "together-all": Item(TOGETHER, gaussian(WHO), PAIRED),
+        "mean-bought": Item(Mean("amount", epsilon="1", lower="auto", upper="auto"), pure(WHO), AMOUNTS),
+        "mean-bought-keys": Item(Mean("amount", mu="0.4", lower=-9, upper="auto", **GROUPED), gaussian(WHO), PLACED),
+        "quantile-bought": Item(Quantile("amount", epsilon="1", lower="auto", upper="auto"), pure(WHO), AMOUNTS),
         "quantile": Item(Quantile("amount", epsilon="1", lower=-5, upper=100, cap=3), pure(WHO), AMOUNTS),
         "value-histogram": Item(Histogram("amount", epsilon="1", edges=[-1, 0, 0.5, 10], cap=3), pure(WHO), AMOUNTS),
+        "value-histogram-bought": Item(Histogram("amount", mu="1", edges=[-1, 0, 5, 10]), gaussian(WHO), AMOUNTS),
         "value-histogram-gaussian": Item(Histogram("amount", mu="1", edges=[0, 100, 101], cap=2), gaussian(WHO), WHOLE),
         "value-histogram-ranges": Item(
             Histogram("amount", epsilon="1", edges=[-1, 0, 5, 10], cap=3, ranges=True), gaussian(WHO), AMOUNTS
@@ -199,6 +279,7 @@ def linear_fits() -> dict[str, Item]:
             FitLinear(["amount"], "label", 0, "1e-9", epsilon="2", x_bound="0.1", norm="scale"), pure(SWAPPED), LABELLED
         ),
         "fit-linear-users": Item(FitLinear(FEATURES, "label", -2, 3, epsilon="1"), gaussian(WHO), OWNED),
+        "fit-linear-labels": Item(FitLinear(FEATURES, "label", -2, 3, epsilon="1"), gaussian(LABEL), LABELLED),
         "fit-linear-objective": Item(
             FitLinear(FEATURES, "label", -2, 3, epsilon="1", method="objective"), gaussian(EACH), LABELLED
         ),
@@ -216,7 +297,7 @@ def linear_fits() -> dict[str, Item]:
 
 
 def logistic_fits() -> dict[str, Item]:
-    """Classifiers by every method."""
+    """Classifiers by every method, and counts."""
     return {
         "fit-logistic": Item(FitLogistic(FEATURES, "label", [0, 1], epsilon="1"), gaussian(EACH), LABELLED),
         "fit-logistic-pure": Item(FitLogistic(FEATURES, "label", [0, 1], epsilon="1"), pure(EACH), LABELLED),
@@ -242,6 +323,8 @@ def logistic_fits() -> dict[str, Item]:
             pure(EACH),
             LABELLED,
         ),
+        "fit-logistic-labels": Item(FitLogistic(FEATURES, "label", [0, 1, 2], epsilon="1"), pure(LABEL), LABELLED),
+        "fit-poisson-labels": Item(FitPoisson(FEATURES, "label", 0, 3, epsilon="1"), gaussian(LABEL), LABELLED),
         "fit-logistic-users": Item(FitLogistic(FEATURES, "label", [0, 1], epsilon="1"), gaussian(WHO), OWNED),
         "fit-logistic-cap": Item(FitLogistic(FEATURES, "label", [0, 1], epsilon="1", cap=2), pure(WHO), OWNED),
         "fit-logistic-cap-output": Item(
@@ -321,6 +404,11 @@ def pure_paths(features: Features, table: Mapping[str, Pool]) -> dict[str, Item]
         "log-loss": PureQuestions(
             LogisticSearch(features, "label", [0, 1], Fraction(1, 100)),
             Goal("loss", 0.5, 0.9),
+            ((2**19, -(2**21)), (2**23, 2**22)),
+        ),
+        "wrong-class": PureQuestions(
+            LogisticSearch(features, "label", [0, 1], Fraction(1, 100)),
+            Goal("error", 0.3, 0.9),
             ((2**19, -(2**21)), (2**23, 2**22)),
         ),
     }

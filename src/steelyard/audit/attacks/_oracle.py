@@ -21,7 +21,7 @@ Score = Callable[[Predictions], float]
 _BLOCK = 512
 
 
-class Checker(Protocol):
+class HoldoutChecker(Protocol):
     """Anything that checks predictions against a guess."""
 
     def check(self, predictions: Any, *, guess: Any) -> Any:
@@ -72,7 +72,12 @@ class Ear:
     """Puts questions to an oracle until they are used up or refused, and keeps the tally."""
 
     def __init__(
-        self, oracle: Score | Checker, n: int, questions: int, labels: Predictions | None = None, rate: float = 0.5
+        self,
+        oracle: Score | HoldoutChecker,
+        n: int,
+        questions: int,
+        labels: Predictions | None = None,
+        rate: float = 0.5,
     ) -> None:
         if n < 2 or questions < 1:
             raise InvalidTask(f"an attack needs n >= 2 rows and at least one question; got {n} and {questions}.")

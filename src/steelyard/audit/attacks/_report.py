@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steelyard.audit.attacks._oracle import Attacked, Checker, Score
+from steelyard.audit.attacks._oracle import Attacked, HoldoutChecker, Score
 from steelyard.audit.attacks._strategies import (
     block_flip_climb,
     feature_selection,
@@ -99,14 +99,14 @@ def _cells(attack: Attacked) -> tuple[str, ...]:
 
 
 def suite(
-    oracle: Score | Checker | None,
+    oracle: Score | HoldoutChecker | None,
     *,
     labels: ArrayLike,
     questions: int = 1000,
     seed: int = 0,
     metric: str = "accuracy",
     only: Sequence[str] = (),
-    renew: Callable[[], Score | Checker] | None = None,
+    renew: Callable[[], Score | HoldoutChecker] | None = None,
 ) -> AttackReport:
     """Run every attack against a leaderboard function or a holdout, with ``questions`` questions each.
 

@@ -22,19 +22,19 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.audit.attacks._oracle import Attacked, Checker, Ear, Predictions, Score, coin_flips
+from steelyard.audit.attacks._oracle import Attacked, Ear, HoldoutChecker, Predictions, Score, coin_flips
 from steelyard.errors import InvalidTask
 
 
 def wacky_boosting(
-    oracle: Score | Checker, *, n: int, questions: int, seed: int = 0, labels: Predictions | None = None
+    oracle: Score | HoldoutChecker, *, n: int, questions: int, seed: int = 0, labels: Predictions | None = None
 ) -> Attacked:
     """Vote with random predictors, each weighted by the luck its score shows; every guess is 1/2."""
     return _vote("wacky boosting", Ear(oracle, n, questions, labels), seed, 0.5)
 
 
 def threshold_riding(
-    oracle: Score | Checker,
+    oracle: Score | HoldoutChecker,
     *,
     n: int,
     questions: int,
@@ -50,7 +50,7 @@ def threshold_riding(
 
 
 def memorising(
-    oracle: Score | Checker, *, n: int, questions: int, seed: int = 0, labels: Predictions | None = None
+    oracle: Score | HoldoutChecker, *, n: int, questions: int, seed: int = 0, labels: Predictions | None = None
 ) -> Attacked:
     """The same vote with predictors that know the training set by heart: their training score is 1."""
     return _vote("memorising the training set", Ear(oracle, n, questions, labels), seed, 1.0)
@@ -71,7 +71,7 @@ def _vote(name: str, ear: Ear, seed: int, guess: float) -> Attacked:
 
 
 def feature_selection(
-    oracle: Score | Checker,
+    oracle: Score | HoldoutChecker,
     *,
     n: int,
     questions: int,
@@ -106,14 +106,14 @@ def _majority(votes: Predictions, rng: np.random.Generator) -> Predictions:
 
 
 def pair_flip_climb(
-    oracle: Score | Checker, *, n: int, questions: int, seed: int = 0, labels: Predictions | None = None
+    oracle: Score | HoldoutChecker, *, n: int, questions: int, seed: int = 0, labels: Predictions | None = None
 ) -> Attacked:
     """Flip two random rows; keep the flip when the report rises. Breaks leaderboards that show every improvement."""
     return _climb("pair-flip climb", Ear(oracle, n, questions, labels), seed, 2)
 
 
 def block_flip_climb(
-    oracle: Score | Checker,
+    oracle: Score | HoldoutChecker,
     *,
     n: int,
     questions: int,
