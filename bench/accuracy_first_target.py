@@ -100,15 +100,15 @@ def ridge_runs(data: Data, penalty: float, target: float, trials: int) -> tuple[
     return [math.sqrt(run.spent) for run in runs], sum(loss(run) > target for run in met), trials - len(met)
 
 
-def logistic_levels(signed: Array, penalty: float, target: float, seed: int) -> Iterator[Level]:
+def logistic_levels(signed: Array, target: float, seed: int) -> Iterator[Level]:
     """Averages of ever dearer draws and what they lose."""
-    (n, width), cap = signed.shape, margin_cap(target) / 2**MARGIN
+    width, cap = signed.shape[1], margin_cap(target) / 2**MARGIN
     noise, whole = TestNoise(seed), Memory(np.trunc(signed * (SIZE - 64)))
     total, paid = np.zeros(width), 0
     for k in range(60):
         cost = round((2 * LEAST * 1.2**k) ** 2) - paid
         shift = max(math.isqrt(cost) // 2, LEAST)
-        ridge = max(Fraction(str(penalty)) * n, steepness(width) * Fraction(MICRO, shift))
+        ridge = steepness(width) * Fraction(MICRO, shift)
         fit = ObjectiveFit(Objective(width, shift, ridge, max(1, shift // 16)))
         total, paid = total + cost * fit.solve(whole, noise), paid + cost
         model = total / paid
@@ -185,9 +185,7 @@ def compare(folder: Path | None, trials: int, parts: Iterable[str]) -> None:
             if target >= math.log(2):
                 print(f"{data.name} | {target:.4f} | left out: predicting one half loses {math.log(2):.4f}")
                 continue
-            levels = [
-                list(_until(logistic_levels(signed, penalty, target, seed), target)) for seed in range(min(trials, 5))
-            ]
+            levels = [list(_until(logistic_levels(signed, target, seed), target)) for seed in range(min(trials, 5))]
             ratios.append(
                 row(f"{data.name}, logistic", target, levels, logistic_runs(data, penalty, target, trials), len(signed))
             )

@@ -5,7 +5,7 @@ attacks on certified holdouts of two settings, on fresh coin flips each run: in 
 truth, what share of runs can miss at 99 % confidence, and what share is promised. 250 questions a run at most (so that
 459 runs, which bound the share by 1 % where none misses, take minutes), then one run of up to 100,000.
 
-    python bench/holdout_attacks.py [--n 10000] [--runs 459] [--long 100000] [--part climbed|certified|long] [--quick]
+    python bench/holdout_attacks.py [--n 10000] [--runs 459] [--long 100000] [--part climbed|certified|long] [--metric auc|f1|rmse] [--quick]
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import argparse
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from time import process_time
 from typing import Any
 
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from steelyard.audit import attacks
 from steelyard.audit.attacks import _strategies as strategies
-from steelyard.holdout import Holdout
+from steelyard.holdout import Answer, Holdout, RootSquaredError
 from steelyard.holdout._intervals import clopper_pearson
 
 MOST = 10_001  # questions of the longest run of the first table
@@ -145,15 +146,19 @@ def _once(make: Any, attack: Attack, n: int, questions: int, seed: int) -> float
     return attacked.holdout
 
 
-def certified(n: int, questions: int, runs: int, names: Sequence[str]) -> None:
+def certified(n: int, questions: int, runs: int, names: Sequence[str], metric: str) -> None:
     """Attacks on certified holdouts of both settings, again and again on fresh coin flips."""
     print(f"\ncertified holdouts of {n:,} rows, {questions:,} questions at most")
     head = f"{'attack':<28} {'confidence':>10} {'within':>7} {'runs':>5} {'answers':>11} {'runs with a miss':>17}"
     print(f"{head} {'at most':>8} {'promised':>9} {'refused':>8} {'reached':>8}")
     for name in names:
-        for confidence, tolerance in SETTINGS:
+        for confidence, narrow in SETTINGS:
+            # half the rows are of either class, so the interval of a score over tuples is wider
+            wider = f"{2**0.5 * float(narrow):.2f}"
+            tolerance = {"accuracy": narrow, "f1": "0.12", "rmse": "0.06"}.get(metric, wider)
             found = [
-                _certified_once(attacks.ATTACKS[name], n, questions, confidence, tolerance, k) for k in range(runs)
+                _certified_once(attacks.ATTACKS[name], n, questions, confidence, tolerance, k, metric)
+                for k in range(runs)
             ]
             answers, missed = sum(each.certified for each in found), sum(each.missed > 0 for each in found)
             refused, reached = sum(each.answered < each.asked for each in found), np.mean([e.holdout for e in found])
@@ -163,11 +168,39 @@ def certified(n: int, questions: int, runs: int, names: Sequence[str]) -> None:
 
 
 def _certified_once(
-    attack: Attack, n: int, questions: int, confidence: str, tolerance: str, seed: int
+    attack: Attack, n: int, questions: int, confidence: str, tolerance: str, seed: int, metric: str
 ) -> attacks.Attacked:
     labels = np.random.default_rng([seed, 23]).integers(0, 2, n).astype(np.int8)
-    holdout = Holdout(labels == 1, tolerance=tolerance, confidence=confidence)
+    if metric in ("f1", "rmse"):
+        return attack(Turned(labels, confidence, metric, tolerance), n=n, questions=questions, seed=seed, labels=labels)
+    holdout = Holdout(labels, tolerance=tolerance, confidence=confidence, metric=metric, classes=[0, 1])
     return attack(holdout, n=n, questions=questions, seed=seed, labels=labels)
+
+
+class Turned:
+    """F1 or RMSE as attackers of an accuracy see it: one half where it is the truth, and more where it looks better.
+
+    Of coin flips the truth of F1 is s / (s + 1/2), s being the share that is called positive, and of RMSE the root of one half.
+    """
+
+    def __init__(self, labels: Any, confidence: str, metric: str, tolerance: str) -> None:
+        self.f1, self.rows = metric == "f1", len(labels)
+        options: Any = {"metric": "f1", "classes": [0, 1]}
+        if not self.f1:
+            options = {"metric": RootSquaredError(Fraction(1)), "between": ("0.5", 1)}
+        self.holdout = Holdout(labels, tolerance, confidence, **options)
+
+    def check(self, predictions: Any, guess: Any = None) -> Answer:
+        """Ask, and turn the answer."""
+        called = np.asarray(predictions) == 1
+        truth = float(called.mean() / (called.mean() + 0.5)) if self.f1 else math.sqrt(0.5)
+        side = 1 if self.f1 else -1
+        asked = None if guess is None else min(1.0, max(0.0, truth + side * (float(guess) - 0.5)))
+        told = self.holdout.check(called.astype(int), asked)
+        if told.value is None or told.low is None or told.high is None:
+            return told
+        low, high = sorted((0.5 + side * (told.low - truth), 0.5 + side * (told.high - truth)))
+        return Answer(0.5 + side * (told.value - truth), low, high, told.kind)
 
 
 def main() -> None:
@@ -178,6 +211,7 @@ def main() -> None:
     parser.add_argument("--part", choices=("all", "climbed", "certified", "long"), default="all")
     parser.add_argument("--long", type=int, default=100_000, help="questions of a long run")
     parser.add_argument("--long-runs", type=int, default=1)
+    parser.add_argument("--metric", choices=("accuracy", "auc", "balanced_accuracy", "f1", "rmse"), default="accuracy")
     parser.add_argument("--quick", action="store_true", help="few questions, few runs")
     given = parser.parse_args()
     began, counts = process_time(), (100, 1000) if given.quick else (100, 1000, 3000, 10_000)
@@ -185,9 +219,11 @@ def main() -> None:
     if given.part in ("all", "climbed"):
         climbed(given.n, counts, 2 if given.quick else given.repetitions)
     if given.part in ("all", "certified"):
-        certified(given.n, 100 if given.quick else 250, 3 if given.quick else given.runs, names)
+        certified(given.n, 100 if given.quick else 250, 3 if given.quick else given.runs, names, given.metric)
     if given.part in ("all", "long"):
-        certified(given.n, 1000 if given.quick else given.long, 1 if given.quick else given.long_runs, names)
+        certified(
+            given.n, 1000 if given.quick else given.long, 1 if given.quick else given.long_runs, names, given.metric
+        )
     print(f"{process_time() - began:.0f} s of one core")
 
 

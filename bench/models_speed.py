@@ -1,7 +1,8 @@
 """How long a private ridge takes from Parquet, beside scikit-learn's Ridge and diffprivlib: CPU seconds and peak memory.
 
 Each contender runs in a process of its own, so that peaks do not mix. scikit-learn and diffprivlib load the file whole;
-give ``--peer-python`` an interpreter that has diffprivlib (its own environment) to include it.
+give ``--peer-python`` an interpreter that has diffprivlib (its own environment) to include it. ``--logistic`` compares logistic
+fits of arrays instead, in one process with one thread, taking turns.
 """
 
 from __future__ import annotations
@@ -70,6 +71,30 @@ def measure(python: str, script: str) -> tuple[float, float, float]:
     return cpu, time.perf_counter() - began, peak
 
 
+def logistic(repeats: int) -> None:
+    """CPU seconds of both logistic regressions on the same arrays, the least of some turns, and their ratio."""
+    import numpy as np
+    from sklearn.linear_model import LogisticRegression as Peer
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
+
+    from steelyard.models import LogisticRegression
+
+    print(f"{'rows x columns':>18}{'scikit-learn':>14}{'steelyard':>11}{'ratio':>7}")
+    random = np.random.default_rng(0)
+    for rows, columns in ((300_000, 20), (32_000, 107)):
+        x = random.normal(size=(rows, columns))
+        y = (0.3 * x @ random.normal(size=columns) + random.logistic(size=rows) > 0).astype(int)
+        fits = [Peer(), LogisticRegression(epsilon=1, delta=1e-6, classes=[0, 1], x_bound=columns**0.5)]
+        least = [float("inf")] * 2
+        for _ in range(repeats):
+            for place, fit in enumerate(fits):
+                began = time.process_time()
+                with threadpool_limits(1, user_api="blas"):
+                    fit.fit(x, y)
+                least[place] = min(least[place], time.process_time() - began)
+        print(f"{f'{rows:,} x {columns}':>18}{least[0]:14.3f}{least[1]:11.3f}{least[1] / least[0]:7.2f}", flush=True)
+
+
 def main() -> None:
     """Generate, run, print one table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -78,7 +103,13 @@ def main() -> None:
     parser.add_argument("--folder", help="where the generated file lies (a temporary folder by default)")
     parser.add_argument("--peer-python", help="a Python that has diffprivlib, pyarrow and numpy")
     parser.add_argument("--only", help="run only contenders whose name contains this")
+    parser.add_argument(
+        "--logistic", type=int, metavar="TURNS", help="compare logistic fits, the best of so many turns"
+    )
     args = parser.parse_args()
+    if args.logistic:
+        logistic(args.logistic)
+        return
     with tempfile.TemporaryDirectory() as made:
         path = Path(args.folder or made) / f"ridge-{args.rows}-{args.columns}.parquet"
         if not path.exists():
@@ -97,6 +128,7 @@ def main() -> None:
             if args.only is None or args.only in name:
                 cpu, wall, peak = measure(python, script % facts)
                 print(f"{name:34}{cpu:8.2f}{wall:8.2f}{peak:9.0f}", flush=True)
+    return
 
 
 if __name__ == "__main__":

@@ -29,7 +29,8 @@ from steelyard.accounting._gaussian import mu_request
 from steelyard.models._columns import SIZE
 from steelyard.models._losses import LOGISTIC, SQUARED
 from steelyard.models._rows import Rows
-from steelyard.models._user_descent import Descent, UserDescent, UserRows, root_weights
+from steelyard.models._user_descent import Descent, UserDescent
+from steelyard.models._user_rows import UserRows
 from steelyard.models._user_sums import UserSum
 from steelyard.noise import TestNoise
 from steelyard.noise._norms import fit_norm
@@ -148,9 +149,8 @@ class Rivals:
     def clip(self, clip: float, rooted: bool, seed: int) -> float:
         """The loss of one descent over clipped user gradients with the whole budget and the true row count."""
         sums = UserSum(int((self.mu * 1e6) ** 2 / 40))
-        sizes = self.signed.by.sizes
-        weights, size = (root_weights(sizes), np.sqrt(sizes).sum()) if rooted else (None, sizes.sum())
-        descent = Descent(sums, clip, float(size), 20, weights)
+        sizes = np.unique(self.data.users, return_counts=True)[1]
+        descent = Descent(sums, clip, float((np.sqrt(sizes) if rooted else sizes).sum()), 20, rooted)
         return self.data.loss(descent.run(self.signed, np.zeros(self.data.x.shape[1]), TestNoise(seed)))
 
     def best(self, draws: int) -> tuple[float, float]:

@@ -71,6 +71,11 @@ class OffLedger:
         self._terms = Terms(rows(neighbours="replace", n=n), Loss.mu(1000))
         self.alter: Callable[[Step, Any], Any] = lambda step, answer: answer
 
+    @property
+    def left(self) -> int:
+        """What is left of the cap."""
+        return int(min(self._cap, 1e30)) - self.spent
+
     def buy(self, step: Step, goal: Goal) -> Told:
         """Pay for a step and compute it, or say what is left."""
         cost = price(step.event, self._terms).amount

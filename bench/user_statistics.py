@@ -18,7 +18,7 @@ import numpy as np
 from steelyard.errors import InvalidTask
 from steelyard.models._columns import SIZE
 from steelyard.models._rows import Fitted
-from steelyard.models._user_sums import ByUser, Floats, UserSum, check_micro
+from steelyard.models._user_sums import Floats, UserSum, check_micro, whole
 from steelyard.privacy import MICRO
 
 if TYPE_CHECKING:
@@ -38,17 +38,20 @@ def statistics(rows: Rows) -> tuple[Floats, Floats]:
     """
     if rows.users is None:
         raise InvalidTask("a fit per user needs to know whose row each one is.")
-    by = ByUser(rows.users)
-    columns = np.ascontiguousarray(rows.x[by.order].T.astype(np.int64))
-    label = rows.y[by.order].astype(np.int64)
-    width, people = len(columns), by.sizes.size
+    order = np.argsort(rows.users, kind="stable")
+    owners = rows.users[order]
+    starts = np.flatnonzero(np.r_[np.ones(min(owners.size, 1), bool), owners[1:] != owners[:-1]])
+    sizes = np.diff(np.append(starts, owners.size))
+    columns = np.ascontiguousarray(rows.x[order].T.astype(np.int64))
+    label = rows.y[order].astype(np.int64)
+    width, people = len(columns), sizes.size
     found = np.zeros((people, width * (width + 3) // 2))
     if people:
         for place, (first, second) in enumerate(zip(*np.triu_indices(width), strict=True)):
-            found[:, place] = np.add.reduceat(columns[first] * columns[second], by.starts[:-1])
+            found[:, place] = np.add.reduceat(columns[first] * columns[second], starts)
         for place, column in enumerate(columns):
-            found[:, place - width] = np.add.reduceat(column * label, by.starts[:-1])
-    return found * SIZE**-2.0, 1 / np.sqrt(by.sizes.astype(float))
+            found[:, place - width] = np.add.reduceat(column * label, starts)
+    return found * SIZE**-2.0, 1 / np.sqrt(sizes.astype(float))
 
 
 def solved(noisy: Floats, width: int, deviation: float) -> Floats:
@@ -84,7 +87,7 @@ class UserStatistics:
         """Sum, noise, solve."""
         rows = data.rows()
         found, weights = statistics(rows)
-        noisy = self._sums.release(found, _CLIP, noise, weights)
+        noisy = self._sums.release(whole(found, _CLIP, weights).sum(axis=0), _CLIP, noise)
         deviation = _CLIP * MICRO / self.micro
         theta = solved(noisy, rows.x.shape[1], deviation)
         return Fitted(theta, {"clip": _CLIP, "noise": float(f"{deviation:.6g}")})
