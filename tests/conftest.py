@@ -15,6 +15,8 @@ from itertools import count
 import pytest
 from hypothesis import HealthCheck, settings
 
+from browser import Browser
+from chromium import find_browser
 from steelyard.noise._stream import Stream, current
 
 settings.register_profile(
@@ -37,3 +39,11 @@ def chance_that_repeats_itself(request: pytest.FixtureRequest, monkeypatch: pyte
     current().reset()
     yield
     current().reset()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A real browser, started once for each process of the tests."""
+    started = Browser(find_browser())
+    yield started
+    started.close()

@@ -49,7 +49,7 @@ def sums_by_key(
     rows: Sequence[Row],
     unit: Unit,
     part: Capped,
-    by: str,
+    by: str | Sequence[str],
     keys: Sequence[Any],
     limits: Limits | None = None,
 ) -> list[int]:
@@ -59,7 +59,7 @@ def sums_by_key(
     owned: dict[Any, dict[Any, list[int]]] = defaultdict(lambda: defaultdict(list))
     for number, row in enumerate(rows):
         owner = number if unit.column is None else identity(row[unit.column])
-        key = identity(row[by])
+        key = identity(row[by]) if isinstance(by, str) else tuple(identity(row[name]) for name in by)
         if owner is not None and key in keys:
             value = part.quantity.integer(row[part.quantity.column] if part.quantity.column else None)
             owned[owner][key].append(value)
@@ -67,14 +67,30 @@ def sums_by_key(
     for owner, lists in owned.items():
         vector = {}
         for key, values in lists.items():
-            kept = values if rows_per_key is None else sample(values, rows_per_key, secret, owner, key)
+            place = list(keys).index(key)  # what is hashed of a public key
+            kept = values if rows_per_key is None else sample(values, rows_per_key, secret, owner, place)
             vector[key] = max(-SATURATION, min(SATURATION, sum(kept)))
         if max_keys is not None and len(vector) > max_keys:
-            order = sorted(vector, key=lambda key: (digest(secret, text(owner) + text(key)), key))
+            places = {key: list(keys).index(key) for key in vector}
+            order = sorted(vector, key=lambda key: (digest(secret, text(owner) + text(places[key])), places[key]))
             vector = {key: vector[key] for key in order[:max_keys]}
         for key, value in scale(vector, part).items():
             answer[key] += value
     return [answer[key] for key in keys]
+
+
+def found_units(rows: Sequence[Row], unit: Unit, by: Sequence[str], most: int, secret: bytes) -> dict[Any, int]:
+    """How many units stand under each key, each under at most so many."""
+    owned: dict[Any, set[Any]] = defaultdict(set)
+    for row in rows:
+        owner, key = identity(row[str(unit.column)]), tuple(identity(row[name]) for name in by)
+        if owner is not None and None not in key:
+            owned[owner].add(key)
+    answer: Counter[Any] = Counter()
+    for owner, found in owned.items():
+        order = sorted(found, key=lambda key: (digest(secret, text(owner) + "".join(map(text, key))), key))
+        answer.update(order[:most])
+    return dict(answer)
 
 
 def scale(vector: dict[Any, int], part: Capped) -> dict[Any, int]:

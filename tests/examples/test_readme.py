@@ -3,10 +3,14 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from steelyard.cli import main
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -22,7 +26,7 @@ def test_the_fifteen_lines_do_what_they_say(tmp_path: Path, monkeypatch: pytest.
     promised = re.findall(r"```text\n(.*?)```", README, re.S)[0].splitlines()
     truth = sum(names["spend"]["amount"])
     assert len([line for line in code.splitlines() if line.strip()]) <= 15
-    assert abs(float(lines[0]) - truth) < 70 * 14  # fourteen scales: once in a million runs
+    assert abs(float(lines[0].replace(",", "")) - truth) < 70 * 14  # fourteen scales: once in a million runs
     assert lines[1:3] == promised[1:3]
     assert lines[3].startswith(promised[3].rstrip(" …"))
     assert names["again"].value == names["total"].value
@@ -48,6 +52,25 @@ def test_the_model_and_the_holdout_do_what_they_say() -> None:
     X, y = names["X"][10_000:], names["y"][10_000:]
     assert names["model"].score(X, y) > 0.78  # the best there is gets 0.81
     assert "0.8, between 0.75 and 0.85 (free)" in printed.getvalue()
+
+
+def test_the_shell_block_runs_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (block,) = (part for part in re.findall(r"```sh\n(.*?)```", README, re.S) if "steelyard account open" in part)
+    made, *commands = block.strip().splitlines()
+    subprocess.run(["sh", "-c", made], check=True)
+    for command in commands:
+        name, *words = shlex.split(command)
+        assert name == "steelyard"
+        words = ["audit", "--list"] if words == ["audit"] else words  # a minute, and tests/audit runs it
+        assert main(words) == 0, (command, capsys.readouterr())
+    told = capsys.readouterr().out
+    truth = sum(float(line.rsplit(",", 1)[1]) for line in Path("spend.csv").read_text().splitlines()[1:])
+    low, high = re.findall(r"truth between ([0-9,]+) and ([0-9,]+)", told)[-1]
+    assert float(low.replace(",", "")) - 30_000 < truth < float(high.replace(",", "")) + 30_000
+    assert {"spend.json", "curve.svg", "model.json", "sharper.json"} <= {path.name for path in tmp_path.iterdir()}
 
 
 def test_the_readme_has_exactly_two_set_up_commands() -> None:

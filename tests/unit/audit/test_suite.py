@@ -68,6 +68,7 @@ def priced(name: str) -> dict[str, type]:
 PARTS = {
     "StatisticsRelease": "fit-linear",
     "LeastSquares": "fit-linear",
+    "LabelSums": "fit-linear-labels",
     "UserSum": "fit-linear-users",
     "ObjectiveFit": "fit-logistic",
     "OutputFit": "fit-logistic-output",
