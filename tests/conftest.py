@@ -27,6 +27,13 @@ settings.load_profile("steelyard")
 _FRESH = ("tests/unit/noise/", "tests/faults/", "tests/conformance/test_noise")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long studies may take as long as they take."""
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.timeout(0))
+
+
 @pytest.fixture(autouse=True)
 def chance_that_repeats_itself(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Key the secure noise of this process by the test's name."""
