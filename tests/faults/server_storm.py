@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import select
 import signal
 import socket
 import sys
@@ -61,6 +62,12 @@ class Deaths:
         if again:
             self._children[role] = fork(self._works[role])
 
+    def watch(self) -> None:
+        """Start again what ended by itself, as the parent of a real server does."""
+        for role, child in self._children.items():
+            if os.waitpid(child, os.WNOHANG)[0]:
+                self._children[role] = fork(self._works[role])
+
 
 def main() -> None:
     given = json.loads(sys.stdin.readline())
@@ -75,7 +82,8 @@ def main() -> None:
         storm.kill(chance.choice(("web", "worker")))
         kills += 1
     print(f"killed {kills}", flush=True)
-    sys.stdin.read()
+    while not select.select([sys.stdin], [], [], 0.05)[0]:
+        storm.watch()
     for role in ("web", "worker"):
         storm.kill(role, again=False)
 

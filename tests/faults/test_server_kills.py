@@ -26,7 +26,7 @@ from steelyard.server import Config, Server
 from steelyard.server._serve import write_config
 
 STORM = Path(__file__).parent / "server_storm.py"
-CAP, PRICE, CLIENTS = "2", "0.02", 3
+CAP, PRICE, CLIENTS, PATIENCE = "2", "0.02", 3, 180
 FAILED = "failed"
 
 
@@ -58,7 +58,7 @@ class Asking(threading.Thread):
     """A client that asks, and asks again, until it is told to stop."""
 
     def __init__(self, name: str, url: str, token: str, stop: threading.Event) -> None:
-        super().__init__(name=name)
+        super().__init__(name=name, daemon=True)
         self.told: dict[str, list[str]] = defaultdict(list)
         self.refused, self.errors = 0, list[BaseException]()
         self._session, self._stop_asking = sy.connect(url, token, patience=120)["spend"], stop
@@ -108,12 +108,13 @@ def storm(
         killed = int(server.stdout.readline().split()[1])
         stop.set()
         for client in clients:
-            client.join()
+            client.join(PATIENCE)
+        assert not any(client.is_alive() for client in clients), "a question is never answered"
         ledger, deadline = Ledger(config.ledger_address), time.monotonic() + 30
         while ledger.pending() and time.monotonic() < deadline:
             time.sleep(0.05)
         server.stdin.close()
-        server.wait()
+        server.wait(PATIENCE)
     return killed, clients
 
 

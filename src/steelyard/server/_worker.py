@@ -50,10 +50,12 @@ class Worker:
 
     def run(self, stop: Any) -> None:
         """Work until ``stop`` is set; rest where there is nothing to do."""
-        self.recover()
-        rest, seen, looked = _REST, -2, 0.0
+        rest, seen, looked, recovered = _REST, -2, 0.0, False
         while not stop.is_set():
             try:
+                if not recovered:
+                    self.recover()
+                    recovered = True
                 changed = self.server.database.changed()
                 due = changed != seen or time.monotonic() - looked > _AGAIN
                 seen, looked = changed, time.monotonic() if due else looked
