@@ -30,9 +30,8 @@ from steelyard.models.accuracy._schedule import Failure
 from steelyard.models.accuracy._users import exact_of, unit_of
 from steelyard.models.accuracy._watch import Watch, room
 from steelyard.noise import Noise
+from steelyard.plan import Outcome, Plan
 from steelyard.privacy import MICRO, Neighbours, Terms
-from steelyard.release import Outcome
-from steelyard.session import Plan
 from steelyard.tables import Schema, Table
 
 

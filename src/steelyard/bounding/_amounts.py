@@ -15,8 +15,8 @@ from fractions import Fraction
 from steelyard.accounting import mu_request
 from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
 from steelyard.mechanisms import WIDEST, Gaussian, Laplace, Staircase
+from steelyard.plan import Error
 from steelyard.privacy import MICRO, Currency, Neighbours, Number, Terms, exact, positive
-from steelyard.release import Error
 from steelyard.tables import Schema
 
 Noisy = Laplace | Gaussian | Staircase

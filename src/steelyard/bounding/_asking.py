@@ -13,9 +13,8 @@ from typing import Any, Protocol
 from steelyard.bounding._grouping import Grouping
 from steelyard.bounding._private_keys import Groups
 from steelyard.noise import Noise
+from steelyard.plan import Error, Outcome, Plan
 from steelyard.privacy import Event, Terms, Unit
-from steelyard.release import Error, Outcome
-from steelyard.session import Plan
 from steelyard.tables import Bounded, Capped, Joint, Limits, Table
 
 Integers = Sequence[Sequence[int]]

@@ -17,8 +17,8 @@ from steelyard.bounding._value_bounds import ValueBounds
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
+from steelyard.plan import Error, Outcome
 from steelyard.privacy import Event, Number, Terms, Unit
-from steelyard.release import Error, Outcome
 from steelyard.tables import Bins, Bounded, Capped, Joint, Schema, Table
 
 _MOST_RATIO = 2**40

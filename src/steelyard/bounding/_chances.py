@@ -18,7 +18,7 @@ from steelyard.bounding._laws import Floats
 from steelyard.bounding._odds import MOST, Odds
 from steelyard.bounding._reading import ErrorReading
 from steelyard.errors import InvalidTask
-from steelyard.release import figure
+from steelyard.plan import figure
 
 _HALVES, _FINE = 14, 8
 _LOOSER = 2.0

@@ -28,9 +28,8 @@ from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
+from steelyard.plan import Error, Outcome, Plan
 from steelyard.privacy import Number, Terms
-from steelyard.release import Error, Outcome
-from steelyard.session import Plan
 from steelyard.tables import LIMIT, WIDEST_SQUARED, Bounded, Capped, Joint, Quantity, Schema, Table, moments, sides
 
 _WIDEST = Fraction(10) ** 150

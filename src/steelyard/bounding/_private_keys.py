@@ -20,8 +20,8 @@ from steelyard.bounding._grouping import MOST, Grouping
 from steelyard.errors import CurrencyMismatch
 from steelyard.mechanisms import KeyThreshold, sigma_for
 from steelyard.noise import Noise
+from steelyard.plan import Outcome
 from steelyard.privacy import Event, Terms, Unit
-from steelyard.release import Outcome
 from steelyard.tables import KeyList, Limits, Schema, Table
 
 SHARE = Fraction(1, 2)

@@ -23,9 +23,8 @@ from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Exponential, Gaussian, Laplace, sigma_for
 from steelyard.noise import Noise
+from steelyard.plan import Error, Outcome, Plan
 from steelyard.privacy import MICRO, Neighbours, Number, Terms, Unit
-from steelyard.release import Error, Outcome
-from steelyard.session import Plan
 from steelyard.tables import Capped, KeyList, Limits, Quantity, Schema, Table, read_keys
 
 _MOST, _MOST_CANDIDATES = 1000, 2**14

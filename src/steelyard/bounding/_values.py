@@ -27,9 +27,8 @@ from steelyard.bounding._value_bounds import ValueBounds
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
+from steelyard.plan import Error, Outcome, Plan
 from steelyard.privacy import Number, Terms, Unit
-from steelyard.release import Error, Outcome
-from steelyard.session import Plan
 from steelyard.tables import (
     LIMIT,
     Bins,

@@ -40,8 +40,9 @@ from steelyard.tables import chosen, read_keys, view_of
 from steelyard.views import query
 
 if TYPE_CHECKING:
+    from steelyard.plan import Task
     from steelyard.release import Release
-    from steelyard.session import Session, Task
+    from steelyard.session import Session
 
 _MADE_UP: dict[str, Any] = {
     "integer": 1,

@@ -14,6 +14,7 @@ from steelyard.desk import FAILED, Desk
 from steelyard.documents import request_of
 from steelyard.errors import InvalidTask, TableError
 from steelyard.noise import ExactNoise
+from steelyard.plan import Task
 from steelyard.privacy import canonical
 from steelyard.release import Release
 from steelyard.requests import Reply, task_from
@@ -21,7 +22,6 @@ from steelyard.server._problems import Problem
 from steelyard.server._server import Server
 from steelyard.server._slots import retry_after, time_of
 from steelyard.server.store import DataSet, Job, Person
-from steelyard.session import Task
 from steelyard.tables import PaperTable
 
 

@@ -25,7 +25,8 @@ from steelyard.privacy import MICRO, Event, Neighbours
 
 if TYPE_CHECKING:
     from steelyard.models.accuracy._transcript import Transcript
-    from steelyard.release import Outcome, Release
+    from steelyard.plan import Outcome
+    from steelyard.release import Release
 
 LOSS_BITS = 20
 WHOLE = 1 << LOSS_BITS

@@ -53,8 +53,8 @@ from steelyard.models.accuracy._search import ModelSearch
 from steelyard.models.accuracy._split import Split
 from steelyard.models.accuracy._transcript import Transcript
 from steelyard.models.accuracy._watch import MOST_WATCHES, PATIENCE, QUESTIONS, SHARPER, Watched
+from steelyard.plan import Outcome
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms
-from steelyard.release import Outcome
 
 START, STEEP, ABOVE = 3, 1.3, 4
 """The first stop, against what a look costs whose noise is the target; their ratio; the last."""

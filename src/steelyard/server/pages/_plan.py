@@ -20,8 +20,8 @@ from steelyard.accounting import price, told
 from steelyard.charts import Line, at_error, lines, short
 from steelyard.documents import request_of
 from steelyard.errors import SteelyardError
+from steelyard.plan import Error
 from steelyard.privacy import Loss, canonical, exact
-from steelyard.release import Error
 from steelyard.server import _asking as asking
 from steelyard.server._call import Call, Endpoint
 from steelyard.server._problems import Problem
