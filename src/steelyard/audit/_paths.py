@@ -19,8 +19,8 @@ from steelyard.mechanisms import Gaussian, LaplacePath, sigma_for
 from steelyard.models.accuracy import Goal
 from steelyard.models.accuracy._certificate import RootExcess
 from steelyard.models.accuracy._crowd import Crowd
-from steelyard.models.accuracy._designs import Design, Exact, Ridge, packed
-from steelyard.models.accuracy._family import PARTS, WHOLE, Step, Told
+from steelyard.models.accuracy._designs import Design, Exact, Ridge
+from steelyard.models.accuracy._family import PARTS, WHOLE, Step, Told, packed
 from steelyard.models.accuracy._first_above import Row
 from steelyard.models.accuracy._goal import public_n
 from steelyard.models.accuracy._logistic import LogisticSearch, PureDraws

@@ -21,6 +21,9 @@ from steelyard.tables import Schema
 
 Noisy = Laplace | Gaussian | Staircase
 
+MOST = 2**22
+"""The most keys that are asked for or shown at once, and the largest limit by key."""
+
 FINENESS = 2**14
 """Grid steps per micro of noise scale: rounding 2^28 rows stays below a hundredth of the noise (docs/proofs/sum.md)."""
 

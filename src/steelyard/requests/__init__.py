@@ -12,7 +12,8 @@ from steelyard.lazy import loading
 if TYPE_CHECKING:
     from steelyard.requests._accuracy import AccuracyRequest
     from steelyard.requests._dry_run import DryRun, WouldCharge
-    from steelyard.requests._holdouts import open_holdout, read_labels, settings_kept, settings_typed
+    from steelyard.requests._holdouts import settings_kept, settings_typed
+    from steelyard.requests._opening import open_holdout, read_labels
     from steelyard.requests._options import fit_options, fit_terms
     from steelyard.requests._parts import part_columns, together_typed
     from steelyard.requests._predictions import write_predictions
@@ -64,7 +65,8 @@ __all__ = [
 _HOMES = {
     "_accuracy": ("AccuracyRequest",),
     "_dry_run": ("DryRun", "WouldCharge"),
-    "_holdouts": ("open_holdout", "read_labels", "settings_kept", "settings_typed"),
+    "_holdouts": ("settings_kept", "settings_typed"),
+    "_opening": ("open_holdout", "read_labels"),
     "_options": ("fit_options", "fit_terms"),
     "_parts": ("part_columns", "together_typed"),
     "_predictions": ("write_predictions",),

@@ -40,16 +40,14 @@ from steelyard.models.accuracy._designs import (
     best_weight,
     in_ball,
     norm_bound,
-    packed,
-    unpacked,
 )
-from steelyard.models.accuracy._family import WHOLE, Family, Judge, Look, Rise, Step, Told
+from steelyard.models.accuracy._family import WHOLE, Family, Judge, Look, Rise, Step, Told, packed, unpacked
 from steelyard.models.accuracy._goal import Found, Goal, loss_unit, public_n, share_of
 from steelyard.models.accuracy._looks import Looks
 from steelyard.models.accuracy._losses import ClippedLoss
+from steelyard.models.accuracy._model_search import ModelSearch
 from steelyard.models.accuracy._posterior import expected_excess, expected_model, reach_of, ruled_out, seen_loss
 from steelyard.models.accuracy._quantiles import normal_quantile
-from steelyard.models.accuracy._search import ModelSearch
 from steelyard.models.accuracy._split import Split
 from steelyard.models.accuracy._transcript import Transcript
 from steelyard.models.accuracy._watch import MOST_WATCHES, PATIENCE, QUESTIONS, SHARPER, Watched

@@ -26,8 +26,7 @@ from steelyard.accounting import disjoint, paid_apart, price
 from steelyard.desk import Desk
 from steelyard.errors import KeyConflict, TableError
 from steelyard.mechanisms import LaplacePath
-from steelyard.models.accuracy._designs import packed, unpacked
-from steelyard.models.accuracy._family import PARTS, TRAIN, Rise, Step, Told
+from steelyard.models.accuracy._family import PARTS, TRAIN, Rise, Step, Told, packed, unpacked
 from steelyard.models.accuracy._goal import Goal
 from steelyard.noise import Noise
 from steelyard.plan import Outcome
