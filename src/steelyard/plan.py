@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from steelyard.noise import Noise
     from steelyard.tables import Schema, Table
 
+__all__ = ["Error", "Outcome", "Plan", "Task"]
+
 
 def as_it_is(value: Any) -> Any:
     """The stored value, unchanged."""

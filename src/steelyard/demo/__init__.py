@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from steelyard.lazy import loading
 
-__all__ = ["STEPS", "make_purchases", "run_tour", "write_parquet"]
+__all__ = ["run_tour"]
 EPSILON = "1.5"
 STEPS = (
     "make up the purchases of 20,000 customers",

@@ -13,7 +13,7 @@ from steelyard.ledger import Account, open_account
 from steelyard.privacy import Currency, Unit
 from steelyard.requests import unit_typed
 from steelyard.server._problems import Problem
-from steelyard.server.store import DataSet, Person, Proposal
+from steelyard.server._store import DataSet, Person, Proposal
 
 if TYPE_CHECKING:
     from steelyard.server._server import Server

@@ -13,7 +13,7 @@ from steelyard.documents import parse
 from steelyard.errors import InvalidTask
 from steelyard.server._problems import Problem, not_there
 from steelyard.server._rights import may
-from steelyard.server.store import DataSet, Job, Person
+from steelyard.server._store import DataSet, Job, Person
 
 if TYPE_CHECKING:
     from steelyard.server._server import Server

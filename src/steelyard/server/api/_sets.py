@@ -12,7 +12,7 @@ from steelyard.server._call import Call, Endpoint, person_named, reply, text_of
 from steelyard.server._links import link
 from steelyard.server._problems import Problem
 from steelyard.server._sources import SUFFIXES, check_source, named_alike
-from steelyard.server.store import DataSet
+from steelyard.server._store import DataSet
 
 _OPTIONS = ("types", "delimiter")
 
