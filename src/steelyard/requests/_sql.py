@@ -44,7 +44,6 @@ from steelyard.views import query
 
 if TYPE_CHECKING:
     from steelyard.plan import Error, Task
-    from steelyard.release import Release
     from steelyard.session import Session
 
 _MADE_UP: dict[str, Any] = {
