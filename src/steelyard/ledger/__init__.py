@@ -10,6 +10,7 @@ from steelyard.ledger._lock import Lock
 from steelyard.ledger._receipts import verify_receipt
 from steelyard.ledger._upgrade import upgrade
 
-Account = LedgerAccount  # what a user holds; ``steelyard.account.Account`` is the protocol that it implements
+Account = LedgerAccount
+"""What a user holds; ``steelyard.account.Account`` is the protocol that it implements."""
 
 __all__ = ["Account", "Ledger", "Lock", "Spent", "grant", "open_account", "upgrade", "verify_receipt"]
