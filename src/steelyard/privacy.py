@@ -24,7 +24,9 @@ from typing import Any
 from steelyard.errors import CurrencyMismatch, InvalidTask
 
 MICRO = 10**6
+"""Steps of one epsilon, one mu or one nat: prices are whole numbers of them."""
 ATTO = 10**18
+"""Steps of one delta."""
 _EVENT_SHOWN = 300  # characters of an event that is looked at; all of it is in its JSON
 _LONGEST = 1000  # digits of any number that is read: beyond them a reader could be kept busy for ever
 _RATIO = re.compile(rf"-?[0-9]{{1,{_LONGEST}}}/(?=0*[1-9])[0-9]{{1,{_LONGEST}}}")
@@ -32,6 +34,7 @@ _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,38}")
 _WRITTEN = re.compile(rf"-?[0-9]{{1,{_LONGEST}}}(/0*[1-9][0-9]{{0,{_LONGEST - 1}}})?")
 Number = int | float | str | Decimal | Fraction
+"""How an amount may be written; text and fractions are taken exactly."""
 
 
 class Currency(StrEnum):
