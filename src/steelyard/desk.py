@@ -35,6 +35,7 @@ FAILED = (
     "is not told, because it may depend on private rows. Check the table's files, memory and disk, and whether its rows "
     "changed since the key was first used, then use a new key."
 )
+"""What is said, whatever the reason, of an answer that failed after its charge."""
 _FAILURE = canonical({"failed": True})
 _DRAWN = b"\0"  # before what was drawn, so that no draw reads as a failure
 

@@ -159,6 +159,11 @@ def _ball(bounds: ValueBounds, spend: Spend) -> int:
     return max(1, min(spend.micro * FINENESS, math.floor(LIMIT // 2 * ratio), 2**50))
 
 
+def grid_steps(task: Variance | Std, spend: Spend, cap: int) -> int:
+    """Grid steps between the bounds of a variance at this price, where the cap is known."""
+    return _Triples.steps(_ball(ValueBounds.read(task.lower, task.upper), spend), cap)
+
+
 @dataclass(frozen=True)
 class _Parts:
     """Sums over all rows of ``count`` products of ``degree`` distances from the bounds, on a grid of so many steps between them as ``ball`` allows."""

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from steelyard.requests._schemas import task_schemas as task_schemas
     from steelyard.requests._spending import spending_report as spending_report
     from steelyard.requests._spending import spending_rows as spending_rows
-    from steelyard.requests._sql import Answers, Asked
+    from steelyard.requests._sql import Asked
     from steelyard.requests._sql import ask as ask
+    from steelyard.requests._sql_answers import Answers
     from steelyard.requests._tasks import schema_from, task_from
     from steelyard.requests._typed import by_typed as by_typed
     from steelyard.requests._typed import classes_typed as classes_typed
@@ -54,7 +55,8 @@ _HOMES = {
     "_reports": ("paper_schema", "read_report", "report_terms", "summed_columns"),
     "_spending": ("spending_report", "spending_rows"),
     "_schemas": ("task_names", "task_schemas"),
-    "_sql": ("Answers", "Asked", "ask"),
+    "_sql": ("Asked", "ask"),
+    "_sql_answers": ("Answers",),
     "_tasks": ("schema_from", "task_from"),
     "_typed": ("by_typed", "classes_typed", "feature_typed", "keys_typed", "types_typed", "unit_typed"),
 }

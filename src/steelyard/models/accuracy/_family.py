@@ -162,6 +162,9 @@ class Family(ABC):
     least = 10**4
     """What buys nothing worth having, in these units."""
 
+    unit = 1.0
+    """What a goal's amount is a part of, in losses."""
+
     checked = 1.0
     """About how many units are looked at."""
 

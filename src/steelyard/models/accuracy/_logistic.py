@@ -88,8 +88,10 @@ class LogisticSearch(ModelSearch):
 
     def asked(self, goal: Goal) -> Goal:
         """The goal as it is."""
-        if goal.rooted:
-            raise InvalidTask("target_rmse is for a linear model; a classifier takes target_accuracy or target_loss.")
+        if goal.rooted or goal.kind == "unexplained":
+            raise InvalidTask(
+                "target_rmse and target_r2 are for a linear model; a classifier takes target_accuracy or target_loss."
+            )
         return goal
 
     def null(self, goal: Goal) -> tuple[Array, float] | None:

@@ -20,6 +20,7 @@ from steelyard.models.accuracy._goal import (
     IMPOSSIBLE,
     MET,
     NULL,
+    SHARES,
     UNSHOWN,
     Certificate,
     Found,
@@ -115,7 +116,7 @@ def reach(
     and of a tighter one under the same key its full price again.
     """
     search, tell = _search(task, goal, penalty, ids), progress
-    asked, scale = search.asked(goal), search.scale
+    asked, scale = search.asked(goal), 1.0 if goal.kind in SHARES else search.scale
     if progress is not None:
         tell = lambda stop: progress(stop.scaled(scale))  # noqa: E731
     terms = session.account.terms
@@ -125,7 +126,7 @@ def reach(
         question = f"with every user counting once, {question}"
     bound = math.sqrt(found.bound * scale) if goal.rooted else found.bound * scale
     how = _how(found, goal, terms)
-    certificate = Certificate(question, bound, goal.confidence, how, goal.kind == "error")
+    certificate = Certificate(question, bound, goal.confidence, how, goal.kind in SHARES)
     costs, release = epsilons(terms, found.spent, found.events), None
     if goal.kind == "relative" and found.release is not None:
         release = found.release if certificate.met else _missed(found.release, goal, how)
