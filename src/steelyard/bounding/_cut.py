@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -63,13 +63,18 @@ class Cut:
         full = float(np.mean(seen.broken[0].users[:, -1] > 0)) >= 0.5
         return cls(Estimate.of(lost, 0.95), ends, blind_spot(seen, room), full)
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """What an error says of it, beside the noise."""
+        amount = self.amount
+        return {
+            "bias": abs(amount.value), "bias_low": amount.low, "bias_high": amount.high, "offsets": self.offsets,
+            "blind_spot": self.blind_spot, "at_least": self.at_least,
+        }  # fmt: skip
+
     def onto(self, error: Error) -> Error:
         """The same noise with what was cut off beside it."""
-        amount = self.amount
-        return replace(
-            error, bias=abs(amount.value), bias_low=amount.low, bias_high=amount.high, offsets=self.offsets,
-            blind_spot=self.blind_spot, at_least=self.at_least,
-        )  # fmt: skip
+        return replace(error, **self.told)
 
     def beside(self, error: Error) -> Error:
         """The same for noise of another size: the two intervals are added up, which is on the safe side."""
