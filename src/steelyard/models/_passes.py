@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from steelyard.lazy import lazy
 from steelyard.models._losses import Memory, Passes, Point, Sums
-from steelyard.models._rows import BLOCK, Fitted, Floats, Label, Products, Rows, Weights, gather
+from steelyard.models._rows import BLOCK, Fitted, Floats, Label, Products, Rows, Weights, gather, heard
 from steelyard.models._user_rows import UserRows
 from steelyard.privacy import rows
 
@@ -45,6 +45,9 @@ class Training(Protocol):
 
     def by_user(self, loss: LossFunction) -> UserRows:
         """The rows user by user, wherever they are."""
+
+    def heard(self, loss: LossFunction) -> int:
+        """How many rows count under a loss."""
 
     def capped(self, cap: int, secret: bytes) -> Training:
         """At most ``cap`` rows of each user, chosen by a keyed digest of what they hold; each is then a unit of its own."""
@@ -180,6 +183,15 @@ class OneReading:
     def by_user(self, loss: LossFunction) -> UserRows:
         """The rows user by user, sorted once for all models."""
         return UserRows.read(self.all.by_unit, loss, self.all.features.width, self.all.label, self.target)
+
+    def heard(self, loss: LossFunction) -> int:
+        """How many rows count, counted where they lie."""
+        label, target = self.all.label, self.target
+
+        def of_blocks(blocks: Any) -> list[Any]:
+            return [np.array([sum(heard(label.of(block[:, -1].astype(float), target), loss) for block, _ in blocks)])]
+
+        return int(self.all.stored.fold(of_blocks, [np.zeros(1, dtype=object)])[0][0])
 
     def capped(self, cap: int, secret: bytes) -> OneReading:
         """Some rows of each unit, chosen where they lie."""

@@ -206,6 +206,10 @@ class Rows:
         """The rows user by user."""
         return UserRows.of(self, loss)
 
+    def heard(self, loss: LossFunction) -> int:
+        """How many rows count."""
+        return heard(self.y, loss)
+
     def capped(self, cap: int, secret: bytes) -> Rows:
         """At most ``cap`` rows of each user."""
         return kept(self, cap, secret)
@@ -226,6 +230,11 @@ class Rows:
         """X'X and X'y as Python integers."""
         gram, moment = products(self.x.T, self.y)
         return gram, moment
+
+
+def heard(y: Floats, loss: LossFunction) -> int:
+    """How many rows count under a loss: a classifier does not hear those of no class."""
+    return int(np.count_nonzero(y)) if loss.classifies else len(y)
 
 
 def kept(rows: Rows, cap: int, secret: bytes) -> Rows:
