@@ -183,9 +183,14 @@ class Error:
             return "not estimated"
         if self.bias_low is None or self.bias_high is None:
             return "nothing" if self.bias == 0 else f"about {figure(self.bias)}"
-        about = "at least" if self.at_least else "about"
-        range_ = f"{figure(self.bias_low)} to {figure(self.bias_high)}"
-        return f"{about} {figure(self.bias)} ({range_} at {self.confidence:.0%}, calibrated), totals above upper not counted"
+        unseen = "totals above upper not counted"
+        said = f"{figure(self.bias)} ({figure(self.bias_low)} to {figure(self.bias_high)} at {self.confidence:.0%}, calibrated)"
+        if not self.at_least:
+            return f"about {said}, {unseen}"
+        return (
+            f"at least {said}" * (self.bias_high > 0)
+            + f"{', and ' * (self.bias_high > 0)}some totals reach upper: {unseen}"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``Error(**data)`` reads it back."""
@@ -379,7 +384,7 @@ def _moved(value: Any, by: float) -> Any:
 
 def figure(value: float) -> str:
     """A number for people: four digits, or all whole ones."""
-    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 9_999.5 else f"{value:.4g}"
 
 
 def sealed_payload(outcome: Outcome, promise: Guarantee, event: Event, task: Mapping[str, Any]) -> bytes:
