@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, InvalidTask
 from steelyard.models._columns import Features
-from steelyard.models._model import Model
+from steelyard.models._model import Model, OneVsRest
 from steelyard.models._rows import Label
 from steelyard.models.accuracy._family import Ending, Judge, Taken, Told
 from steelyard.models.accuracy._goal import CAP, NULL, Found, Goal, Progress, check_penalty, left_of, public_n
@@ -62,7 +62,7 @@ class ModelSearch(ABC):
         """The label, as rows are read."""
 
     @abstractmethod
-    def told(self, goal: Goal, found: Found) -> tuple[str, Model | None]:
+    def told(self, goal: Goal, found: Found) -> tuple[str, Model | OneVsRest | None]:
         """The question in words, and the model that was found, if one was."""
 
     def check(self, schema: Schema, terms: Terms) -> None:
