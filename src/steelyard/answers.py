@@ -253,7 +253,7 @@ def table(parts: Sequence[Part]) -> Any:
     columns = {} if len(parts) == 1 else {"answer": pa.array([cell.of for cell in cells], pa.string())}
     own = {*_NUMBERS, *columns}
     for name in names:
-        columns[f"{name}_key" if name in own else name] = _array([_key(cell, name) for cell in cells])
+        columns[f"{name}_key" if name in own else name] = array([_key(cell, name) for cell in cells])
     whole = all(isinstance(cell.value, int) and abs(cell.value) < 2**63 for cell in cells) and bool(cells)
     columns["value"] = pa.array([cell.value for cell in cells], pa.int64() if whole else pa.float64())
     for name in _NUMBERS[1:]:
@@ -305,7 +305,8 @@ def _key(cell: Cell, wanted: str) -> Any:
     return next((key for name, key in cell.keys if name == wanted), None)
 
 
-def _array(values: Sequence[Any]) -> Any:
+def array(values: Sequence[Any]) -> Any:
+    """Keys or numbers as an Arrow array; keys that no one type holds, as text."""
     import pyarrow as pa
 
     try:

@@ -20,8 +20,9 @@ from steelyard.accounting import price
 from steelyard.errors import InsecureNoise, OurBug, TableError
 from steelyard.interrupts import attempt
 from steelyard.noise import Noise
+from steelyard.plan import Outcome, as_it_is
 from steelyard.privacy import Event, Loss, Terms, Unit, canonical
-from steelyard.release import Outcome, Release, as_it_is, promise, sealed_payload
+from steelyard.release import Release, promise, sealed_payload
 
 if TYPE_CHECKING:
     from steelyard.tables import Schema, Table

@@ -15,8 +15,8 @@ from steelyard.audit._suite import gaussian, pure
 from steelyard.bounding import Count, Sum
 from steelyard.mechanisms import Exponential, Gaussian
 from steelyard.noise import Noise
+from steelyard.plan import Outcome
 from steelyard.privacy import Neighbours, Terms, rows, users
-from steelyard.release import Outcome
 from steelyard.tables import Quantity
 
 WHO = pure(users("who"))

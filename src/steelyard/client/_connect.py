@@ -12,8 +12,9 @@ from steelyard.account import Receipt
 from steelyard.client._wire import Wire
 from steelyard.documents import request_of
 from steelyard.errors import InvalidTask, ServerRefused, TableError
+from steelyard.plan import as_it_is
 from steelyard.privacy import Loss, Terms
-from steelyard.release import Release, as_it_is
+from steelyard.release import Release
 from steelyard.tables import Schema
 
 

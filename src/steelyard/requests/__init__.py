@@ -12,7 +12,8 @@ from steelyard.lazy import loading
 if TYPE_CHECKING:
     from steelyard.requests._accuracy import AccuracyRequest
     from steelyard.requests._dry_run import DryRun, WouldCharge
-    from steelyard.requests._holdouts import open_holdout, read_labels, settings_kept, settings_typed
+    from steelyard.requests._holdouts import settings_kept, settings_typed
+    from steelyard.requests._opening import open_holdout, read_labels
     from steelyard.requests._options import fit_options, fit_terms
     from steelyard.requests._parts import part_columns, together_typed
     from steelyard.requests._predictions import write_predictions
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from steelyard.requests._reports import paper_schema, read_report, report_terms, summed_columns
     from steelyard.requests._schemas import task_names, task_schemas
     from steelyard.requests._spending import spending_chart, spending_report, spending_rows, task_in_words
-    from steelyard.requests._sql import Answers, Asked, ask
+    from steelyard.requests._sql import Asked, ask
+    from steelyard.requests._sql_answers import Answers
     from steelyard.requests._tasks import schema_from, task_from
     from steelyard.requests._typed import by_typed, classes_typed, feature_typed, keys_typed, types_typed, unit_typed
 
@@ -64,7 +66,8 @@ __all__ = [
 _HOMES = {
     "_accuracy": ("AccuracyRequest",),
     "_dry_run": ("DryRun", "WouldCharge"),
-    "_holdouts": ("open_holdout", "read_labels", "settings_kept", "settings_typed"),
+    "_holdouts": ("settings_kept", "settings_typed"),
+    "_opening": ("open_holdout", "read_labels"),
     "_options": ("fit_options", "fit_terms"),
     "_parts": ("part_columns", "together_typed"),
     "_predictions": ("write_predictions",),
@@ -72,7 +75,8 @@ _HOMES = {
     "_reports": ("paper_schema", "read_report", "report_terms", "summed_columns"),
     "_spending": ("spending_chart", "spending_report", "spending_rows", "task_in_words"),
     "_schemas": ("task_names", "task_schemas"),
-    "_sql": ("Answers", "Asked", "ask"),
+    "_sql": ("Asked", "ask"),
+    "_sql_answers": ("Answers",),
     "_tasks": ("schema_from", "task_from"),
     "_typed": ("by_typed", "classes_typed", "feature_typed", "keys_typed", "types_typed", "unit_typed"),
 }

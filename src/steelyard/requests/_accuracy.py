@@ -22,7 +22,7 @@ from steelyard.requests._replies import Lines, Reply, columns
 from steelyard.session import Session
 from steelyard.tables import Table
 
-ACCURACIES = ("target_loss", "target_rmse", "target_accuracy", "excess_loss")
+ACCURACIES = ("target_loss", "target_rmse", "target_r2", "target_accuracy", "excess_loss")
 _MISSED = 3
 
 
@@ -36,6 +36,7 @@ class AccuracyRequest:
     task: FitLinear | FitLogistic
     target_loss: Number | None = None
     target_rmse: Number | None = None
+    target_r2: Number | None = None
     target_accuracy: Number | None = None
     excess_loss: Number | None = None
     confidence: Number = "0.9"

@@ -61,7 +61,8 @@ def pays(account: Account) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize(
     ("make", "asked"),
-    [(linear, ("--target-loss", "0.0001")), (linear, ("--target-rmse", "0.01")), (linear, ("--excess-loss", "0.0001")),
+    [(linear, ("--target-loss", "0.0001")), (linear, ("--target-rmse", "0.01")), (linear, ("--target-r2", "0.9999")),
+     (linear, ("--excess-loss", "0.0001")),
      (logistic, ("--excess-loss", "0.001")), (logistic, ("--target-accuracy", "0.999"))],
 )  # fmt: skip
 def test_a_missed_accuracy_leaves_the_best_model_that_was_bought_and_says_so(
@@ -82,6 +83,11 @@ def test_an_accuracy_is_reached_by_its_name(people: Path, out: Path) -> None:
     assert "the accuracy on these rows is at least 0.8" in met.text
     root = command(*linear(people, out, "--rows", N, "--target-rmse", "60"))
     assert (root.exit_code, root.data["bound"]) == (0, pytest.approx(60))
+    share = command(*linear(people, out, "--rows", N, "--target-r2", "0.3"))
+    assert (share.exit_code, share.data["bound"]) == (0, pytest.approx(0.7))
+    assert (
+        "R squared on these rows, labels and predictions held within the label's bounds, is at least 0.3" in share.text
+    )
 
 
 def test_the_command_line_leaves_with_that_code(people: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> None:

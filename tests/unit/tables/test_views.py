@@ -48,6 +48,8 @@ def test_rows_are_filtered_and_columns_derived(orders: Table) -> None:
     assert {row[-2:] for row in rows_of(made)} >= {(3.0, datetime.date(2026, 1, 1)), (10.0, datetime.date(2026, 2, 1))}
     assert made.capped_sum(users("user"), Quantity("revenue"), 0, 100) == 3 + 100
     assert made.sums_by_key(users("user"), [], "month", []) == []
+    kept = [rows_of(orders.where(f"country {how} 'f%'")) for how in ("like", "not like")]
+    assert [sorted({row[1] for row in each}) for each in kept] == [["fr"], ["de", "it"]]
 
 
 def test_a_derived_column_may_take_the_place_of_another(orders: Table) -> None:

@@ -35,6 +35,7 @@ ACCEPTED: list[tuple[str, Any, str]] = [
     ("select * from t where n > 3 and x < 2.5 or not b", BOTH, "conditions of the row"),
     ("select * from t where country in ('fr', 'de')", BOTH, "a list that is written down"),
     ("select * from t where country like 'f%'", BOTH, "a pattern that is written down"),
+    ("select * from t where country not like 'f%'", BOTH, "and one that is not matched"),
     ("select * from t where d >= '2024-01-01' and d < '2025-01-01'", BOTH, "a day that is written down"),
     ("select * from t where ts >= '2024-01-01'", BOTH, "a moment from a day on"),
     ("select * from t where x is not null", BOTH, "whether a value is there"),

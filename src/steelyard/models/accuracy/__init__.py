@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from steelyard.models.accuracy._chart import path_chart
     from steelyard.models.accuracy._first_above import First, doubling, first_above
     from steelyard.models.accuracy._goal import Goal, Stop
-    from steelyard.models.accuracy._reach import Reached, epsilons, reach, within
-    from steelyard.models.accuracy._telling import say, teller
+    from steelyard.models.accuracy._reach import Reached, reach, within
+    from steelyard.models.accuracy._telling import epsilons, say, teller
     from steelyard.models.accuracy._total import GradualSum
 
 __all__ = [
@@ -37,8 +37,8 @@ _HOMES = {
     "_chart": ("path_chart",),
     "_first_above": ("First", "doubling", "first_above"),
     "_goal": ("Goal", "Stop"),
-    "_reach": ("Reached", "epsilons", "reach", "within"),
-    "_telling": ("say", "teller"),
+    "_reach": ("Reached", "reach", "within"),
+    "_telling": ("epsilons", "say", "teller"),
     "_total": ("GradualSum",),
 }
 __getattr__ = loading(__name__, _HOMES)

@@ -41,7 +41,7 @@ APART = NOTE.replace("public", "secret")
 class AccuracyFirst(*bases()):  # type: ignore[misc]
     """The most private fit of ``estimator`` that is accurate enough, with the price it turned out to have.
 
-    ``target_loss`` is a mean squared error (``target_rmse``: its root, in the label's units), or a classifier's mean log loss;
+    ``target_loss`` is a mean squared error (``target_rmse``: its root, in the label's units; ``target_r2``: an R squared), or a classifier's mean log loss;
     ``target_accuracy`` is a classifier's share of right classes; ``penalty`` is the lambda of the mean loss
     whose best model ``excess_loss`` is measured from. *Privacy:* neighbours replace one row, or with ``users=`` one user
     and all its rows, and n is public; the account never spends more than (epsilon, delta), or with ``delta=None`` pure
@@ -77,12 +77,13 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         *,
         target_accuracy: Number | None = None,
         target_rmse: Number | None = None,
+        target_r2: Number | None = None,
         penalty: Number = 0.001,
         key: str | None = None,
         noise: Noise | None = None,
     ) -> None:
         self.estimator, self.target_loss, self.excess_loss = estimator, target_loss, excess_loss
-        self.target_accuracy, self.target_rmse = target_accuracy, target_rmse
+        self.target_accuracy, self.target_rmse, self.target_r2 = target_accuracy, target_rmse, target_r2
         self.relative_error, self.confidence, self.epsilon, self.delta = relative_error, confidence, epsilon, delta
         self.check, self.account, self.penalty, self.key, self.noise = check, account, penalty, key, noise
 
@@ -108,6 +109,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         excess_loss: Number | None = None,
         target_accuracy: Number | None = None,
         target_rmse: Number | None = None,
+        target_r2: Number | None = None,
     ) -> AccuracyFirst:
         """Go on along the same path to a tighter ``target_loss`` (or any other accuracy); X, y and users must be those of ``fit``.
 
@@ -116,7 +118,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         tighter excess is drawn anew at its full price, beside what was paid before; the same or a looser one is free.
         """
         self._need("key_")
-        asked = {"target_loss": target_loss, "target_rmse": target_rmse}
+        asked = {"target_loss": target_loss, "target_rmse": target_rmse, "target_r2": target_r2}
         asked |= {"target_accuracy": target_accuracy, "excess_loss": excess_loss}
         wanted = Goal.read(asked, self.confidence, self.check)
         values, labels = self._arrays(X, y, users, reset=False)
@@ -229,7 +231,9 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         pure = self.account_.terms.currency is Currency.PURE
         if self.wanted_.kind != "relative":
             asked = "excess loss" if self.wanted_.kind == "excess" else "loss"
-            asked = "share of errors" if self.wanted_.kind == "error" else asked
+            asked = {"error": "share of errors", "unexplained": "share of the variance unexplained"}.get(
+                self.wanted_.kind, asked
+            )
             return path_chart(self.path_, self.wanted_.amount, pure=pure, y_title=asked)
         path = relative(self.path_, 0.0 if self.release_ is None else float(self.release_.value))
         return path_chart(path, self.wanted_.amount, pure=pure, y_title="relative error")
@@ -238,7 +242,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         wanted = Goal.read({name: getattr(self, name) for name in PARAMETERS}, self.confidence, self.check)
         if (wanted.kind == "relative") != isinstance(self.estimator, Sum | Count):
             raise InvalidTask(
-                "relative_error is for a Sum or a Count; a model takes target_loss, target_rmse, target_accuracy or excess_loss."
+                "relative_error is for a Sum or a Count; a model takes target_loss, target_rmse, target_r2, target_accuracy or excess_loss."
                 if wanted.kind == "relative"
                 else "a Sum or a Count takes relative_error."
             )

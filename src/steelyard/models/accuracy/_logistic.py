@@ -31,8 +31,8 @@ from steelyard.models.accuracy._family import Family, Judge, Step, Told
 from steelyard.models.accuracy._goal import TWO_CLASSES, Found, Goal, share_of
 from steelyard.models.accuracy._looks import Looks
 from steelyard.models.accuracy._losses import GRID, MARGIN, LoggedLoss, LossLook, WrongClass, margin_cap
+from steelyard.models.accuracy._model_search import ModelSearch
 from steelyard.models.accuracy._one_shot import Drawn, LogisticTask
-from steelyard.models.accuracy._search import ModelSearch
 from steelyard.models.accuracy._split import Split
 from steelyard.models.accuracy._transcript import Transcript
 from steelyard.models.accuracy._watch import PATIENCE, SHARPER, Watched
@@ -88,8 +88,10 @@ class LogisticSearch(ModelSearch):
 
     def asked(self, goal: Goal) -> Goal:
         """The goal as it is."""
-        if goal.rooted:
-            raise InvalidTask("target_rmse is for a linear model; a classifier takes target_accuracy or target_loss.")
+        if goal.rooted or goal.kind == "unexplained":
+            raise InvalidTask(
+                "target_rmse and target_r2 are for a linear model; a classifier takes target_accuracy or target_loss."
+            )
         return goal
 
     def null(self, goal: Goal) -> tuple[Array, float] | None:

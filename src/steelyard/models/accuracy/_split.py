@@ -191,7 +191,7 @@ class TableRows:
         self._features, self._label, self._unit, self._split = features, label, unit, split
         self.divided, self.snapshot = split is not None, ""
         # rows that are kept apart know nothing of the best model on those that were trained on
-        self.kinds: tuple[str, ...] = ("loss", "error", "excess") if split is None else ("loss", "error")
+        self.kinds: tuple[str, ...] = ("loss", "error", "unexplained", "excess") if split is None else ("loss", "error")
         self._parts: Parts | None = None
 
     def rows(self, table: Table, part: str, seal: Seal) -> Any:
