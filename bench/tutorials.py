@@ -73,11 +73,22 @@ def executed(name: str) -> Any:
     made.cells = [cell for cell, part in zip(made.cells, parts, strict=True) if part.kind != "check"]
     made.metadata.pop("language_info", None)
     for count, cell in enumerate((cell for cell in made.cells if cell.cell_type == "code"), start=1):
-        cell.execution_count = count
+        cell.execution_count, cell.outputs = count, _joined(cell.outputs)
         for output in cell.outputs:
             if "execution_count" in output:
                 output.execution_count = count
     return made
+
+
+def _joined(outputs: list[Any]) -> list[Any]:
+    """Outputs with what was printed in one piece: in how many it arrives is chance."""
+    found: list[Any] = []
+    for output in outputs:
+        if found and output.output_type == found[-1].output_type == "stream" and output.name == found[-1].name:
+            found[-1].text += output.text
+        else:
+            found.append(output)
+    return found
 
 
 def with_outputs(page: str, made: Any) -> str:
