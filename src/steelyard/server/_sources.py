@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
-from steelyard.errors import InvalidTask, TableError
-from steelyard.server._config import Config
+from steelyard.errors import EngineMissing, InvalidTask, TableError
+from steelyard.server._config import SPARK, Config
 
 KINDS = ("root", "upload", "named")
 SUFFIXES = (".parquet", ".csv")
@@ -42,6 +43,24 @@ def locate(config: Config, kind: str, source: str) -> str:
     root, _, path = source.partition("/")
     check_source(config, kind, source)
     return _inside(Path(config.roots[root]), path)
+
+
+def open_source(config: Config, kind: str, source: str) -> Any:
+    """What ``read`` takes of a source: its address, or the data frame of one that Spark reads."""
+    place = locate(config, kind, source)
+    return _spark_frame(config, place.removeprefix(SPARK)) if kind == "named" and place.startswith(SPARK) else place
+
+
+def _spark_frame(config: Config, place: str) -> Any:
+    """A table of Spark's catalogue by its name, or Parquet files by their path."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise EngineMissing("a source on Spark needs its driver.", install="pip install 'steelyard[spark]'") from None
+    builder: Any = SparkSession.builder
+    asked = builder.remote(config.spark) if config.spark.startswith("sc://") else builder.master(config.spark)
+    session = asked.appName("steelyard").config("spark.ui.enabled", "false").getOrCreate()
+    return session.read.parquet(place) if "/" in place else session.table(place)
 
 
 def named_alike(config: Config, source: str, other: str) -> bool:
