@@ -19,6 +19,8 @@ from steelyard.accounting import told
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, LedgerError, PrivacyError
 from steelyard.privacy import Event, Loss, Terms
 
+__all__ = ["Account", "Allowance", "Charge", "Receipt"]
+
 
 @dataclass(frozen=True)
 class Receipt:

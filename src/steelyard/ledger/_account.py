@@ -317,6 +317,9 @@ class LedgerAccount:
         return fragment(f"Account {self.name}", Tabular(("", ""), rows), bar)
 
 
+Account = LedgerAccount  # what a user holds; ``steelyard.account.Account`` is the protocol that it implements
+
+
 def check_name(text: str, what: str) -> str:
     """Refuse a name that some engine could not keep as it is."""
     if not isinstance(text, str) or not 0 < len(text) <= 500 or not text.isprintable():

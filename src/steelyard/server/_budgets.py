@@ -6,15 +6,17 @@ Caps never change. More budget is another account over the same people, which ag
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import InvalidTask, SteelyardError, WeakPromise
 from steelyard.ledger import Account, open_account
 from steelyard.privacy import Currency, Unit
 from steelyard.requests import unit_typed
 from steelyard.server._problems import Problem
-from steelyard.server._server import Server
-from steelyard.server.store import DataSet, Person, Proposal
+from steelyard.server._store import DataSet, Person, Proposal
+
+if TYPE_CHECKING:
+    from steelyard.server._server import Server
 
 CAPS = ("epsilon", "delta", "mu", "additive_delta")
 

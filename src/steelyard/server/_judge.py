@@ -17,7 +17,7 @@ from steelyard.server._boards import board_settings
 from steelyard.server._server import Server
 from steelyard.server._slots import moment
 from steelyard.server._sources import locate
-from steelyard.server.store import Board, Submission
+from steelyard.server._store import Board, Submission
 
 if TYPE_CHECKING:
     from steelyard.holdout import Holdout

@@ -15,7 +15,7 @@ import pytest
 import steelyard as sy
 from browsing import SUM, Browser, Team, new_team
 from steelyard.errors import LedgerLocked
-from steelyard.server import ROUTES
+from steelyard.server._routes import ROUTES
 
 HALF, NUL = "\ud800", "\0"
 RECEIPT = {"sequence": 1, "head": "", "cost": sy.Loss.pure(1).to_json(), "account": "", "ledger_id": ""}

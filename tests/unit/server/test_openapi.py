@@ -15,7 +15,7 @@ from schemathesis import GenerationMode
 
 from browsing import SUM, Browser, Team, new_team
 from steelyard.requests import task_from
-from steelyard.server import ROUTES
+from steelyard.server._routes import ROUTES
 
 ODD: tuple[Any, ...] = (
     None, True, -1, 0, 1, 2**70, 1e308, "", "x", "amount", "user_id", "0.1", "1e99999999", "1/0", "nan", "\0", "ÿ\u202e", "'; drop table jobs; --",

@@ -9,11 +9,11 @@ from typing import Any
 from steelyard.errors import InvalidTask
 from steelyard.server._acts import record
 from steelyard.server._budgets import CAPS, accounts_of, open_own
-from steelyard.server._call import Call, Endpoint, reply
+from steelyard.server._call import Call, Endpoint, person_named, reply, text_of
 from steelyard.server._links import link
 from steelyard.server._problems import Problem
 from steelyard.server._sources import SUFFIXES, check_source, named_alike
-from steelyard.server.store import DataSet, Person
+from steelyard.server._store import DataSet
 
 _OPTIONS = ("types", "delimiter")
 _KEPT = 86400.0
@@ -160,22 +160,6 @@ def leave(call: Call) -> Any:
     call.server.sets.leave(call.set.id, person.id, role)
     record(call, "took a role", f"{call.set.name}: {person.name} is no longer {role}")
     return reply(None)
-
-
-def person_named(call: Call, name: object) -> Person:
-    """The person of a name, or a refusal."""
-    found = call.server.people.named(name) if isinstance(name, str) else None
-    if found is None:
-        raise InvalidTask("there is no person of that name.")
-    return found
-
-
-def text_of(given: dict[str, Any], name: str) -> str:
-    """A field that is a text."""
-    found = given.get(name, "")
-    if not isinstance(found, str) or not (found.isprintable() or not found):
-        raise InvalidTask(f"{name} is a printable text.")
-    return found
 
 
 def _options(options: object) -> dict[str, Any]:
