@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from steelyard.errors import EngineMissing, InvalidTask, TableError
+from steelyard.errors import InvalidTask, TableError
 from steelyard.server._config import SPARK, Config
 
 KINDS = ("root", "upload", "named")
@@ -48,19 +48,11 @@ def locate(config: Config, kind: str, source: str) -> str:
 def open_source(config: Config, kind: str, source: str) -> Any:
     """What ``read`` takes of a source: its address, or the data frame of one that Spark reads."""
     place = locate(config, kind, source)
-    return _spark_frame(config, place.removeprefix(SPARK)) if kind == "named" and place.startswith(SPARK) else place
+    if kind != "named" or not place.startswith(SPARK):
+        return place
+    from steelyard.tables import spark_frame  # of the worker alone: the web process loads no engine
 
-
-def _spark_frame(config: Config, place: str) -> Any:
-    """A table of Spark's catalogue by its name, or Parquet files by their path."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise EngineMissing("a source on Spark needs its driver.", install="pip install 'steelyard[spark]'") from None
-    builder: Any = SparkSession.builder
-    asked = builder.remote(config.spark) if config.spark.startswith("sc://") else builder.master(config.spark)
-    session = asked.appName("steelyard").config("spark.ui.enabled", "false").getOrCreate()
-    return session.read.parquet(place) if "/" in place else session.table(place)
+    return spark_frame(config.spark, place.removeprefix(SPARK))
 
 
 def named_alike(config: Config, source: str, other: str) -> bool:
