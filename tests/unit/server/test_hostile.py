@@ -60,6 +60,13 @@ def test_documents_that_are_deep_or_long_are_refused(team: Team, body: bytes) ->
     assert team.browser("ana").ask("POST", "/api/v1/sets/spend/plans", raw=body, headers=sent).status == 422
 
 
+@pytest.mark.parametrize("body", [b'{"name": "\xed\xa0\x80"}', '{"name": "\ud800"}'.encode("utf-16", "surrogatepass")])
+def test_half_a_character_in_bytes_is_refused_too(team: Team, body: bytes) -> None:
+    sent = {"content-type": "application/json"}
+    assert team.browser("ana", by="session").ask("POST", "/api/v1/me/tokens", raw=body, headers=sent).status == 422
+    assert team.browser("officer", by="session").ask("POST", "/api/v1/people", raw=body, headers=sent).status == 422
+
+
 def others(team: Team) -> Iterator[tuple[str, Browser]]:
     """Somebody with every role that there is, in another set."""
     server = team.server
