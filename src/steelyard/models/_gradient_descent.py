@@ -20,8 +20,8 @@ from steelyard.accounting import composed
 from steelyard.accounting import steps as repeated
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, sigma_for
-from steelyard.models._columns import SIZE
-from steelyard.models._losses import LOGISTIC, RESIDUAL_BITS, LossFunction, exact_scores
+from steelyard.models._columns import RESIDUAL_BITS, SIZE, exact_scores
+from steelyard.models._losses import LOGISTIC, LossFunction
 from steelyard.models._rows import Fitted
 from steelyard.privacy import positive
 
