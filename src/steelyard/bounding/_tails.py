@@ -92,9 +92,14 @@ class Estimate:
         low, value, high = (float(v) for v in np.quantile(draws, (rest, 0.5, 1 - rest)))
         return cls(value, low, high, confidence)
 
-    def around(self, other: Estimate) -> Estimate:
-        """This middle, and ends that hold those of both."""
-        return Estimate(self.value, min(self.low, other.low), max(self.high, other.high), self.confidence)
+    @classmethod
+    def between(cls, usual: Floats, far: Floats, confidence: float) -> Estimate:
+        """The median of the ``usual`` draws, and the shortest of some ends that hold so many of those that may be ``far``."""
+        rest, value = 1 - cls.of(far, confidence).confidence, float(np.median(usual))
+        below = np.linspace(0.0, rest, 6)
+        lows, highs = np.quantile(far, below), np.quantile(far, 1 - rest + below)
+        at = int((highs - lows).argmin())
+        return cls(value, min(float(lows[at]), value), max(float(highs[at]), value), confidence)
 
 
 @dataclass(frozen=True)
