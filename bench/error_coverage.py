@@ -253,7 +253,7 @@ def fresh() -> dict[str, Totals]:
     return {
         "lomax 1.2, 3000": lambda draw: 50 * ((1 - draw.random(3000)) ** (-1 / 1.2) - 1),
         "lognormal 1.8, 12000": lambda draw: np.exp(3 + 1.8 * draw.normal(size=12_000)),
-        "ranks to the 0.9, 20000": lambda draw: 1e5 / np.arange(1, 20_001) ** 0.9,
+        "ranks to the 0.9, 20000": lambda draw: 1e5 / np.arange(1.0, 20_001.0) ** 0.9,
         "crowd and pareto 2, 30300": lambda draw: np.concatenate(
             [draw.gamma(2, 10, 30_000), 100 * (1 - draw.random(300)) ** -0.5]
         ),

@@ -19,6 +19,8 @@ from steelyard.errors import EngineMissing
 if TYPE_CHECKING:
     from steelyard.charts import Chart
 
+__all__ = ["Cell", "Part"]
+
 _SHOWN, _DRAWN = 20, 96
 _NUMBERS = ("value", "noise", "bias", "low", "high")
 _COUNTS = (
@@ -113,6 +115,8 @@ class Part:
         """How many numbers the value has."""
         if keyed(self.task) is None:
             return sum(1 for _ in self._found())
+        if self.task.get("type") == "TopK":  # under a key there may be fewer than k
+            return sum(1 for _ in self._found())
         one = next(iter(self._by_key()), None)  # every key has as many
         return 0 if one is None else len(self.value) * sum(1 for _ in _numbers(self, [one]))
 
@@ -195,6 +199,10 @@ def _inside(part: Part, value: Any) -> Iterator[tuple[tuple[tuple[str, Any], ...
             else ((row[0] if len(row) == 2 else row[:2], row[-1]) for row in value)
         )
         yield from (((("from", low), ("to", high)), count) for (low, high), count in rows)
+    elif kind == "TopK":
+        names = _names(part.task["column"])
+        for each, count in value.items() if isinstance(value, Mapping) else value:
+            yield tuple(zip(names, _parts(each, len(names)), strict=False)), count
     elif kind == "Quantile" and isinstance(part.task["quantile"], list):
         asked = [float(Fraction(each)) for each in part.task["quantile"]]
         yield from (((("quantile", q),), each) for q, each in zip(asked, value, strict=True))
@@ -253,7 +261,7 @@ def table(parts: Sequence[Part]) -> Any:
     columns = {} if len(parts) == 1 else {"answer": pa.array([cell.of for cell in cells], pa.string())}
     own = {*_NUMBERS, *columns}
     for name in names:
-        columns[f"{name}_key" if name in own else name] = _array([_key(cell, name) for cell in cells])
+        columns[f"{name}_key" if name in own else name] = array([_key(cell, name) for cell in cells])
     whole = all(isinstance(cell.value, int) and abs(cell.value) < 2**63 for cell in cells) and bool(cells)
     columns["value"] = pa.array([cell.value for cell in cells], pa.int64() if whole else pa.float64())
     for name in _NUMBERS[1:]:
@@ -305,7 +313,8 @@ def _key(cell: Cell, wanted: str) -> Any:
     return next((key for name, key in cell.keys if name == wanted), None)
 
 
-def _array(values: Sequence[Any]) -> Any:
+def array(values: Sequence[Any]) -> Any:
+    """Keys or numbers as an Arrow array; keys that no one type holds, as text."""
     import pyarrow as pa
 
     try:
@@ -333,6 +342,7 @@ def chart(parts: Sequence[Part], title: str, error: str, promise: str) -> Chart:
     return bars(
         labels, [cell.value for _, cell in pairs], title=title,
         ends=ends, groups=groups, subtitle=f"Whiskers: {error}" if noisy and error else error, caption=promise,
+        own_scales=several,
     )  # fmt: skip
 
 
@@ -378,7 +388,7 @@ def _quantile(share: Any) -> str:
 def keyed(task: Mapping[str, Any]) -> Any:
     """The columns that a request's numbers are given by: its keys, the values that it counts, or both."""
     if task.get("type") == "TopK":
-        return task.get("column")
+        return task.get("column") if task.get("by") is None else task.get("by")
     if task.get("type") == "Histogram" and not task.get("edges", True):
         return [*_names(task.get("by")), task["column"]]
     return task.get("by")

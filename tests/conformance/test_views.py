@@ -115,7 +115,7 @@ EXPRESSIONS = [
     "s in ('a', '12')", "x is null", "b is true", "not b", "b and x > 0", "b or x > 0", "case when x > 1 then n else h end", "case n when 7 then 'a' else s end",
     "if(b, x, n)", "coalesce(x, y, 0)", "coalesce(s, z)", "nullif(n, 7)", "nullif(x, 0)", "greatest(n, m)", "least(x, y)", "greatest(s, z)", "least(d, e)",
     "upper(s)", "lower(s)", "length(s)", "substring(s, 2, 3)", "left(s, 2)", "replace(s, 'a', 'b')", "replace(s, '\\', '/')", "trim(s)", "s || z",
-    "concat(s, '-', z)", "s || ''''", "s like '%a%'", "s like '_'", "s like '%\n%'", "starts_with(s, 'a')", "ends_with(s, 'x')", "contains(s, z)",
+    "concat(s, '-', z)", "s || ''''", "s like '%a%'", "s not like '%a%'", "s like '_'", "s like '%\n%'", "starts_with(s, 'a')", "ends_with(s, 'x')", "contains(s, z)",
     "cast(s as bigint)", "cast(s as int)", "cast(s as double)", "cast(s as date)", "cast(n as varchar)", "cast(d as varchar)", "cast(b as varchar)",
     "cast(b as bigint)", "cast(n as int)", "cast(n as double)", "cast(t as date)", "cast(c as double)", "date_trunc('month', d)",
     "date_trunc('quarter', d)", "date_trunc('year', t)", "date_trunc('week', d)", "date_trunc('week', t)", "date_trunc('day', t)", "year(d)", "month(d)", "day(t)",

@@ -14,8 +14,9 @@ import steelyard as sy
 from steelyard.account import Charge
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Laplace
+from steelyard.plan import Error, Outcome
 from steelyard.privacy import Loss, canonical, rows
-from steelyard.release import Error, Outcome, Release, promise, sealed_payload
+from steelyard.release import Release, promise, sealed_payload
 
 EVENT = Laplace(1, Fraction(4)).event
 TASK = {"task": "probe", "cap": "1/3"}

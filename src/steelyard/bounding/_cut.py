@@ -13,13 +13,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.bounding._cap_choice import NoisyHistogram
 from steelyard.bounding._laws import Floats
 from steelyard.bounding._tails import Behind, Estimate, offset_ends, offsets
-from steelyard.release import Error, figure
+from steelyard.plan import Error, figure
+
+if TYPE_CHECKING:
+    from steelyard.bounding._cap_choice import NoisyHistogram
 
 _CONFIDENCES = ("0.5", "0.8", "0.9", "0.95", "0.99")
 _BELOW = (0.5, 0.4, 0.3, 0.2)

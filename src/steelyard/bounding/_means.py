@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from steelyard.bounding._amounts import FINENESS, Spend
+from steelyard.bounding._amounts import FINENESS, MOST, Spend
 from steelyard.bounding._asking import Integers, plan_alone
 from steelyard.bounding._bought import Bought, ReadyValues, check_range, facts
 from steelyard.bounding._fieller import coarse, floats, reach, share_ends, spread_reaches, variance_ends
-from steelyard.bounding._grouping import MOST, By, Grouping, PublicKeys, keep_exact, keep_keys
+from steelyard.bounding._grouping import By, Grouping, PublicKeys, keep_exact, keep_keys
 from steelyard.bounding._row_caps import FixedRows, RowCap, RowRule, check_cap
 from steelyard.bounding._serving import Serving
 from steelyard.bounding._value_bounds import RATIO, Bound, ValueBounds
@@ -28,9 +28,8 @@ from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
+from steelyard.plan import Error, Outcome, Plan
 from steelyard.privacy import Number, Terms
-from steelyard.release import Error, Outcome
-from steelyard.session import Plan
 from steelyard.tables import LIMIT, WIDEST_SQUARED, Bounded, Capped, Joint, Quantity, Schema, Table, moments, sides
 
 _WIDEST = Fraction(10) ** 150

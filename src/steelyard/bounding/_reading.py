@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,10 +29,12 @@ from steelyard.bounding._row_caps import row_cap
 from steelyard.bounding._top import Peeling, TopK
 from steelyard.bounding._totals import Count, CountUsers, Sum, whole
 from steelyard.bounding._values import Histogram
-from steelyard.bounding._within import Wanted, Within
 from steelyard.errors import InvalidTask
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms, exact
 from steelyard.tables import Schema
+
+if TYPE_CHECKING:
+    from steelyard.bounding._within import Wanted, Within
 
 _GRID = 0.2
 """The part of a variance's tolerance that its grid may take."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steelyard.cli._files import add_overwrite, add_types, key_of, open_table, waiting
+from steelyard.cli._files import Outputs, add_overwrite, add_types, check_chart, key_of, open_table, told, waiting
 from steelyard.errors import InvalidTask
 from steelyard.privacy import whole_number
 from steelyard.requests import Reply, by_typed, keys_typed
 
 if TYPE_CHECKING:
+    from steelyard.requests import Asked
     from steelyard.tables import Table
 
 
@@ -82,13 +84,14 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     command.add_argument("--epsilon", help="how much of the account all aggregates together may spend")
     command.add_argument("--mu", help="the same on a Gaussian account, as mu")
     command.add_argument("--key", help="a name for this request, so that a retry is free")
-    for name, told in (("cap", "the most one unit may add"), ("upper", "the largest total worth considering"), ("lower", "the least one unit may add"), ("over-cap", "the most of the lower sum of a ratio"), ("over-upper", "the largest such total")):  # fmt: skip
+    for name, words in (("cap", "the most one unit may add"), ("upper", "the largest total worth considering"), ("lower", "the least one unit may add"), ("over-cap", "the most of the lower sum of a ratio"), ("over-upper", "the largest such total")):  # fmt: skip
         command.add_argument(
-            f"--{name}", action="append", help=f"{told}: a number for all, or NAME=NUMBER for one column"
+            f"--{name}", action="append", help=f"{words}: a number for all, or NAME=NUMBER for one column"
         )
     command.add_argument("--keys", help="the public keys as CSV: FR,DE; or @FILE (.csv or .parquet)")
     command.add_argument("--max-keys", type=whole_number, help="at most this many keys per unit")
     command.add_argument("--others", action="store_true", help="one more row, for everything under none of the keys")
+    command.add_argument("--chart", metavar="FILE", help="draw the answer: .svg, .png or .html")
     add_types(command)
     add_views(command)
     add_overwrite(command)
@@ -100,6 +103,7 @@ def _ask(args: argparse.Namespace) -> Reply:
     from steelyard.requests import ask
     from steelyard.session import Session
 
+    check_chart(args)
     account = Ledger(args.ledger).account(args.account)
     with waiting("opening the table"):
         table = viewed(args, open_table(args))
@@ -117,15 +121,21 @@ def _ask(args: argparse.Namespace) -> Reply:
         kinds = probe.session.schema.columns
         options["keys"] = keys_typed(args.keys, by_typed(",".join(probe.keys)), kinds)
     asked = ask(session, table, args.statement, **price, tables={}, options=options)
-    if args.plan:
-        return Reply(asked.plan(), {"tasks": list(asked.tasks)})
-    with waiting("charging, reading and noising"):
-        answers = asked.release(key_of(args))
-    import json
+    with Outputs(args, args.chart, inputs=(args.data, args.ledger)) as files:
+        return Reply(asked.plan(), asked.to_json()) if args.plan else _answered(args, asked, files)
 
-    data = {"rows": json.loads(json.dumps(answers.rows, default=str))}
-    data["release"] = json.loads(answers.release.to_json())
-    return Reply(str(answers), data)
+
+def _answered(args: argparse.Namespace, asked: Asked, files: Outputs) -> Reply:
+    """Pay, then draw what was asked for; whatever the file does, the answer is told."""
+    key = key_of(args)
+    with waiting("charging, reading and noising"):
+        answers = asked.release(key)
+    if args.chart:
+        files.write(args.chart, answers.chart().save)
+    data = {"rows": json.loads(json.dumps(answers.table.to_pylist(), default=str))}
+    data["release"] = json.loads(answers.release.to_json()) | {"stored_on": answers.release.stored_on}
+    problems = told(files.problems, key)
+    return Reply("\n".join([str(answers), *problems]), data, exit_code=2 if problems else 0)
 
 
 def _given(texts: list[str] | None) -> Any:

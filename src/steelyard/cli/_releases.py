@@ -20,14 +20,15 @@ from steelyard.cli._files import (
 )
 from steelyard.cli._reports import plan_report
 from steelyard.errors import InvalidTask
+from steelyard.plan import figure
 from steelyard.privacy import whole_number
-from steelyard.release import figure
 from steelyard.requests import Reply, by_typed, columns, keys_typed
 
 MINIMISE = ("mean", "relative", "total")  # as steelyard.bounding has them, which would be slow to import
 
 if TYPE_CHECKING:
-    from steelyard.session import Session, Task
+    from steelyard.plan import Task
+    from steelyard.session import Session
     from steelyard.tables import Table
 
 
@@ -78,7 +79,12 @@ def _add_counts(commands: Any, shared: argparse.ArgumentParser) -> None:
         commands, shared, "top-k", "the values that most units hold", _top_k, "the column, or several: country,product"
     )
     top.add_argument("--k", type=whole_number, default=10, help="how many values (default 10)")
-    top.add_argument("--keys", help="the public candidates as CSV, or @FILE (.csv or .parquet)")
+    top.add_argument("--by", help="so many values under each key of these columns: country, or country,month")
+    top.add_argument(
+        "--keys", help="the public candidates as CSV, or @FILE (.csv or .parquet); with --by, the public keys"
+    )
+    top.add_argument("--values", help="with --by: the public candidates, in the same way")
+    top.add_argument("--cap", type=whole_number, help="with --by: at most this many pairs of key and value per unit")
     top.add_argument(
         "--max-keys", type=whole_number, help="without --keys: at most this many values per unit; they are found"
     )
@@ -299,8 +305,10 @@ def _top_k(args: argparse.Namespace, table: Table) -> Task:
     from steelyard.bounding import TopK
 
     column: Any = by_typed(args.column)
-    candidates = keys_typed(args.keys, column, table.columns)
-    return TopK(column, args.k, **_price(args), keys=candidates, max_keys=args.max_keys)
+    by = by_typed(args.by)
+    more = {"by": by, "values": keys_typed(args.values, column, table.columns), "cap": args.cap}
+    listed = keys_typed(args.keys, column if by is None else by, table.columns)
+    return TopK(column, args.k, **_price(args), keys=listed, max_keys=args.max_keys, **more)
 
 
 def _profile(args: argparse.Namespace, table: Table) -> Task:

@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import expressions as exp
 
 from steelyard.accounting import mu_request, price, told
+from steelyard.answers import Cell
 from steelyard.bounding import Count, CountDistinct, CountUsers, Together
+from steelyard.documents import request_of
 from steelyard.errors import InvalidTask
-from steelyard.privacy import Currency, Number, Terms, positive
+from steelyard.privacy import Currency, Loss, Number, Terms, positive
 from steelyard.requests._replies import columns
 from steelyard.requests._selects import (
     COULD,
@@ -36,12 +38,13 @@ from steelyard.requests._selects import (
     part,
     tables_of,
 )
+from steelyard.requests._sql_answers import Answers
 from steelyard.tables import chosen, read_keys, view_of
 from steelyard.views import query
 
 if TYPE_CHECKING:
-    from steelyard.release import Release
-    from steelyard.session import Session, Task
+    from steelyard.plan import Error, Task
+    from steelyard.session import Session
 
 _MADE_UP: dict[str, Any] = {
     "integer": 1,
@@ -61,7 +64,7 @@ def _made_up(kind: str, found: bool) -> Any:
     return str(key) if kind == "date" else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Asked:
     """What a statement became: a session over its view, tasks by the name of their column, and what is done with the answers."""
 
@@ -81,23 +84,67 @@ class Asked:
 
     def plan(self) -> str:
         """The tasks, their prices and the errors to expect, in words; spends nothing and reads no row."""
-        terms = self.session.account.terms
-        lines = []
+        lines, (how, spent, enough) = self._told()
+        return columns([*lines, ("all", how, spent, f"enough: {enough}")])
+
+    def to_json(self) -> dict[str, Any]:
+        """The same for a program: each task as its request, with its price and the error to expect; the whole price, and whether the account has it."""
+        found = [
+            {"name": name, "task": request_of(self.tasks[name]), "cost": cost.to_json(), "error": error and error.to_json()}
+            for name, (cost, error) in self._planned().items()
+        ]  # fmt: skip
+        cost, left = self.session.quote(self.request()), self.session.account.remaining
+        return {"tasks": found, "cost": cost.to_json(), "enough": cost <= left, "remaining": left.to_json()}
+
+    def _planned(self) -> dict[str, tuple[Loss, Error | None]]:
+        """The share of each task and the error to expect of it, beside the others: what is set aside for keys is paid once, by all."""
+        terms, found = self.session.account.terms, {}
         for name, task in self.tasks.items():
-            plan = self.session.plan(task)
-            error = str(plan.predicted) if plan.predicted else "error known after the release"
-            share = replace(price(plan.event, terms), delta=0)  # what is set aside for keys is paid once, by all
-            lines.append((name, _in_words(task), told(share, terms, cost=True), error))
+            plan: Any = self.session.plan(task)
+            event, error = plan.event, plan.predicted
+            if len(self.tasks) > 1:  # a task that finds keys for itself alone may spend it otherwise
+                beside: Any = task.request(self.session.schema, terms)  # type: ignore[attr-defined]
+                event, error = beside.groups.event(beside.event), beside.predicted
+            found[name] = replace(price(event, terms), delta=0), error
+        return found
+
+    def _told(self) -> tuple[list[tuple[str, ...]], tuple[str, str, str]]:
+        terms = self.session.account.terms
+        lines: list[tuple[str, ...]] = [
+            (name, _in_words(self.tasks[name]), told(cost, terms, cost=True), str(error or "error known after the release"))
+            for name, (cost, error) in self._planned().items()
+        ]  # fmt: skip
         spent, left = self.session.quote(self.request()), self.session.account.remaining
         enough = "yes" if spent <= left else "no: it would be refused"
         how = f"{len(self.tasks)} together" if len(self.tasks) > 1 else ""
-        return columns([*lines, ("all", how, told(spent, terms, cost=True), f"enough: {enough}")])
+        return lines, (how, told(spent, terms, cost=True), enough)
+
+    def __repr__(self) -> str:
+        return f"Asked({', '.join(f'{name} = {type(task).__name__}' for name, task in self.tasks.items())}; {self.session.quote(self.request())})"
+
+    def _repr_html_(self) -> str:
+        from steelyard.charts import Tabular, fragment
+
+        lines, (how, spent, enough) = self._told()
+        header = ("column", "task", "price", "error to expect")
+        table = Tabular(header, [*lines, ("all", how, spent, f"enough: {enough}")])
+        return fragment("Plan of a question", table, "Nothing was spent and nothing was read.")
 
     def release(self, key: str | None = None) -> Answers:
         """Pay for the tasks, run them, and put their answers into one table."""
         release = self.session.release(self.request(), key=key)
         values = [release.value] if len(self.tasks) == 1 else release.value
-        return Answers(self._rows(dict(zip(self.tasks, values, strict=True))), release)
+        parts = dict(zip(self.tasks, release.parts, strict=True))
+        rows = self._rows(dict(zip(self.tasks, values, strict=True)))
+        known = {name: {tuple(k for _, k in cell.keys): cell for cell in part.each()} for name, part in parts.items()}
+        cells = [{name: self._cell(row, name, known[name]) for name in self.tasks} for row in rows]
+        return Answers(rows, release, self.names, parts, cells)
+
+    def _cell(self, row: Mapping[str, Any], name: str, known: Mapping[Any, Cell]) -> Cell:
+        """The number of a row with its error, under the names that the statement gives."""
+        keys = tuple((key, row[key]) for key in self.keys)
+        found = known.get(tuple(key for _, key in keys), Cell(name, keys, row[name]))
+        return found._replace(of=name, keys=keys)
 
     def held(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The rows that HAVING keeps; of none, whether it can be asked at all. A made-up row before them says what types the answer has."""
@@ -125,43 +172,6 @@ class Asked:
 
     def _key(self, key: Any) -> dict[str, Any]:
         return dict(zip(self.keys, key if len(self.keys) > 1 else (key,), strict=True))
-
-
-@dataclass(frozen=True)
-class Answers:
-    """The released numbers of a statement, row by row, and the release they come from."""
-
-    rows: list[dict[str, Any]]
-    release: Release
-
-    @property
-    def table(self) -> Any:
-        """The rows as an Arrow table."""
-        import pyarrow
-
-        return pyarrow.Table.from_pylist(self.rows)
-
-    def to_pandas(self) -> Any:
-        """The rows as a pandas data frame."""
-        return self.table.to_pandas()
-
-    def to_polars(self) -> Any:
-        """The rows as a Polars data frame."""
-        import polars
-
-        return polars.from_arrow(self.table)
-
-    def __str__(self) -> str:
-        shown = [tuple(self.rows[0])] if self.rows else [("no key reached its threshold, or HAVING kept none",)]
-        shown += [tuple(_shown(v) for v in row.values()) for row in self.rows]
-        again = [self.release.again] if self.release.again else []
-        return "\n".join([columns(shown), *self.release.told, str(self.release.guarantee), *again])
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "everything else"
-    return f"{value:,.10g}" if isinstance(value, int | float) else str(value)
 
 
 def asked(

@@ -104,12 +104,13 @@ def chained(values: list[Value]) -> Value:
 
 
 def like(to: Translator, node: Any) -> Value:
-    only(node, "this", "expression")
+    only(node, "this", "expression", "negate")
     value, pattern = to.value(node.this), to.value(node.expression)
     _text("LIKE", value, pattern)
     if pattern.constant is None or "\\" in pattern.constant:
         refuse(shown(node), "a pattern is written down and holds no backslash", "x LIKE 'a%'")
-    return made(value.expr.like(pattern.constant), "boolean", value)
+    found = value.expr.like(pattern.constant)
+    return made(~found if node.args.get("negate") else found, "boolean", value)
 
 
 def has(to: Translator, node: Any) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import steelyard as sy
 from steelyard.cli import main
 from steelyard.errors import BudgetExceeded, ColumnMissing, InvalidTask, ViewRefused
+from steelyard.requests import task_from
 
 STATEMENT = (
     "select country, date_trunc('month', day) as month, sum(quantity * price) as revenue from data "
@@ -72,6 +74,11 @@ def test_one_question_in_python_in_sql_and_on_the_command_line_has_one_plan(tmp_
     by_options = capsys.readouterr().out
     assert main(["ask", STATEMENT, path, *paid]) == 0
     by_statement = capsys.readouterr().out
+    assert main(["ask", STATEMENT, path, *paid, "--json"]) == 0
+    (told_to_programs,) = json.loads(capsys.readouterr().out)["tasks"]
+    assert task_from(told_to_programs["task"]) == task
+    assert python.predicted is not None
+    assert told_to_programs["error"] == python.predicted.to_json()
     for told in (str(python.predicted), "mu 0.4"):
         assert told in by_options
         assert told in by_statement
@@ -192,6 +199,44 @@ def test_found_keys_are_chosen_once_for_a_whole_statement_and_the_rest_has_a_row
     assert {"country": None, "day": None} in [{name: row[name] for name in ("country", "day")} for row in found.rows]
     assert all(row["mean"] is not None and row["paid"] is not None for row in found.rows)
     assert found.release.point["threshold"] > 0
+
+
+def test_each_number_has_its_own_error_and_is_printed_to_what_that_supports() -> None:
+    account = sy.open_account(":memory:", "a", unit=sy.users("user"), epsilon=30, delta="1e-6", additive_delta="5e-7")
+    asked = sy.Session(sy.read(rows()), account).sql_plan(
+        "select country, sum(price) as paid, count(distinct user) as people, median(price) as mid from t group by country order by paid desc",
+        epsilon=20, max_keys=3, cap={"paid": 9, "mid": 9}, upper={"mid": 1},
+    )  # fmt: skip
+    expected = {each["name"]: each["error"]["interval"] for each in asked.to_json()["tasks"]}
+    found = asked.release("k")
+    table = found.to_pandas()
+    assert list(table.columns) == [
+        "country", "paid", "people", "mid", "paid_noise", "people_noise", "mid_low", "mid_high",
+    ]  # fmt: skip
+    assert table["paid"].tolist() == [row["paid"] for row in found.rows] == sorted(table["paid"], reverse=True)
+    assert set(table["paid_noise"]) == {expected["paid"]}, "the plan tells the error beside the others"
+    assert set(table["people_noise"]) == {expected["people"]}
+    assert all(low <= mid <= high for low, mid, high in table[["mid_low", "mid", "mid_high"]].itertuples(index=False))
+    line = next(line for line in str(found).splitlines() if line.startswith("fr"))
+    assert len(line.split(" ± ")) == 3
+    assert "." not in line.split(" ± ")[2].split()[0], "a count of people has no decimals"
+    assert f"{found.rows[0]['paid']}" not in str(found)
+    assert len(repr(found)) < 200
+    assert "returned again" in repr(asked.release("k"))
+    page, picture = found._repr_html_(), found.chart()
+    assert "<svg" in page
+    assert "<table" in page
+    assert picture.svg().count("fr</text>") == 3, "a bar for each number"
+    assert "paid, people, mid by country" in picture.svg()
+    assert "Nothing was spent" in asked._repr_html_()
+    assert len(repr(asked)) < 200
+
+
+def test_a_number_without_keys_is_a_row_with_its_error(session: sy.Session) -> None:
+    found = session.sql("select count(*) as n, sum(price) as paid from t", epsilon=4, cap=30)
+    assert found.table.column_names == ["n", "paid", "n_noise", "paid_noise"]
+    assert " ± " in str(found).splitlines()[1]
+    assert found.chart().svg().count("± ") >= 2
 
 
 @pytest.mark.parametrize(
