@@ -36,11 +36,12 @@ from steelyard.mechanisms import Objective, PureObjective
 from steelyard.models._columns import SIZE
 from steelyard.models.accuracy import _one_shot as one_shot
 from steelyard.models.accuracy._certificate import certify
-from steelyard.models.accuracy._designs import Design, Exact, Noisy, PooledDesign, Ridge, packed, unpacked
+from steelyard.models.accuracy._designs import Design, Exact, Noisy, PooledDesign, Ridge
+from steelyard.models.accuracy._family import packed, unpacked
 from steelyard.models.accuracy._goal import Goal
 from steelyard.noise import ExactNoise, Noise, TestNoise
+from steelyard.plan import Outcome
 from steelyard.privacy import Loss, Terms, rows
-from steelyard.release import Outcome
 from steelyard.tables import Table, read
 
 Array = NDArray[np.float64]

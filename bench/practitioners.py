@@ -19,6 +19,7 @@ Counts: a generated log-linear set. Poisson loss (e^s - y s) of PoissonRegressio
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import warnings
 from collections.abc import Callable
@@ -45,6 +46,7 @@ NUMBERS = ("age", "education_num", "capital_gain", "capital_loss", "hours_per_we
 MOST = 20_000  # records trained on
 
 
+@functools.cache
 def real(name: str, folder: Path) -> tuple[Floats, Ints]:
     """Numbers brought to deviation one (long tails by their logarithm), everything else as zeros and ones; two classes."""
     import pyarrow.parquet as pq

@@ -44,6 +44,7 @@ PURPOSES = {
     "mechanisms": "noise with a price",
     "ledger": "durable accounts",
     "account": "who pays",
+    "plan": "what a task says",
     "documents": "JSON and back",
     "tables": "private rows",
     "views": "what may stand before",

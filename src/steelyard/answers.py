@@ -19,6 +19,8 @@ from steelyard.errors import EngineMissing
 if TYPE_CHECKING:
     from steelyard.charts import Chart
 
+__all__ = ["Cell", "Part"]
+
 _SHOWN, _DRAWN = 20, 96
 _NUMBERS = ("value", "noise", "bias", "low", "high")
 _COUNTS = (

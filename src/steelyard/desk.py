@@ -20,11 +20,14 @@ from steelyard.accounting import price
 from steelyard.errors import InsecureNoise, OurBug, TableError
 from steelyard.interrupts import attempt
 from steelyard.noise import Noise
+from steelyard.plan import Outcome, as_it_is
 from steelyard.privacy import Event, Loss, Terms, Unit, canonical
-from steelyard.release import Outcome, Release, as_it_is, promise, sealed_payload
+from steelyard.release import Release, promise, sealed_payload
 
 if TYPE_CHECKING:
     from steelyard.tables import Schema, Table
+
+__all__ = ["Desk", "NoTable"]
 
 _Compute = Callable[[Any, Noise], Outcome]
 FAILED = (
@@ -32,6 +35,7 @@ FAILED = (
     "is not told, because it may depend on private rows. Check the table's files, memory and disk, and whether its rows "
     "changed since the key was first used, then use a new key."
 )
+"""What is said, whatever the reason, of an answer that failed after its charge."""
 _FAILURE = canonical({"failed": True})
 _DRAWN = b"\0"  # before what was drawn, so that no draw reads as a failure
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 _T = TypeVar("_T")
 INTERRUPTS = (KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What ends a program from outside, and is no error of the work."""
 
 
 def attempt(action: Callable[[], _T]) -> tuple[_T] | None:

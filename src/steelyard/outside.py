@@ -17,6 +17,7 @@ from steelyard.accounting import price
 from steelyard.desk import Desk, NoTable
 from steelyard.errors import EngineMissing, InvalidTask
 from steelyard.noise import ExactNoise
+from steelyard.plan import Outcome
 from steelyard.privacy import (
     ATTO,
     MICRO,
@@ -32,7 +33,7 @@ from steelyard.privacy import (
     positive,
     rows,
 )
-from steelyard.release import Outcome, Release
+from steelyard.release import Release
 from steelyard.session import named
 
 

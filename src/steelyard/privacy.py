@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -23,8 +23,25 @@ from typing import Any
 
 from steelyard.errors import CurrencyMismatch, InvalidTask
 
+__all__ = [
+    "Currency",
+    "Event",
+    "Loss",
+    "Neighbours",
+    "Number",
+    "Status",
+    "Terms",
+    "Unit",
+    "holdout",
+    "labels",
+    "rows",
+    "users",
+]
+
 MICRO = 10**6
+"""Steps of one epsilon, one mu or one nat: prices are whole numbers of them."""
 ATTO = 10**18
+"""Steps of one delta."""
 _EVENT_SHOWN = 300  # characters of an event that is looked at; all of it is in its JSON
 _LONGEST = 1000  # digits of any number that is read: beyond them a reader could be kept busy for ever
 _RATIO = re.compile(rf"-?[0-9]{{1,{_LONGEST}}}/(?=0*[1-9])[0-9]{{1,{_LONGEST}}}")
@@ -32,6 +49,7 @@ _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,38}")
 _WRITTEN = re.compile(rf"-?[0-9]{{1,{_LONGEST}}}(/0*[1-9][0-9]{{0,{_LONGEST - 1}}})?")
 Number = int | float | str | Decimal | Fraction
+"""How an amount may be written; text and fractions are taken exactly."""
 
 
 class Currency(StrEnum):
@@ -158,9 +176,9 @@ class Unit:
     period: str | None = None
 
     def __str__(self) -> str:
-        within = "" if self.per is None else f" in {self.period or f'one {self.per}'} (by {self.time!r})"
+        within = "" if self.per is None else f" in {self._within} (by {self.time!r})"
         whose = {
-            "users": f"all rows of one value of {self.column!r}{within}",
+            "users": f"all rows of one value of {self._user!r}{within}",
             "periods": f"all rows of one value of {self.column!r}{within}",
             "rows": "one row",
             "labels": f"the label {self.column!r} of one row",
@@ -184,11 +202,51 @@ class Unit:
         known = data["kind"], data["column"], Neighbours(data["neighbours"]), data["n"]
         return cls(*known, data.get("per"), data.get("time"), data.get("period"))
 
-    def during(self, period: str) -> Unit:
-        """The unit of one period, such as ``"2026-03"`` where it is counted by the month."""
+    @property
+    def _user(self) -> str | None:
+        """The column of users, also where the unit is one of them in one of several periods."""
+        column = self.column
+        return column.removesuffix(f" by {self.per}") if column is not None and self.spans else column
+
+    @property
+    def _within(self) -> str:
+        if self.period is None or self.spans:
+            return f"one {self.per}" + (f" of {self.period}" if self.period else "")
+        return self.period
+
+    @property
+    def spans(self) -> bool:
+        """Whether this is the unit of several periods at once, in which what one user has in one period is hidden."""
+        return self.period is not None and _TO in self.period
+
+    @property
+    def periods(self) -> list[str]:
+        """The periods that a unit names, in order; none where it names none.
+
+        >>> users("user", per="quarter", time="day").during("2025-Q4", "2026-Q1").periods
+        ['2025-Q4', '2026-Q1']
+        """
+        if self.period is None or self.per is None:
+            return []
+        first, _, last = self.period.partition(_TO)
+        found = [first]
+        while found[-1] < last and len(found) <= MOST_PERIODS:
+            found.append(_next(self.per, found[-1]))
+        return found
+
+    def during(self, period: str, last: str | None = None) -> Unit:
+        """The unit of one period, such as ``"2026-03"`` where it is counted by the month; with ``last``, of all from one to the other."""
+        if last is not None and last != period:
+            ends = self.during(period).period, self.during(last).period
+            if str(ends[0]) > str(ends[1]):
+                raise InvalidTask(f"{last!r} is before {period!r}; name the first {self.per} first.")
+            several = replace(self, period=f"{ends[0]}{_TO}{ends[1]}")
+            if len(several.periods) > MOST_PERIODS:
+                raise InvalidTask(f"a release is of at most {MOST_PERIODS} periods; these are more.")
+            return several
         if self.per is None or self.period is not None:
             raise InvalidTask(f"only users(column, per=..., time=...) is counted by periods; this hides {self}.")
-        if not isinstance(period, str) or not re.fullmatch(PERIODS[self.per], period, re.ASCII):
+        if not isinstance(period, str) or not re.fullmatch(_PERIODS[self.per], period, re.ASCII):
             raise InvalidTask(f"a {self.per} is written like {_SUCH[self.per]!r}; got {period!r:.40}.")
         if self.per == "day":
             with contextlib.suppress(ValueError):
@@ -198,15 +256,32 @@ class Unit:
 
     @property
     def inside(self) -> Unit:
-        """The unit within the table of one period's rows: there it is a user, and the rows are all that he has."""
-        return replace(self, kind="users")
+        """The unit within the table of one period's rows: there it is a user, and the rows are all that he has.
+
+        In the table of several periods it is a user in one of them, whom a column of the table's own names (docs/proofs/periods.md).
+        """
+        if self.kind == "users" or not self.spans:
+            return replace(self, kind="users")
+        return replace(self, kind="users", column=f"{self.column} by {self.per}")
 
 
 _YEAR, _SUCH = "(?!0000|9999)[0-9]{4}", {"day": "2026-03-31", "month": "2026-03", "quarter": "2026-Q1", "year": "2026"}
-PERIODS = {
+_PERIODS = {
     "day": f"{_YEAR}-[0-9]{{2}}-[0-9]{{2}}", "month": f"{_YEAR}-(0[1-9]|1[0-2])", "quarter": f"{_YEAR}-Q[1-4]", "year": _YEAR,
 }  # fmt: skip
 """How the periods of each length are written: in one way, so that two names are never one period."""
+_TO, MOST_PERIODS = "..", 100
+
+
+def _next(per: str, period: str) -> str:
+    """The period after one."""
+    if per == "day":
+        return (date.fromisoformat(period) + timedelta(days=1)).isoformat()
+    year, _, rest = period.partition("-")
+    within = {"month": 12, "quarter": 4, "year": 1}[per]
+    place = within * int(year) + (int(rest.removeprefix("Q")) if rest else 1)
+    form = {"month": "{}-{:02}", "quarter": "{}-Q{}", "year": "{}"}[per]
+    return form.format(place // within, place % within + 1)
 
 
 def _name(column: str, what: str) -> str:
@@ -231,8 +306,8 @@ def users(
     relation = _relation("users", neighbours, n)
     if per is None and time is None:
         return Unit("users", _name(column, "users(column)"), *relation)
-    if per not in PERIODS or relation[0] is not Neighbours.ADD_REMOVE:
-        raise InvalidTask(f"per must be one of {', '.join(PERIODS)}, with users added or removed; got {per!r}.")
+    if per not in _PERIODS or relation[0] is not Neighbours.ADD_REMOVE:
+        raise InvalidTask(f"per must be one of {', '.join(_PERIODS)}, with users added or removed; got {per!r}.")
     return Unit(
         "periods", _name(column, "users(column)"), *relation, per, _name(time or "", "users(per=..., time=...)")
     )

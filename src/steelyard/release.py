@@ -1,8 +1,7 @@
 """What leaves: a value, the promise that covers it, its error split into noise and bias, and its receipt.
 
-An ``Outcome`` is what a task hands to the session; a ``Release`` is what the session hands to the world after the
-outcome was stored and read back. Both are plain numbers: neither may hold a row, a table or anything that could
-fetch one (law 4: nothing leaves but a ``Release``).
+A ``Release`` is what the session hands to the world after a task's outcome was stored and read back: plain numbers, that hold no
+row, no table and nothing that could fetch one (law 4: nothing leaves but a ``Release``).
 """
 
 from __future__ import annotations
@@ -17,22 +16,17 @@ import steelyard.answers as answers
 from steelyard.account import Receipt
 from steelyard.accounting import told
 from steelyard.documents import plain
-from steelyard.errors import InvalidTask
+from steelyard.plan import Error, Outcome, as_it_is
 from steelyard.privacy import Currency, Event, Loss, Status, Terms, Unit, canonical, decimal_text
 
 if TYPE_CHECKING:
     from steelyard.charts import Chart
 
+__all__ = ["Guarantee", "Release"]
+
 _LONG = 4096
 _ESCAPED = (*map(chr, range(32)), '"', "\\", "\x7f")
-
-
 _AS_GIVEN = " of the table as given, not checked: the query that made it may mix people"
-
-
-def as_it_is(value: Any) -> Any:
-    """The stored value, unchanged."""
-    return value
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,112 +90,6 @@ class Guarantee:
         unit, spent = Unit.from_json(data["unit"]), Loss.from_json(data["spent"])
         status, stored = Status(data["status"]), bool(data["stored"])
         return cls(unit, spent, data["epsilon"], data["delta"], data["kind"], status, stored)
-
-
-@dataclass(frozen=True)
-class Error:
-    """The error to expect: ``noise`` is its mean size, ``interval`` its half width at ``confidence``; ``bias`` is what the cap cuts off.
-
-    Noise is exact (*proved*). The bias is modelled from a noisy look at the totals (*calibrated*): its median, and where it
-    lies, from ``bias_low`` to ``bias_high``; ``None`` where nothing was looked at. ``offsets`` are how far below and above the
-    released value the truth lies, noise and bias together, by confidence. ``blind_spot`` is what no look at this price
-    can rule out (*proved*). Totals above ``upper`` are in none of this: where some were seen, ``at_least`` is true.
-    ``each`` are half widths by key where they differ, ``unit`` what the noise is measured in, if not in the value's own;
-    ``missed`` says that an accuracy was asked for which this is not. ``ends`` are where the truth lies, two for each released number, where
-    that is said outright (*proved*), None for an end that is not known, and ``of`` what they are of, where that is not the rows as they
-    are; ``note`` is one sentence more.
-    """
-
-    noise: float
-    interval: float
-    bias: float | None = None
-    confidence: float = 0.95
-    bias_low: float | None = None
-    bias_high: float | None = None
-    offsets: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    blind_spot: str = ""
-    at_least: bool = False
-    each: Sequence[float] = ()
-    unit: str = ""
-    missed: str = ""
-    ends: Sequence[Sequence[float | None]] = ()
-    note: str = ""
-    of: str = ""
-
-    def __post_init__(self) -> None:
-        # JSON has lists: an error that was stored must equal the one that was made
-        object.__setattr__(self, "each", tuple(self.each))
-        object.__setattr__(self, "ends", tuple((pair[0], pair[1]) for pair in self.ends))
-        object.__setattr__(self, "offsets", {name: tuple(ends) for name, ends in self.offsets.items()})
-
-    @property
-    def status(self) -> Status:
-        """Proved where only noise is in it, calibrated where a bias was modelled."""
-        return Status.CALIBRATED if self.offsets else Status.PROVED
-
-    @property
-    def more(self) -> list[str]:
-        """What is to be said beside the numbers: what cannot be known, a note, and what the ends are of."""
-        return [*self._beside, *([f"low and high are of {self.of}"] if self.of else [])]
-
-    @property
-    def _beside(self) -> list[str]:
-        return [said for said in (self.blind_spot, self.note) if said]
-
-    def truth(self, low: float | None, high: float | None) -> list[str]:
-        """Where the truth of one number lies, and of what, in a sentence; then the noise, and what is to be said beside it."""
-        if low is None:
-            return [str(self), *self.more]
-        where = f"above {figure(low)}" if high is None else f"between {figure(low)} and {figure(high)}"
-        whose = f", of {self.of}" if self.of else ""
-        return [f"truth {where} at {self.confidence:.0%}, {self.status}{whose}", str(self), *self._beside]
-
-    def span(self, confidence: float = 0.95) -> tuple[float, float] | None:
-        """How far below and above the released value the truth lies; ``None`` where nothing is known of what was cut off."""
-        known = {float(name): (ends[0], ends[1]) for name, ends in self.offsets.items()}
-        if not known and self.bias == 0 and not self.unit:
-            known = {self.confidence: (-self.interval, self.interval)}
-        if known and confidence not in known:
-            told = ", ".join(f"{each:g}" for each in known)
-            raise InvalidTask(f"the interval of this release is known at confidence {told}; got {confidence!r}.")
-        return known.get(confidence)
-
-    def __str__(self) -> str:
-        alone = f"noise ± {self._size} in {self.confidence:.0%} of draws"
-        said = alone if self.unit else f"{alone}; what the cap cuts off: {self._cut}"
-        return f"{said}; {self.missed}" if self.missed else said
-
-    @property
-    def _size(self) -> str:
-        if len(set(self.each)) > 1:
-            return f"{figure(min(self.each))} to {figure(max(self.each))}, by key,"
-        return f"{figure(self.interval)} {self.unit}".rstrip()
-
-    @property
-    def _cut(self) -> str:
-        if self.bias is None:
-            return "not estimated"
-        if self.bias_low is None or self.bias_high is None:
-            return "nothing" if self.bias == 0 else f"about {figure(self.bias)}"
-        about = "at least" if self.at_least else "about"
-        range_ = f"{figure(self.bias_low)} to {figure(self.bias_high)}"
-        return f"{about} {figure(self.bias)} ({range_} at {self.confidence:.0%}, calibrated), totals above upper not counted"
-
-    def to_json(self) -> dict[str, Any]:
-        """A plain dictionary; ``Error(**data)`` reads it back."""
-        ends = {name: list(pair) for name, pair in self.offsets.items()}
-        lists = {"each": list(self.each), "ends": [list(pair) for pair in self.ends]}
-        told = {**vars(self), "offsets": ends, **lists}
-        return {name: value for name, value in told.items() if value or name not in ("missed", "ends", "note", "of")}
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a task computed: plain JSON only."""
-
-    value: Any
-    error: Error | None
-    point: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, repr=False)
@@ -375,11 +263,6 @@ class Release:
 
 def _moved(value: Any, by: float) -> Any:
     return {key: each + by for key, each in value.items()} if isinstance(value, dict) else value + by
-
-
-def figure(value: float) -> str:
-    """A number for people: four digits, or all whole ones."""
-    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
 def sealed_payload(outcome: Outcome, promise: Guarantee, event: Event, task: Mapping[str, Any]) -> bytes:

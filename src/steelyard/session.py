@@ -1,6 +1,6 @@
 """The one short file where table, noise and ledger meet.
 
-A ``Task`` is declared here and passed in, never imported. It plans on the public schema; the session prices that one plan and
+A ``Task`` (``steelyard.plan``) is passed in, never imported. It plans on the public schema; the session prices that one plan and
 hands it to a ``Desk``, which charges, computes, stores and delivers in that order (laws 1, 2 and 4).
 """
 
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import importlib
 import secrets
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from steelyard.account import Account, Allowance, InPeriod, Receipt, check_account
@@ -18,49 +16,16 @@ from steelyard.desk import Desk, check_noise
 from steelyard.documents import request_of
 from steelyard.errors import InvalidTask
 from steelyard.noise import ExactNoise, Noise
-from steelyard.privacy import Currency, Event, Loss, Number, Terms, positive
-from steelyard.release import Error, Outcome, Release, as_it_is
+from steelyard.plan import Plan, Task
+from steelyard.privacy import Currency, Loss, Number, Terms, positive
+from steelyard.release import Release
 
 if TYPE_CHECKING:
     from steelyard.tables import Schema, Table
 
+__all__ = ["Dialogue", "Session"]
+
 _T = TypeVar("_T", covariant=True)
-
-
-@dataclass(frozen=True, repr=False)
-class Plan:
-    """What will be done, made once and of public facts alone: it is priced, charged, and then run.
-
-    ``event`` is what will be done, whatever the rows say; its price is the whole cost. ``predicted`` is the error to expect, where
-    it is known before anything is spent. ``run`` reads the rows and noises them; it must never fail, or be seen to differ,
-    because of what they hold. ``present`` turns the stored JSON value into what a person gets.
-    """
-
-    event: Event
-    predicted: Error | None
-    run: Callable[[Table, Noise], Outcome]
-    present: Callable[[Any], Any] = as_it_is
-
-    def __repr__(self) -> str:
-        return f"Plan({self.event.name}: {self._error})"
-
-    @property
-    def _error(self) -> str:
-        return "the error is known after the release" if self.predicted is None else str(self.predicted)
-
-    def _repr_html_(self) -> str:
-        from steelyard.charts import Tabular, fragment
-
-        blind = [("blind spot", self.predicted.blind_spot)] if self.predicted and self.predicted.blind_spot else []
-        facts = [("does", self.event.name), ("status", str(self.event.status)), ("error", self._error), *blind]
-        return fragment("Plan", Tabular(("", ""), facts), "Nothing was spent and nothing was read.")
-
-
-class Task(Protocol):
-    """A one-shot release: a frozen dataclass whose fields are its own JSON request."""
-
-    def plan(self, schema: Schema, terms: Terms) -> Plan:
-        """What will be done; refuses whatever the public schema and the terms already rule out."""
 
 
 class Dialogue(Protocol[_T]):
@@ -82,7 +47,7 @@ class Session:
     def __init__(
         self, table: Table, account: Account, *, person: str | None = None, noise: Noise | None = None
     ) -> None:
-        check_table(table, account)
+        _check_table(table, account)
         check_account(account)
         account = account if person is None else account.by(person)
         if account.terms.unit.per is not None:
@@ -130,7 +95,7 @@ class Session:
 
     def plan(self, task: Task) -> Plan:
         """What the task would do here. Spends nothing and reads no row."""
-        check_task(task, "plan")
+        _check_task(task, "plan")
         return task.plan(self._table.schema, self._account.terms)
 
     def quote(self, task: Task) -> Loss:
@@ -147,7 +112,7 @@ class Session:
         *Privacy:* the charge is durable before a row is read. *Cost:* ``quote(task)``; a retry with the same ``key``
         and the same task gets the stored answer for nothing.
         """
-        check_task(task, "plan")
+        _check_task(task, "plan")
         name, request = named(key), request_of(task)
         plan = task.plan(self._table.schema, self._account.terms)
         desk = Desk(self._table, self._noise, self._account, name, request)
@@ -158,7 +123,7 @@ class Session:
 
         Whoever answers may be another process, with a session over the same table and account. *Cost:* ``quote(task)``, once.
         """
-        check_task(task, "plan")
+        _check_task(task, "plan")
         plan = task.plan(self._table.schema, self._account.terms)
         desk = Desk(self._table, self._noise, self._account, named(key), request_of(task))
         return desk.charge(plan.event).receipt
@@ -205,7 +170,7 @@ class Session:
 
     def open(self, dialogue: Dialogue[_T], *, key: str | None = None) -> _T:
         """Begin a dialogue, or resume the one this ``key`` names."""
-        check_task(dialogue, "start")
+        _check_task(dialogue, "start")
         dialogue.check(self._table.schema, self._account.terms)
         return dialogue.start(Desk(self._table, self._noise, self._account, named(key), request_of(dialogue)))
 
@@ -220,7 +185,7 @@ def _inside(account: Account) -> Account:
     return InPeriod(account) if account.terms.unit.kind == "periods" else account
 
 
-def check_table(table: object, account: object) -> None:
+def _check_table(table: object, account: object) -> None:
     """Refuse, with what to write instead, whatever is no table that was read."""
     if hasattr(table, "schema") and hasattr(table, "require"):
         return
@@ -236,7 +201,7 @@ def check_table(table: object, account: object) -> None:
     )
 
 
-def check_task(task: object, verb: str) -> None:
+def _check_task(task: object, verb: str) -> None:
     """Refuse, with what to write instead, whatever is no task: a class of tasks, a text, a request as JSON."""
     if isinstance(task, type):
         raise InvalidTask(

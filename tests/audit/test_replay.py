@@ -9,14 +9,14 @@ import pytest
 
 from audit.plain import PlainTable
 from audit.twins import TASKS, Honest, IgnoresUpper
-from steelyard.audit import audit, floats, replay, texts
-from steelyard.audit._corpus import Corpus
+from steelyard.audit import audit, replay
+from steelyard.audit._corpus import Corpus, floats, texts
 from steelyard.audit._suite import gaussian, pure
 from steelyard.bounding import Count, Sum
 from steelyard.mechanisms import Exponential, Gaussian
 from steelyard.noise import Noise
+from steelyard.plan import Outcome
 from steelyard.privacy import Neighbours, Terms, rows, users
-from steelyard.release import Outcome
 from steelyard.tables import Quantity
 
 WHO = pure(users("who"))

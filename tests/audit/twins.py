@@ -13,9 +13,8 @@ from fractions import Fraction
 from audit.plain import PlainTable
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
+from steelyard.plan import Outcome, Plan
 from steelyard.privacy import Event, Terms
-from steelyard.release import Outcome
-from steelyard.session import Plan
 from steelyard.tables import Quantity
 
 

@@ -9,17 +9,8 @@ import numpy as np
 import pytest
 
 from steelyard.errors import InvalidTask
-from steelyard.models._columns import SIZE
-from steelyard.models._losses import (
-    CEILING,
-    COST_BITS,
-    LOG_COSH,
-    LOSSES,
-    RESIDUAL_BITS,
-    LossFunction,
-    SquaredLoss,
-    exact_scores,
-)
+from steelyard.models._columns import RESIDUAL_BITS, SIZE, exact_scores
+from steelyard.models._losses import CEILING, COST_BITS, LOG_COSH, LOSSES, LossFunction, SquaredLoss
 from steelyard.models._objective import ObjectiveFit, gaussian_objective, pure_objective
 from steelyard.models._smooth_losses import PoissonLoss, SmoothLoss
 

@@ -13,6 +13,7 @@ import pytest
 from steelyard.errors import TableError
 from steelyard.privacy import Unit, users
 from steelyard.tables import Table, read
+from steelyard.tables import _periods as tables_of_periods
 from steelyard.tables import _views as views
 from steelyard.tables._periods import period_ends
 from steelyard.tables._totals import Quantity
@@ -154,3 +155,75 @@ def test_twins_that_look_at_more_than_the_row_are_caught() -> None:
 
     assert moved_elsewhere(of_active_users)
     assert moved_elsewhere(of_any_time)
+
+
+RANGE = MONTHS.during("2026-02", "2026-04")
+EACH = [period_ends(MONTHS.during(month)) for month in NAMES]
+
+
+def of_month(row: dict[str, Any], month: int) -> bool:
+    first, after = EACH[month]
+    return row["at"] is not None and bool(first <= row["at"] < after)
+
+
+def signed_rows(users_of: Callable[[int], Any]) -> pa.Table:
+    """Users with rows of both signs in three months, so that what is left of a user without one month can be far from what he had."""
+    days = [dt.date(2026, month, 5) for month in (2, 3, 4) for _ in range(4)] + [None, dt.date(2026, 5, 1)]
+    x = [10, -20, 3, 1, -20, 10, 5, 1, 30, 20, -1, 1, 99, 99]
+    whose = [users_of(i % 4) for i in range(12)] + [users_of(0), users_of(1)]
+    return pa.table({"user": whose, "x": x, "at": pa.array(days, pa.date32())})
+
+
+def moves(rows: pa.Table, answer: Callable[[pa.Table], int]) -> list[int]:
+    """How far an answer moves when all rows of one user in one month are taken away, for each of them."""
+    found, whole = [], answer(rows)
+    for user in {row["user"] for row in rows.to_pylist()}:
+        for month in range(3):
+            kept = [not (row["user"] == user and of_month(row, month)) for row in rows.to_pylist()]
+            found.append(abs(whole - answer(rows.filter(pa.array(kept)))))
+    return found
+
+
+def capped(table: Table, unit: Unit, cap: int = 10) -> int:
+    return table.capped_sum(unit, Quantity("x", Fraction(1)), -cap, cap)
+
+
+@pytest.mark.parametrize("users_of", [lambda i: i, lambda i: f"{i}", lambda i: ("", "1:1", "11", ":")[i]])
+def test_over_several_periods_one_user_of_one_period_moves_a_sum_by_its_cap(
+    open_table: Opener, users_of: Callable[[int], Any]
+) -> None:
+    rows = signed_rows(users_of)
+    table = open_table(rows).in_period(RANGE)
+    assert table.count_units(RANGE.inside) == 12
+    assert capped(table, RANGE.inside, 1000) == sum(row["x"] for row in rows.to_pylist()[:12])
+    local = moves(rows, lambda each: capped(read(each).in_period(RANGE), RANGE.inside))
+    assert 0 < max(local) <= 10
+
+
+def test_a_twin_whose_unit_is_the_user_is_caught() -> None:
+    found = moves(signed_rows(lambda i: i), lambda each: capped(read(each).in_period(RANGE), users("user")))
+    assert max(found) > 10
+
+
+def test_a_twin_that_takes_two_users_for_one_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Month 1 of user 15 and month 11 of user 5 are two, also where a careless hand writes 115 for both."""
+    year = users("user", per="month", time="at").during("2026-01", "2026-12")
+    rows = pa.table({"user": [15, 5], "x": [1, 2], "at": pa.array([dt.date(2026, 2, 1), dt.date(2026, 12, 1)])})
+    assert read(rows).in_period(year).count_units(year.inside) == 2
+    own = tables_of_periods.user_in_period
+    monkeypatch.setattr("steelyard.tables._table.user_in_period", lambda *given: own(*given).replace(":'", "'"))
+    assert read(rows).in_period(year).count_units(year.inside) == 1
+
+
+def test_rows_of_nobody_and_times_of_a_moment_are_told_apart_over_several_periods() -> None:
+    rows = made(TIMES["us"])
+    table = read(rows).in_period(RANGE)
+    assert table.count_units(RANGE.inside) == 4
+    assert capped(table, RANGE.inside, 1000) == 1 + 2 + 4 + 8
+
+
+@pytest.mark.parametrize("whose", [[0.5] * 8, [dt.date(2026, 1, 1)] * 8, [b"a"] * 8])
+def test_users_that_are_not_written_in_one_way_are_refused_over_several_periods(whose: list[Any]) -> None:
+    rows = made(TIMES["date"]).set_column(0, "user", pa.array(whose))
+    with pytest.raises(TableError, match="whole numbers or text"):
+        read(rows).in_period(RANGE)

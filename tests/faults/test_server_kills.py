@@ -26,7 +26,7 @@ from steelyard.server import Config, Server
 from steelyard.server._serve import write_config
 
 STORM = Path(__file__).parent / "server_storm.py"
-CAP, PRICE, CLIENTS, PATIENCE = "2", "0.02", 3, 180
+CAP, LARGE, PRICE, CLIENTS, PATIENCE, PAUSE = "2", "20", "0.02", 3, 180, 0.1
 FAILED = "failed"
 
 
@@ -118,13 +118,14 @@ def storm(
     return killed, clients
 
 
-def withstand(config: Config, tokens: Mapping[str, str], kills: int, seconds: float, pause: float = 0.15) -> None:
-    killed, clients = storm(config, tokens, kills, seconds, pause)
-    assert killed > 0
+def withstand(config: Config, tokens: Mapping[str, str], kills: int, seconds: float, cap: str = CAP) -> None:
+    """All of the kills are made, however slow the machine: fewer in the time they may take are a failure."""
+    killed, clients = storm(config, tokens, kills, seconds, PAUSE)
+    assert killed == kills
     assert [error for client in clients for error in client.errors] == []
     told = {key: answers for client in clients for key, answers in client.told.items()}
     assert told
-    assert faults(Ledger(config.ledger_address), told, CAP) == []
+    assert faults(Ledger(config.ledger_address), told, cap) == []
     states = {
         row[0] for row in Server(config).database.rows("SELECT DISTINCT state FROM jobs WHERE sequence IS NOT NULL")
     }
@@ -144,18 +145,22 @@ def on_postgres() -> dict[str, str]:
 
 def test_deaths_of_web_and_worker_on_sqlite(tmp_path: Path) -> None:
     config, tokens = prepare(tmp_path, epsilon=CAP, analysts=NAMES)
-    withstand(config, tokens, kills=70, seconds=25)
+    withstand(config, tokens, kills=100, seconds=300)
 
 
 def test_deaths_of_web_and_worker_on_postgres(tmp_path: Path) -> None:
     config, tokens = prepare(tmp_path, epsilon=CAP, analysts=NAMES, **on_postgres())
-    withstand(config, tokens, kills=30, seconds=15)
+    withstand(config, tokens, kills=100, seconds=300)
 
 
 @pytest.mark.slow
-def test_a_thousand_deaths(tmp_path: Path) -> None:
-    config, tokens = prepare(tmp_path, epsilon=CAP, analysts=NAMES)
-    withstand(config, tokens, kills=1000, seconds=1200)
+@pytest.mark.timeout(1800)  # a thousand of anything takes a while
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_thousand_deaths(tmp_path: Path, kind: str) -> None:
+    """The budget is large enough for questions to the end, and not for all that are asked."""
+    where = on_postgres() if kind == "postgres" else {}
+    config, tokens = prepare(tmp_path, epsilon=LARGE, analysts=NAMES, **where)
+    withstand(config, tokens, kills=1000, seconds=1500, cap=LARGE)
 
 
 def test_a_second_answer_and_one_without_a_charge_would_be_found(tmp_path: Path) -> None:

@@ -31,8 +31,8 @@ from steelyard.ledger import Account, Ledger, open_account
 from steelyard.models._columns import SIZE, Features, Plain
 from steelyard.models._rows import Target
 from steelyard.models.accuracy._certificate import certify
-from steelyard.models.accuracy._designs import Design, Exact, PooledDesign, Ridge, unpacked
-from steelyard.models.accuracy._family import Step, Told
+from steelyard.models.accuracy._designs import Design, Exact, PooledDesign, Ridge
+from steelyard.models.accuracy._family import Step, Told, unpacked
 from steelyard.models.accuracy._goal import Goal
 from steelyard.models.accuracy._ridge import RidgeSearch
 from steelyard.models.accuracy._schedule import Failure, levels

@@ -36,8 +36,9 @@ from steelyard.models._fits import FitLinear, FitLogistic
 from steelyard.models._scaler import _Grid, share_of
 from steelyard.models.accuracy import GradualSum
 from steelyard.noise import TestNoise
+from steelyard.plan import Plan
 from steelyard.privacy import Unit, rows, users
-from steelyard.session import Plan, Session
+from steelyard.session import Session
 from steelyard.tables import Schema, Table, read
 
 SIZES = [

@@ -10,7 +10,8 @@ import pytest
 import steelyard as sy
 from steelyard.answers import Part, number
 from steelyard.errors import EngineMissing
-from steelyard.release import Error, Release
+from steelyard.plan import Error
+from steelyard.release import Release
 
 KEYS: dict[str, Any] = {"by": "country", "keys": ["FR", "DE", "<b>UK</b>"]}
 TASKS: dict[str, Any] = {

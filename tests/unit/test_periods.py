@@ -15,6 +15,7 @@ from steelyard.errors import (
     BudgetExceeded,
     ColumnMissing,
     InvalidTask,
+    KeyConflict,
     LedgerError,
     SteelyardError,
     TableError,
@@ -282,3 +283,135 @@ def test_a_question_in_sql_is_one_of_the_period(account: Any) -> None:
 def test_a_table_on_paper_says_that_it_knows_no_periods(account: Any) -> None:
     with pytest.raises(TableError, match="on paper"):
         sy.Session(PaperTable({"user": "integer", "day": "date"}, name="t"), account.during("2026-03"))
+
+
+def three_months(folder: Path) -> Any:
+    return sy.open_account(str(folder / "budget.db"), "spend", unit=UNIT, epsilon=1)
+
+
+def spent(account: Any) -> list[str]:
+    return [str(each.spent) for each in account.periods()]
+
+
+SUM = sy.Sum("amount", epsilon="0.5", cap=10)
+
+
+def test_a_release_over_several_periods_is_charged_to_each_and_answered_once(tmp_path: Path) -> None:
+    account = three_months(tmp_path)
+    session = sy.Session(sy.read(ROWS, name="t"), account.during("2026-02", "2026-04"))
+    first = session.release(SUM, key="spring")
+    again = sy.Session(sy.read(ROWS, name="t"), account.during("2026-02", "2026-04")).release(SUM, key="spring")
+    assert first.value == again.value
+    assert first.receipt == again.receipt
+    assert spent(account) == ["epsilon 0.5"] * 3
+    assert "in one month of 2026-02..2026-04 (by 'day')" in str(first)
+    ledger = sy.Ledger(account.location)
+    answers = [entry.digest for entry in ledger.entries() if entry.kind == "answer"]
+    assert (len(answers), len(set(answers)), ledger.pending()) == (3, 1, [])
+    assert ledger.verify(receipts=[first.receipt]).ok
+
+
+def test_where_one_period_cannot_pay_none_is_charged(tmp_path: Path) -> None:
+    account = three_months(tmp_path)
+    account.during("2026-04").charge(sy.Loss.pure("0.75"), key="k", request=b"")
+    several = account.during("2026-02", "2026-04")
+    assert (str(several.remaining), str(several.spent)) == ("epsilon 0.25", "epsilon 0.75")
+    with pytest.raises(BudgetExceeded) as refusal:
+        sy.Session(sy.read(ROWS, name="t"), several).release(SUM)
+    assert refusal.value.account == "spend/2026-04"
+    assert spent(account) == ["epsilon 0", "epsilon 0", "epsilon 0.75"]
+    account.during("2026-03").freeze("an inquiry")
+    with pytest.raises(AccountClosed):
+        sy.Session(sy.read(ROWS, name="t"), several).release(sy.Count(epsilon="0.1", cap=1))
+    assert spent(account) == ["epsilon 0", "epsilon 0", "epsilon 0.75"]
+    assert sy.Ledger(account.location).verify().ok
+
+
+def test_a_share_pays_for_several_periods_along_its_line(tmp_path: Path) -> None:
+    three_months(tmp_path)
+    ann = sy.open_account(str(tmp_path / "budget.db"), "ann", parent="spend", epsilon="0.75")
+    session = sy.Session(sy.read(ROWS, name="t"), ann.during("2026-03", "2026-04"), person="ann")
+    session.release(SUM)
+    assert spent(ann.parent) == spent(ann) == ["epsilon 0.5"] * 2
+    with pytest.raises(BudgetExceeded):
+        session.release(SUM)
+    made = [entry.person for entry in sy.Ledger(ann.location).entries() if entry.kind == "charge"]
+    assert made == ["ann", "ann"]
+
+
+def test_what_was_reserved_is_answered_later_and_a_death_between_leaves_no_second_answer(tmp_path: Path) -> None:
+    account = three_months(tmp_path)
+    several = account.during("2026-02", "2026-04")
+    sy.Session(sy.read(ROWS, name="t"), several).reserve(SUM, key="k")
+    assert len(sy.Ledger(account.location).pending()) == 3
+    charge = several.find(key="other", request=b"") or several.charge(sy.Loss.pure("0.1"), key="other", request=b"")
+    twin = several.find(key="other", request=b"")
+    assert twin is not None
+    assert (charge.store(b"one"), twin.store(b"two")) == (b"one", b"one")
+    value = sy.Session(sy.read(ROWS, name="t"), several).release(SUM, key="k").value
+    assert (
+        sy.Session(sy.read(ROWS, name="t"), account.during("2026-02", "2026-04")).release(SUM, key="k").value == value
+    )
+    assert sy.Ledger(account.location).pending() == []
+    assert spent(account) == ["epsilon 0.6"] * 3
+
+
+def test_a_path_that_is_raised_is_raised_in_every_period_or_in_none(tmp_path: Path) -> None:
+    account = three_months(tmp_path)
+    charge = account.during("2026-02", "2026-04").charge(sy.Loss.pure("0.1"), key="path", request=b"")
+    charge.raise_to(sy.Loss.pure("0.3"))
+    assert (str(charge.level), spent(account)) == ("epsilon 0.3", ["epsilon 0.3"] * 3)
+    account.during("2026-04").charge(sy.Loss.pure("0.6"), key="k", request=b"")
+    with pytest.raises(BudgetExceeded):
+        charge.raise_to(sy.Loss.pure("0.5"))
+    assert spent(account) == ["epsilon 0.3", "epsilon 0.3", "epsilon 0.9"]
+
+
+def test_a_key_of_one_period_is_not_one_of_several(tmp_path: Path) -> None:
+    account = three_months(tmp_path)
+    table = sy.read(ROWS, name="t")
+    sy.Session(table, account.during("2026-03")).release(SUM, key="k")
+    with pytest.raises(KeyConflict):
+        sy.Session(table, account.during("2026-02", "2026-04")).release(SUM, key="k")
+    assert spent(account) == ["epsilon 0", "epsilon 0.5", "epsilon 0"]
+    account.during("2026-03").charge(sy.Loss.pure("0.1"), key="half", request=b"r")
+    with pytest.raises(LedgerError, match="some of the periods"):
+        account.during("2026-02", "2026-04").find(key="half", request=b"r")
+
+
+@pytest.mark.parametrize(("ends", "told"), [
+    (("2026-03", "2026-01"), "before"), (("2026-03", "2026-13"), "written like"), (("2010-01", "2026-01"), "at most 100"), (("2026-03", 5), "written like"),
+])  # fmt: skip
+def test_several_periods_go_from_one_to_a_later_one(account: Any, ends: tuple[Any, Any], told: str) -> None:
+    with pytest.raises(InvalidTask, match=told):
+        account.during(*ends)
+    assert account.periods() == []
+
+
+def test_one_period_to_itself_is_that_period(account: Any) -> None:
+    assert account.during("2026-03", "2026-03") == account.during("2026-03")
+    assert UNIT.during("2025-11", "2026-02").periods == ["2025-11", "2025-12", "2026-01", "2026-02"]
+    days = sy.users("user", per="day", time="day").during("2024-02-28", "2024-03-01")
+    assert days.periods == ["2024-02-28", "2024-02-29", "2024-03-01"]
+    with pytest.raises(InvalidTask, match="no account of their own"):
+        sy.open_account(account.location, "other", unit=UNIT.during("2026-01", "2026-03"), epsilon=1)
+
+
+def test_several_periods_take_the_views_that_one_takes(account: Any) -> None:
+    table, several = sy.read(ROWS, name="t"), account.during("2026-03", "2026-04")
+    session = sy.Session(table.where("amount > 1").derive(double="amount * 2"), several)
+    found = [row["double"] for batch in session._table.batches(["double"]) for row in batch.to_pylist()]
+    assert sorted(found) == [4.0, 8.0, 16.0]
+    assert session.up_to("0.1").account.terms.unit == session.account.terms.unit
+    for number in range(len(refused_views(table))):
+        with pytest.raises((ViewRefused, ColumnMissing)):
+            sy.Session(refused_views(table)[number](), several)
+    for refused in (
+        lambda: session.sql("select sum(amount) as s from t", epsilon="0.1", cap=5),
+        lambda: session.over(table),
+    ):
+        with pytest.raises(ViewRefused, match="of one table"):
+            refused()
+    with pytest.raises(TableError, match="makes for itself"):
+        sy.Session(sy.read(ROWS.append_column("User by Month", ROWS["user"])), several)
+    assert spent(account) == ["epsilon 0", "epsilon 0"]

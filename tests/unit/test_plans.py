@@ -12,8 +12,8 @@ from steelyard.audit._suite import PLACED, WHO, Item, gaussian, pure, set_aside,
 from steelyard.bounding import Count, CountUsers, Sum, Together
 from steelyard.errors import ColumnMissing, InvalidTask, TableError
 from steelyard.models.accuracy import GradualSum
+from steelyard.plan import Plan
 from steelyard.privacy import Terms, users
-from steelyard.session import Plan
 from steelyard.tables import Schema, Table, read
 from steelyard.tables._engine import DuckEngine
 

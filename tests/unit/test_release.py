@@ -14,8 +14,9 @@ import steelyard as sy
 from steelyard.account import Charge
 from steelyard.ledger import open_account
 from steelyard.mechanisms import Laplace
+from steelyard.plan import Error, Outcome
 from steelyard.privacy import Loss, canonical, rows
-from steelyard.release import Error, Outcome, Release, promise, sealed_payload
+from steelyard.release import Release, promise, sealed_payload
 
 EVENT = Laplace(1, Fraction(4)).event
 TASK = {"task": "probe", "cap": "1/3"}
@@ -92,3 +93,7 @@ def test_an_estimate_of_what_the_cap_cuts_off_says_what_it_does_not_count() -> N
     assert release.value < 10_000 < sum([90_000] * 5)
     assert "totals above upper not counted" in str(release.error)
     assert "about" not in str(release.error)
+    assert "at least 0" not in str(release.error)
+    assert (
+        "of totals held at upper, which some reach or pass" in release.told[0]
+    )  # the truth of all totals lies far above

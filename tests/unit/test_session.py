@@ -16,9 +16,10 @@ from steelyard.errors import BudgetExceeded, InsecureNoise, InvalidTask, KeyConf
 from steelyard.ledger import Account, Ledger, open_account
 from steelyard.mechanisms import Laplace
 from steelyard.noise import ExactNoise, Noise, TestNoise
+from steelyard.plan import Error, Outcome, Plan
 from steelyard.privacy import Event, Loss, Status, Terms, rows, users
-from steelyard.release import Error, Outcome, Release, promise, sealed_payload
-from steelyard.session import Plan, Session
+from steelyard.release import Release, promise, sealed_payload
+from steelyard.session import Session
 from steelyard.tables import Schema, Table, read
 
 DATA = {"user": [1, 1, 2, 3], "x": [1.0, 2.0, 3.0, 4.0]}

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 STEEPEST = Fraction(4)
-LEAST, MOST = 100, 4 * MICRO
-"""The shifts s, in micro, for which the programme's doubles are accurate enough."""
+"""The largest slope, sigma over ridge, for which a price is worked out where rows are hidden."""
+LEAST = 100
+"""The least shift s, in micro, for which the programme's doubles are accurate enough."""
+MOST = 4 * MICRO
+"""The largest shift s, in micro, for which they are."""
 
 _COARSE, _FINE, _APART = 0.04, 0.02, 0.055  # steps in w, and between epsilons in units of s
 _LOW, _HIGH = 9.0, 6.0

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 STEEPEST_USERS = Fraction(8)
+"""The largest slope, sigma over ridge, for which a price is worked out where users are hidden."""
 _ROUGH = 16  # slopes are rounded up to sixteenths, so that few prices have to be worked out
 _NODES, _CELLS, _STEPS = 32, 500, 300
 _LEAST, _REACH = 0.02, 6.0

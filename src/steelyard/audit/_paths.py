@@ -19,8 +19,8 @@ from steelyard.mechanisms import Gaussian, LaplacePath, sigma_for
 from steelyard.models.accuracy import Goal
 from steelyard.models.accuracy._certificate import RootExcess
 from steelyard.models.accuracy._crowd import Crowd
-from steelyard.models.accuracy._designs import Design, Exact, Ridge, packed
-from steelyard.models.accuracy._family import PARTS, WHOLE, Step, Told
+from steelyard.models.accuracy._designs import Design, Exact, Ridge
+from steelyard.models.accuracy._family import PARTS, WHOLE, Step, Told, packed
 from steelyard.models.accuracy._first_above import Row
 from steelyard.models.accuracy._goal import public_n
 from steelyard.models.accuracy._logistic import LogisticSearch, PureDraws
@@ -30,9 +30,8 @@ from steelyard.models.accuracy._schedule import Failure
 from steelyard.models.accuracy._users import exact_of, unit_of
 from steelyard.models.accuracy._watch import Watch, room
 from steelyard.noise import Noise
+from steelyard.plan import Outcome, Plan
 from steelyard.privacy import MICRO, Neighbours, Terms
-from steelyard.release import Outcome
-from steelyard.session import Plan
 from steelyard.tables import Schema, Table
 
 

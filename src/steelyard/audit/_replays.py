@@ -37,8 +37,8 @@ from steelyard.documents import plain
 from steelyard.errors import ColumnMissing, InvalidTask, SteelyardError
 from steelyard.interrupts import INTERRUPTS
 from steelyard.mechanisms._observe import Observed, observing
+from steelyard.plan import Task
 from steelyard.privacy import Event, Loss, Terms, canonical
-from steelyard.session import Task
 from steelyard.tables import read
 
 _ROUNDS = 50

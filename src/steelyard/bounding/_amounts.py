@@ -15,11 +15,14 @@ from fractions import Fraction
 from steelyard.accounting import mu_request
 from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
 from steelyard.mechanisms import WIDEST, Gaussian, Laplace, Staircase
+from steelyard.plan import Error
 from steelyard.privacy import MICRO, Currency, Neighbours, Number, Terms, exact, positive
-from steelyard.release import Error
 from steelyard.tables import Schema
 
 Noisy = Laplace | Gaussian | Staircase
+
+MOST = 2**22
+"""The most keys that are asked for or shown at once, and the largest limit by key."""
 
 FINENESS = 2**14
 """Grid steps per micro of noise scale: rounding 2^28 rows stays below a hundredth of the noise (docs/proofs/sum.md)."""

@@ -17,9 +17,8 @@ from steelyard.bounding._asking import ByKey, Integers
 from steelyard.bounding._grouping import Grouping, plain_key
 from steelyard.bounding._private_keys import Groups
 from steelyard.noise import Noise
+from steelyard.plan import Error, Outcome, Plan
 from steelyard.privacy import MICRO, Event, Neighbours, Terms
-from steelyard.release import Error, Outcome
-from steelyard.session import Plan
 from steelyard.tables import Schema, Table
 
 

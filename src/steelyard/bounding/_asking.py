@@ -8,15 +8,17 @@ finds keys alike, and several share one search and one pass.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from steelyard.bounding._grouping import Grouping
 from steelyard.bounding._private_keys import Groups
 from steelyard.noise import Noise
+from steelyard.plan import Error, Outcome, Plan
 from steelyard.privacy import Event, Terms, Unit
-from steelyard.release import Error, Outcome
-from steelyard.session import Plan
-from steelyard.tables import Bounded, Capped, Joint, Limits, Table
+from steelyard.tables import Bounded, Capped, Joint, Limits
+
+if TYPE_CHECKING:
+    from steelyard.tables import Table
 
 Integers = Sequence[Sequence[int]]
 """For each quantity that was asked for, one integer per key, or one."""

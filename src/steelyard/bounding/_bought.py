@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from steelyard.accounting import composed
 from steelyard.bounding._amounts import Spend, bound, check_unit
-from steelyard.bounding._asking import ByKey, Integers
 from steelyard.bounding._cap_choice import BoughtCounts
 from steelyard.bounding._grouping import Grouping
 from steelyard.bounding._private_keys import Groups
-from steelyard.bounding._row_caps import FixedRows, RowRule
 from steelyard.bounding._value_bounds import ValueBounds
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
+from steelyard.plan import Error, Outcome
 from steelyard.privacy import Event, Number, Terms, Unit
-from steelyard.release import Error, Outcome
-from steelyard.tables import Bins, Bounded, Capped, Joint, Schema, Table
+from steelyard.tables import Bins, Bounded, Capped, Joint, Schema
+
+if TYPE_CHECKING:
+    from steelyard.bounding._asking import ByKey, Integers
+    from steelyard.bounding._row_caps import FixedRows, RowRule
+    from steelyard.tables import Table
 
 _MOST_RATIO = 2**40
 

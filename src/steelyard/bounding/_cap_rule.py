@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from typing import TYPE_CHECKING
 
 from steelyard.bounding._amounts import Noisy, Spend, bound
 from steelyard.bounding._cap_choice import (
@@ -28,7 +29,10 @@ from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace, Staircase
 from steelyard.noise import Noise
 from steelyard.privacy import Number, Terms
-from steelyard.tables import Capped, Limits, Quantity, Table
+from steelyard.tables import Capped, Limits, Quantity
+
+if TYPE_CHECKING:
+    from steelyard.tables import Table
 
 Cap = Number | ContributionProfile | str
 

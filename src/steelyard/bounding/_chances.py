@@ -11,14 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from steelyard.bounding._laws import Floats
 from steelyard.bounding._odds import MOST, Odds
-from steelyard.bounding._reading import ErrorReading
 from steelyard.errors import InvalidTask
-from steelyard.release import figure
+from steelyard.plan import figure
+
+if TYPE_CHECKING:
+    from steelyard.bounding._reading import ErrorReading
 
 _HALVES, _FINE = 14, 8
 _LOOSER = 2.0

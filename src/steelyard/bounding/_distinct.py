@@ -24,9 +24,8 @@ from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Exponential, Gaussian, Laplace
 from steelyard.noise import Noise
+from steelyard.plan import Error, Outcome, Plan
 from steelyard.privacy import MICRO, Event, Number, Terms
-from steelyard.release import Error, Outcome
-from steelyard.session import Plan
 from steelyard.tables import Bounded, Capped, Joint, Schema, Table
 
 _CAPS = tuple(2**power for power in range(11))

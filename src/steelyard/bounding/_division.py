@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard.accounting import composed, epsilon_of, price
 from steelyard.bounding._chances import ChanceCurve, Savings, refuse
-from steelyard.bounding._reading import ErrorReading
-from steelyard.bounding._within import Within
 from steelyard.noise import Noise
+from steelyard.plan import Outcome, Plan, figure
 from steelyard.privacy import Currency, Loss, Terms
-from steelyard.release import Outcome, figure
-from steelyard.session import Plan
 from steelyard.tables import Schema, Table
 
 if TYPE_CHECKING:
+    from steelyard.bounding._reading import ErrorReading
+    from steelyard.bounding._within import Within
     from steelyard.charts import Chart
 
 _LONG = 28  # letters of a name that a chart has room for on a telephone

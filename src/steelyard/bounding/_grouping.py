@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
+from steelyard.bounding._amounts import MOST
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.privacy import exact, positive
@@ -16,9 +17,6 @@ from steelyard.tables import LISTED, KeyDigest, KeyList, Keys, Schema, read_keys
 By = str | Sequence[str]
 PublicKeys = Sequence[Any | Sequence[Any]] | Keys | KeyDigest
 """What a task takes as ``keys``; besides, a data frame or the path of a file, which become a list."""
-
-MOST = 2**22
-"""The most keys that are asked for or shown at once, and the largest limit by key."""
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from steelyard.bounding._amounts import FINENESS, Spend
+from steelyard.bounding._amounts import FINENESS, MOST, Spend
 from steelyard.bounding._asking import Integers, plan_alone
 from steelyard.bounding._bought import Bought, ReadyValues, check_range, facts
 from steelyard.bounding._fieller import coarse, floats, reach, share_ends, spread_reaches, variance_ends
-from steelyard.bounding._grouping import MOST, By, Grouping, PublicKeys, keep_exact, keep_keys
+from steelyard.bounding._grouping import By, Grouping, PublicKeys, keep_exact, keep_keys
 from steelyard.bounding._row_caps import FixedRows, RowCap, RowRule, check_cap
 from steelyard.bounding._serving import Serving
 from steelyard.bounding._value_bounds import RATIO, Bound, ValueBounds
@@ -28,9 +28,8 @@ from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
+from steelyard.plan import Error, Outcome, Plan
 from steelyard.privacy import Number, Terms
-from steelyard.release import Error, Outcome
-from steelyard.session import Plan
 from steelyard.tables import LIMIT, WIDEST_SQUARED, Bounded, Capped, Joint, Quantity, Schema, Table, moments, sides
 
 _WIDEST = Fraction(10) ** 150
@@ -158,6 +157,11 @@ def _ball(bounds: ValueBounds, spend: Spend) -> int:
     if bounds.lower is not None and bounds.upper is not None:
         ratio = (bounds.upper - bounds.lower) / max(abs(bounds.lower), abs(bounds.upper))
     return max(1, min(spend.micro * FINENESS, math.floor(LIMIT // 2 * ratio), 2**50))
+
+
+def grid_steps(task: Variance | Std, spend: Spend, cap: int) -> int:
+    """Grid steps between the bounds of a variance at this price, where the cap is known."""
+    return _Triples.steps(_ball(ValueBounds.read(task.lower, task.upper), spend), cap)
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steelyard.accounting import composed
-from steelyard.bounding._amounts import Spend
-from steelyard.bounding._grouping import MOST, Grouping
+from steelyard.bounding._amounts import MOST, Spend
 from steelyard.errors import CurrencyMismatch
 from steelyard.mechanisms import KeyThreshold, sigma_for
 from steelyard.noise import Noise
+from steelyard.plan import Outcome
 from steelyard.privacy import Event, Terms, Unit
-from steelyard.release import Outcome
-from steelyard.tables import KeyList, Limits, Schema, Table
+from steelyard.tables import KeyList, Limits, Schema
+
+if TYPE_CHECKING:
+    from steelyard.bounding._grouping import Grouping
+    from steelyard.tables import Table
 
 SHARE = Fraction(1, 2)
 """The share of mu that buys the keys; squares add, so the totals keep 87 % of it."""

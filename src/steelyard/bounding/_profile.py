@@ -16,9 +16,8 @@ from steelyard.bounding._cap_choice import BoughtCounts, ContributionProfile, To
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.noise import Noise
+from steelyard.plan import Outcome, Plan
 from steelyard.privacy import Number, Terms, positive
-from steelyard.release import Outcome
-from steelyard.session import Plan
 from steelyard.tables import Quantity, Schema, Table
 
 

@@ -23,9 +23,8 @@ from steelyard.bounding._value_bounds import Bound, ValueBounds
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.noise import Noise
+from steelyard.plan import Outcome, Plan
 from steelyard.privacy import Number, Terms, exact
-from steelyard.release import Outcome
-from steelyard.session import Plan
 from steelyard.tables import LIMIT, Bins, Bounded, Capped, Joint, Quantity, Schema, Table
 
 _MOST_BINS = 4096

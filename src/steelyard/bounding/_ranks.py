@@ -18,8 +18,8 @@ from steelyard.bounding._amounts import Spend
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Exponential
 from steelyard.noise import Noise
+from steelyard.plan import Error
 from steelyard.privacy import MICRO, Event
-from steelyard.release import Error
 
 WEIGHT = 2**20
 """What one row weighs, so that a unit beyond its cap can be weighed down in integers."""

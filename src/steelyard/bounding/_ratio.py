@@ -26,9 +26,8 @@ from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
+from steelyard.plan import Error, Outcome, Plan
 from steelyard.privacy import Event, Number, Terms
-from steelyard.release import Error, Outcome
-from steelyard.session import Plan
 from steelyard.tables import Bounded, Capped, Joint, Quantity, Schema, Table
 
 _LARGEST = 1e300

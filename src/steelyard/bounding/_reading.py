@@ -7,28 +7,39 @@ noise alone is meant. How each kind of number can be off is in docs/proofs/repor
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steelyard.bounding._amounts import Spend, bound
 from steelyard.bounding._cap_choice import ContributionProfile
+from steelyard.bounding._distinct import CountDistinct
+from steelyard.bounding._fieller import MISSED, coarse
 from steelyard.bounding._grouping import Grouping
-from steelyard.bounding._laws import Floats
-from steelyard.bounding._means import Mean
+from steelyard.bounding._laws import Floats, noise_tail
+from steelyard.bounding._means import Mean, Std, Variance, grid_steps
 from steelyard.bounding._odds import Odds, Rooms, tail_of
-from steelyard.bounding._quantiles import Quantile
+from steelyard.bounding._quantiles import Median, Quantile
+from steelyard.bounding._ratio import Ratio
 from steelyard.bounding._row_caps import row_cap
+from steelyard.bounding._top import Peeling, TopK
 from steelyard.bounding._totals import Count, CountUsers, Sum, whole
 from steelyard.bounding._values import Histogram
-from steelyard.bounding._within import Wanted, Within
 from steelyard.errors import InvalidTask
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms, exact
 from steelyard.tables import Schema
 
+if TYPE_CHECKING:
+    from steelyard.bounding._within import Wanted, Within
+
+_GRID = 0.2
+"""The part of a variance's tolerance that its grid may take."""
+
+_FINE_NODES = 1.02
 _NODES, _ABOVE = 1.5, 1.005
 """A search's error is read at powers of this and drawn between them on logarithms, with a little on top."""
 
@@ -55,7 +66,10 @@ class ErrorReading:
     @property
     def cells(self) -> int:
         """How many numbers must all be within the tolerance."""
-        task, keys = self.task, Grouping.of(self.task).size
+        task = self.task
+        if isinstance(task, TopK):
+            return min(task.k, len(task.keys or ()))
+        keys = Grouping.of(task).size
         if isinstance(task, Histogram):
             return keys * (len(task.edges) - 1)
         if isinstance(task, Quantile):
@@ -71,14 +85,12 @@ class ErrorReading:
 
     def odds(self, times: float = 1.0) -> Odds:
         """What is known of the error at every price, for a tolerance so many times as wide."""
-        task = self.task
-        if isinstance(task, Mean):
-            return self._mean(task, times)
-        if isinstance(task, Quantile):
-            return self._quantile(task, times)
-        if isinstance(task, CountUsers):
-            return self._users(task, times)
-        return self._histogram(task, times) if isinstance(task, Histogram) else self._total(task, times)
+        task = self.task.as_quantile if isinstance(self.task, Median) else self.task
+        ways: dict[type, Callable[[Any, float], Odds]] = {
+            Mean: self._mean, Variance: self._spread, Std: self._spread, Quantile: self._quantile, Histogram: self._histogram,
+            CountUsers: self._users, CountDistinct: self._values, Ratio: self._ratio, TopK: self._top,
+        }  # fmt: skip
+        return ways.get(type(task), self._total)(task, times)
 
     def _total(self, task: Sum | Count, times: float) -> Odds:
         count = isinstance(task, Count)
@@ -112,20 +124,94 @@ class ErrorReading:
 
     def _mean(self, task: Mean, times: float) -> Odds:
         """A mean of n rows is off by at most the span times the larger noise over n less twice that; and by what lost rows weigh."""
-        cap, span = row_cap(task.cap, self.terms), float(exact(task.upper, "upper") - exact(task.lower, "lower"))
+        cap, span = row_cap(task.cap, self.terms), _span(task)
         lost, wide = self._lost(cap), self._tolerance(times, None, False).reshape(-1, 1)
-        rows = np.full_like(lost, float(self.wish.rows or 0))
-        if self.wish.rows is None:
-            if self.look is None or task.by is not None:
-                raise InvalidTask(
-                    f"{self.wish.name}: the error of a mean falls with the rows behind it: give rows=, the least number of them"
-                    f"{' under each key' if task.by is not None else ', or a profile of rows (sy.Profile(rows=True, ...))'}."
-                )
-            rows = self.look.lost([Fraction(0)])
+        rows = self._rows(task, lost)
         share = np.minimum(wide / span, 1.0) - lost / np.maximum(rows, 1.0)
         room = share * np.maximum(rows - lost, 0.0) / (1 + 2 * np.maximum(share, 0.0))
         law = tail_of("gaussian" if self._gaussian else "laplace")
         return Odds((None,), np.array([float(cap)]), Rooms.grouped(room, room, room), 2 * self.cells, law)
+
+    def _spread(self, task: Variance | Std, times: float) -> Odds:
+        """A variance of n rows is off by at most r + 2.25 r^2 of the squared span, r the largest of three noises over n less thrice that."""
+        cap, span, wide = row_cap(task.cap, self.terms), _span(task), self._tolerance(times, None, False).reshape(-1, 1)
+        if isinstance(task, Std):  # roots differ by at most the root of the difference, or by it over the true one
+            wide = wide * np.maximum(wide, float(self.wish.of or 0))
+        lost = self._lost(cap)
+        rows, whole = self._rows(task, lost), np.minimum(wide / span**2, 0.25)
+        share = np.maximum((1 - _GRID) * whole - lost / np.maximum(rows, 1.0), 0.0)
+        ratio = (np.sqrt(1 + 9 * share) - 1) / 4.5
+        room = ratio * np.maximum(rows - lost, 0.0) / (1 + 3 * ratio)
+        law, fine = "gaussian" if self._gaussian else "laplace", _GRID * float(whole.min())
+
+        def tail(size: Floats, level: Floats) -> Floats:
+            steps = grid_steps(task, Spend(self._gaussian, math.ceil(float(level[0]) * MICRO)), cap)
+            return noise_tail(size, level, law) if coarse(steps) <= fine else np.ones_like(size)
+
+        return Odds((None,), np.array([float(cap)]), Rooms.grouped(room, room, room), 3 * self.cells, tail)
+
+    def _ratio(self, task: Ratio, times: float) -> Odds:
+        """A ratio is off by at most g z (a + (r + t) b) over its denominator, z the larger of two noises; a ball holds g caps a, b."""
+        self._unknown("which units the caps of a ratio weigh down", "keep to caps that nobody exceeds")
+        if self.wish.of is None or self.wish.rows is None:
+            raise InvalidTask(
+                f"{self.wish.name}: the error of a ratio falls with its denominator and grows with itself: give rows=, the least that the "
+                "denominator adds up to (under each key), and of=, the largest that the ratio may be."
+            )
+        above, below = (
+            float(bound(cap, "cap")) for cap in (task.cap, task.over_cap) if not isinstance(cap, ContributionProfile)
+        )
+        wide, most = self._tolerance(times, None, False).reshape(-1, 1), float(self.wish.of)
+        twice, whole = math.sqrt(2) if self._gaussian else 2.0, float(self.wish.rows)
+        room = wide * whole / (twice * (above + (most + wide) * below))
+        law, sure = "gaussian" if self._gaussian else "laplace", whole / (twice * below)
+
+        def tail(size: Floats, level: Floats) -> Floats:
+            """A denominator that noise brings near its own reach is not divided by as it is: that counts as a miss."""
+            left = np.minimum(size, sure - _near(law, float(level[0])))
+            return np.where(left > 0, noise_tail(np.maximum(left, 0.0), level, law), 1.0)
+
+        return Odds((None,), np.ones(1), Rooms.grouped(room, room, room), 2 * self.cells, tail)
+
+    def _values(self, task: CountDistinct, times: float) -> Odds:
+        """Different values: each unit counts for at most a cap of them."""
+        cap = 1 if self.terms.unit.kind == "rows" else int(task.cap)
+        if self.terms.unit.kind != "rows":
+            self._unknown(
+                f"how many values only units with more than {cap} of them hold", "give a cap that nobody exceeds"
+            )
+        return self._plain(float(cap), "gaussian" if self._gaussian else "laplace", times, whole_numbers=True)
+
+    def _top(self, task: TopK, times: float) -> Odds:
+        """Each number shown is within the tolerance, and no value that is left out has more units than that beyond one that is shown."""
+        rooms, grouping, k = Rooms.of(self._tolerance(times, None, True), np.zeros((1, 1))), task.grouping, self.cells
+        law, keys = "gaussian" if self._gaussian else "laplace", len(task.keys or ())
+        size = math.sqrt(k) if self._gaussian else float(k)
+
+        @lru_cache
+        def paid(node: int) -> tuple[float, float]:
+            """What no less than a node's price buys: choices are priced by a search, so not every level is."""
+            micro = max(math.floor(_FINE_NODES**node * MICRO), 40 * k)
+            peel = Peeling.of(k, grouping, Spend(self._gaussian, micro))
+            return float(peel.choice.weight), peel.left.level
+
+        def tail(room: Floats, level: Floats) -> Floats:
+            weight, left = paid(math.floor(math.log(float(level[0])) / math.log(_FINE_NODES)))
+            behind = keys * np.exp(-weight * np.maximum(room - 0.5, 0.0)) / 2
+            return np.asarray(np.minimum(noise_tail(room / size, left, law) + behind, 1.0))
+
+        return Odds((None,), np.ones(1), rooms, k, tail)
+
+    def _rows(self, task: Mean | Variance | Std, lost: Floats) -> Floats:
+        """How many rows there are, by equally likely amounts: said, or told by a profile."""
+        if self.wish.rows is not None:
+            return np.full_like(lost, float(self.wish.rows))
+        if self.look is None or task.by is not None:
+            raise InvalidTask(
+                f"{self.wish.name}: the error of a {type(task).__name__.lower()} falls with the rows behind it: give rows=, the least number of them"
+                f"{' under each key' if task.by is not None else ', or a profile of rows (sy.Profile(rows=True, ...))'}."
+            )
+        return self.look.lost([Fraction(0)])
 
     def _quantile(self, task: Quantile, times: float) -> Odds:
         """Ranks are off by the errors of each level of the search, and by lost rows."""
@@ -190,7 +276,7 @@ class ErrorReading:
                 self.wish.of
                 if self.wish.of is not None
                 else self.wish.rows
-                if isinstance(self.task, Quantile)
+                if isinstance(self.task, Quantile | Median)
                 else None
             )
             if given is None and known is None:
@@ -217,12 +303,24 @@ def _with_profile(task: Wanted, profiles: Sequence[ContributionProfile]) -> Any:
     return replace(task, cap=told if task.cap == "auto" else told.at(exact(task.cap, "cap")), upper=None)
 
 
+def _span(task: Mean | Variance | Std) -> float:
+    return float(exact(task.upper, "upper") - exact(task.lower, "lower"))
+
+
+def _near(law: str, level: float) -> float:
+    """The reach of the noise of a denominator below which a ratio does not divide by it, with a little on top."""
+    return (1.98 if law == "gaussian" else 1.02 * math.log(1 / MISSED)) / level
+
+
 def _shown(cap: Any) -> str:
     return f"{float(cap):,.10g}"
 
 
 def _refuse_unknown(wish: Within, task: Any, terms: Terms) -> None:
     cap = getattr(task, "cap", None)
+    if isinstance(task, Ratio | CountDistinct | TopK):
+        _refuse_bought(wish, task, terms)
+        return
     if isinstance(cap, str) and not (terms.unit.kind == "rows" and not isinstance(task, Sum)):
         look = repr(task.column) if isinstance(task, Sum) else "rows=True"
         raise InvalidTask(
@@ -237,10 +335,21 @@ def _refuse_unknown(wish: Within, task: Any, terms: Terms) -> None:
         raise InvalidTask(
             f"{wish.name}: how many keys a user counts for would be bought inside the release; give max_keys=."
         )
-    if isinstance(task, Mean | Quantile) and "auto" in (task.lower, task.upper):
+    if isinstance(task, Mean | Variance | Std | Median | Quantile) and "auto" in (task.lower, task.upper):
         raise InvalidTask(f"{wish.name}: bounds that are bought are not known beforehand; give lower= and upper=.")
     if isinstance(task, Histogram) and task.ranges:
         raise InvalidTask(f"{wish.name}: the errors of ranges=True are not known bin by bin; leave it out of a plan.")
+
+
+def _refuse_bought(wish: Within, task: Ratio | CountDistinct | TopK, terms: Terms) -> None:
+    """Refuse caps that are bought or planned, and keys or candidates that are found."""
+    caps = (task.cap, task.over_cap) if isinstance(task, Ratio) else (getattr(task, "cap", 1),)
+    needed = isinstance(task, Ratio) or terms.unit.kind != "rows"
+    if needed and any(isinstance(cap, str | ContributionProfile) for cap in caps):
+        names = "cap= and over_cap=" if isinstance(task, Ratio) else "cap="
+        raise InvalidTask(f"{wish.name}: a plan takes {names} as numbers here: nothing else is known beforehand.")
+    if (task.keys is None) and (isinstance(task, TopK) or task.by is not None):
+        raise InvalidTask(f"{wish.name}: what will be found is not known beforehand; give keys=[...].")
 
 
 def _priced(task: Any, level: Fraction, terms: Terms) -> Any:

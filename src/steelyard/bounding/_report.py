@@ -120,8 +120,10 @@ def _named(wishes: Sequence[Within]) -> tuple[Within, ...]:
     found: list[Within] = []
     for wish in wishes:
         task, taken = wish.task, {each.name for each in found}
-        what = f"{type(task).__name__}{f' of {task.column}' if hasattr(task, 'column') else ''}"
-        name = wish.name or what + (f" by {', '.join(read_by(task.by))}" if task.by else "")
+        said = (("of", getattr(task, "column", None)), ("by", getattr(task, "by", None)))
+        name = wish.name or " ".join(
+            [type(task).__name__, *(f"{word} {', '.join(read_by(names))}" for word, names in said if names)]
+        )
         if wish.name and wish.name in taken:
             raise InvalidTask(f"two numbers are called {wish.name!r}; give each its own name.")
         tries = (name if at == 1 else f"{name} {at}" for at in range(1, _MOST + 2))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from steelyard.bounding._amounts import Spend
 from steelyard.bounding._cap_choice import (
@@ -25,7 +26,10 @@ from steelyard.bounding._tails import Estimate
 from steelyard.errors import InvalidTask
 from steelyard.noise import Noise
 from steelyard.privacy import Terms
-from steelyard.tables import Bins, Capped, Quantity, Table
+from steelyard.tables import Bins, Capped, Quantity
+
+if TYPE_CHECKING:
+    from steelyard.tables import Table
 
 RowCap = int | str | ContributionProfile | None
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from steelyard.bounding._laws import Floats, check_law, mean_error, mean_noise
 from steelyard.errors import InvalidTask
-from steelyard.release import figure
+from steelyard.plan import figure
 
 if TYPE_CHECKING:
     from steelyard.charts import Chart

@@ -20,8 +20,8 @@ from steelyard.bounding._top import TopK
 from steelyard.bounding._totals import Count, CountUsers, Sum
 from steelyard.bounding._values import Histogram
 from steelyard.errors import InvalidTask
+from steelyard.plan import Plan
 from steelyard.privacy import Terms
-from steelyard.session import Plan
 from steelyard.tables import Schema
 
 Part = Sum | Count | CountUsers | CountDistinct | Ratio | Mean | Variance | Std | Median | Quantile | Histogram | TopK

@@ -34,9 +34,8 @@ from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Exponential, Gaussian, Laplace, sigma_for
 from steelyard.noise import Noise
+from steelyard.plan import Error, Outcome, Plan
 from steelyard.privacy import MICRO, Neighbours, Number, Terms, Unit
-from steelyard.release import Error, Outcome
-from steelyard.session import Plan
 from steelyard.tables import Capped, KeyDigest, KeyList, Limits, Quantity, Schema, Table, read_keys
 
 _MOST, _MOST_CANDIDATES = 1000, 2**14
@@ -92,7 +91,7 @@ class TopK:
             )
         if self.keys is not None and len(self.keys) > _MOST_CANDIDATES:
             raise InvalidTask(f"at most {_MOST_CANDIDATES:,} candidates can be chosen from; got {len(self.keys):,}.")
-        _ = self._grouping
+        _ = self.grouping
         keep_exact(self, "epsilon", "mu")
 
     def _read_by_key(self) -> None:
@@ -115,7 +114,7 @@ class TopK:
         if self.by is not None:
             return self._plan_by_key(schema, terms)
         check_unit(schema, terms)
-        grouping, spend = self._grouping, Spend.read(self.epsilon, self.mu, terms)
+        grouping, spend = self.grouping, Spend.read(self.epsilon, self.mu, terms)
         grouping.check(schema)
         if grouping.private:
             search = PrivateKeys.plan(grouping.by, grouping.max_keys or 1, spend, terms)
@@ -128,7 +127,8 @@ class TopK:
         return Plan(peel.event, peel.error, partial(peel.run, unit=terms.unit), _presented)
 
     @lazy
-    def _grouping(self) -> Grouping:
+    def grouping(self) -> Grouping:
+        """The candidates as keys."""
         return Grouping.read(self.column, self.keys, self.max_keys, None)
 
     @lazy
@@ -200,12 +200,13 @@ def _told(key: Any) -> Any:
 
 @dataclass(frozen=True)
 class Peeling:
-    """``k`` choices among public candidates, one after another, and the noise of what was chosen."""
+    """``k`` choices among public candidates, one after another, and the noise that what is ``left`` buys for what was chosen."""
 
     k: int
     grouping: Grouping
     choice: Exponential
     mechanism: Laplace | Gaussian
+    left: Spend
 
     @classmethod
     def of(cls, k: int, grouping: Grouping, spend: Spend) -> Peeling:
@@ -217,7 +218,7 @@ class Peeling:
         mechanism: Laplace | Gaussian = left.mechanism(k)
         if left.gaussian:
             mechanism = Gaussian(None, sigma_for(k, left.micro**2), Neighbours.ADD_REMOVE, k)
-        return cls(k, grouping, Exponential(Fraction(micro, MICRO), 1, monotone=True), mechanism)
+        return cls(k, grouping, Exponential(Fraction(micro, MICRO), 1, monotone=True), mechanism, left)
 
     @property
     def event(self) -> Any:

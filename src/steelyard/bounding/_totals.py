@@ -28,9 +28,8 @@ from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, Laplace, sigma_for
 from steelyard.noise import Noise
+from steelyard.plan import Error, Outcome, Plan, as_it_is
 from steelyard.privacy import MICRO, Event, Neighbours, Number, Terms, Unit
-from steelyard.release import Error, Outcome, as_it_is
-from steelyard.session import Plan
 from steelyard.tables import Bounded, Capped, Joint, KeyList, Limits, Quantity, Schema, Table
 
 

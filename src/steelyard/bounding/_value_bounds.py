@@ -12,13 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 from steelyard.bounding._amounts import Spend, bound
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
 from steelyard.privacy import Number, Unit
-from steelyard.tables import Bins, Capped, Quantity, Table
+from steelyard.tables import Bins, Capped, Quantity
+
+if TYPE_CHECKING:
+    from steelyard.tables import Table
 
 Bound = Number | str
 

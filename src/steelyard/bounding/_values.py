@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steelyard.bounding._amounts import Amount, Spend, bound, noise_error, norm_of
 from steelyard.bounding._asking import Integers, plan_alone
@@ -21,15 +21,13 @@ from steelyard.bounding._cap_choice import ContributionProfile
 from steelyard.bounding._grouping import By, Grouping, PublicKeys, keep_exact, keep_keys, read_by
 from steelyard.bounding._row_caps import FixedRows, RowCap, RowRule, check_cap
 from steelyard.bounding._serving import Serving
-from steelyard.bounding._totals import Count, Request
 from steelyard.bounding._trees import Tree
 from steelyard.bounding._value_bounds import ValueBounds
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
+from steelyard.plan import Error, Outcome, Plan
 from steelyard.privacy import Number, Terms, Unit
-from steelyard.release import Error, Outcome
-from steelyard.session import Plan
 from steelyard.tables import (
     LIMIT,
     Bins,
@@ -43,6 +41,9 @@ from steelyard.tables import (
     as_written,
     read_keys,
 )
+
+if TYPE_CHECKING:
+    from steelyard.bounding._totals import Count, Request
 
 _MOST_BINS, _MOST_ROWS = 4096, 2**20
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
@@ -104,6 +105,8 @@ class Histogram:
     @property
     def _by_value(self) -> Count:
         """A histogram of values is a count by them."""
+        from steelyard.bounding._totals import Count
+
         names, keys = read_by(self.by), None
         if isinstance(self.keys, KeyDigest) or isinstance(self.values, KeyDigest):
             raise InvalidTask("keys that are named by their digest alone cannot be combined; give a shorter list.")

@@ -7,16 +7,20 @@ A tolerance is half the width of what is acceptable around the truth, in the ans
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 from steelyard.bounding._amounts import bound
-from steelyard.bounding._means import Mean
-from steelyard.bounding._quantiles import Quantile
+from steelyard.bounding._distinct import CountDistinct
+from steelyard.bounding._means import Mean, Std, Variance
+from steelyard.bounding._quantiles import Median, Quantile
+from steelyard.bounding._ratio import Ratio
+from steelyard.bounding._top import TopK
 from steelyard.bounding._totals import Count, CountUsers, Sum
 from steelyard.bounding._values import Histogram
 from steelyard.errors import InvalidTask
 from steelyard.privacy import Number, positive
 
-Wanted = Sum | Count | CountUsers | Mean | Quantile | Histogram
+Wanted = Sum | Count | CountUsers | CountDistinct | Ratio | Mean | Variance | Std | Median | Quantile | Histogram | TopK
 
 
 @dataclass(frozen=True)
@@ -25,8 +29,9 @@ class Within:
 
     ``tolerance`` is an amount, or a share such as ``"2%"``: of the answer's size ``of`` (of a total with a profile that is known;
     of a ``Quantile`` it is the number of rows). A ``Quantile`` is off by rows of rank. ``rows`` is how many rows are at least behind a
-    ``Mean`` (of each key), unless a profile of rows tells it. Both are public, or released before. ``noise_alone`` leaves out
-    what the cap cuts off, where no profile tells it.
+    ``Mean``, ``Variance`` or ``Std`` (of each key), unless a profile of rows tells it; of a ``Ratio`` it is the least that its denominator adds up
+    to, and ``of`` the largest that the ratio may be. Both are public, or released before. ``noise_alone`` leaves out what the cap cuts
+    off, where no profile tells it.
 
     >>> Within(Count(cap=3), "2%", of=5000).tolerance
     '2%'
@@ -40,10 +45,10 @@ class Within:
     name: str = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.task, Wanted):
-            raise InvalidTask(
-                f"a plan takes Sum, Count, CountUsers, Mean, Quantile and Histogram; got {type(self.task).__name__}."
-            )
+        kinds = get_args(Wanted)
+        if type(self.task) not in kinds:
+            names = ", ".join(kind.__name__ for kind in kinds)
+            raise InvalidTask(f"a plan takes {names}; got {type(self.task).__name__}.")
         if isinstance(self.task, Histogram) and not self.task.edges:
             raise InvalidTask("a plan takes a Histogram of edges; for one of values give a Count by them.")
         if self.task.epsilon is not None or self.task.mu is not None:

@@ -53,6 +53,7 @@ class Code:
 
 
 Block = str | Chart | Figures | Tabular | Code
+"""What a section of a report is made of; text is a paragraph."""
 
 
 @dataclass(frozen=True)

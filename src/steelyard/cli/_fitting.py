@@ -102,6 +102,7 @@ def _add_accuracy(fit: argparse.ArgumentParser) -> None:
     fit.add_argument(
         "--target-rmse", help="the same, for the root of a linear model's mean squared error, in the label's units"
     )
+    fit.add_argument("--target-r2", help="the same, for a linear model's R squared, such as 0.5")
     fit.add_argument("--target-accuracy", help="the same, for a classifier's share of right classes, such as 0.8")
     fit.add_argument("--excess-loss", help="the same, for the loss above that of the best model there is")
     fit.add_argument("--confidence", help="with either: how sure the accuracy is (default 0.9)")
@@ -160,7 +161,16 @@ def _reached(args: argparse.Namespace, table: Table, account: Account, task: Any
     from steelyard.models.accuracy import path_chart, say, teller
     from steelyard.requests import AccuracyRequest
 
-    names = ("target_loss", "target_rmse", "target_accuracy", "excess_loss", "confidence", "check", "penalty")
+    names = (
+        "target_loss",
+        "target_rmse",
+        "target_r2",
+        "target_accuracy",
+        "excess_loss",
+        "confidence",
+        "check",
+        "penalty",
+    )
     asked = {name: getattr(args, name) for name in names}
     request = AccuracyRequest(task, **asked, key=args.key, ids=args.ids, most=args.ledger and args.epsilon)
     if args.plan:

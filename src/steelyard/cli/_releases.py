@@ -20,14 +20,15 @@ from steelyard.cli._files import (
 )
 from steelyard.cli._reports import plan_report
 from steelyard.errors import InvalidTask
+from steelyard.plan import figure
 from steelyard.privacy import whole_number
-from steelyard.release import figure
 from steelyard.requests import Reply, by_typed, columns, keys_typed
 
 MINIMISE = ("mean", "relative", "total")  # as steelyard.bounding has them, which would be slow to import
 
 if TYPE_CHECKING:
-    from steelyard.session import Session, Task
+    from steelyard.plan import Task
+    from steelyard.session import Session
     from steelyard.tables import Table
 
 

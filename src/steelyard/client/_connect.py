@@ -12,8 +12,9 @@ from steelyard.account import Receipt
 from steelyard.client._wire import Wire
 from steelyard.documents import request_of
 from steelyard.errors import InvalidTask, ServerRefused, TableError
+from steelyard.plan import as_it_is
 from steelyard.privacy import Loss, Terms
-from steelyard.release import Release, as_it_is
+from steelyard.release import Release
 from steelyard.tables import Schema
 
 
@@ -68,8 +69,8 @@ class RemoteSession:
 
     @property
     def schema(self) -> Schema:
-        """What is public about the table."""
-        return Schema(self._facts()["columns"])
+        """What is public about the table; a server that was just told of it looks first, and is waited for."""
+        return Schema(self._described()["columns"])
 
     @property
     def account(self) -> RemoteAccount:
@@ -120,6 +121,16 @@ class RemoteSession:
     def _facts(self) -> dict[str, Any]:
         found: dict[str, Any] = self._wire.ask("GET", self._path).data
         return found
+
+    def _described(self) -> dict[str, Any]:
+        """The facts of a set, once its columns are known."""
+        until, pause = time.monotonic() + self._wire.patience, 0.05
+        while (facts := self._facts())["state"] == "new" and time.monotonic() + pause < until:
+            time.sleep(pause)
+            pause = min(2 * pause, 1.0)
+        if facts["state"] != "described":
+            raise ServerRefused("the set has no table that can be read yet.", status=409, kind="NoTable")
+        return facts
 
     def _presented(self, task: Any) -> Callable[[Any], Any]:
         """What turns the stored value into what a session hands out: a profile, a dictionary by key, a model."""

@@ -5,10 +5,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from steelyard.lazy import loading
 
-__all__ = ["STEPS", "make_purchases", "run_tour", "write_parquet"]
+if TYPE_CHECKING:
+    from steelyard.demo._story import make_purchases as make_purchases
+    from steelyard.demo._story import write_parquet as write_parquet
+    from steelyard.demo._tour import run_tour
+
+__all__ = ["run_tour"]
 EPSILON = "1.5"
+"""What the demo's account may spend."""
 STEPS = (
     "make up the purchases of 20,000 customers",
     f"open an account of epsilon {EPSILON} on an SQLite ledger",
@@ -22,4 +30,5 @@ STEPS = (
     "verify the ledger; put an old backup back, verify again",
     "write report.html",
 )
+"""What the tour does, step by step."""
 __getattr__ = loading(__name__, {"_story": ("make_purchases", "write_parquet"), "_tour": ("run_tour",)})

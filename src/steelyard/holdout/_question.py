@@ -25,9 +25,8 @@ from steelyard.holdout._intervals import read_confidence, read_whole
 from steelyard.holdout._transfer import account_distance, laplace_width, normal_width, shared_distance_at
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
+from steelyard.plan import Error, Outcome, Plan
 from steelyard.privacy import MICRO, Currency, Neighbours, Number, Terms, exact, positive
-from steelyard.release import Error, Outcome
-from steelyard.session import Plan
 from steelyard.tables import LIMIT, Capped, Quantity, Schema, Table, check_list
 
 OTHER_ROWS = (

@@ -25,8 +25,8 @@ from steelyard.labels._nodes import Floats
 from steelyard.labels._prior import Prior, histogram
 from steelyard.labels._sampler import GroupSampler
 from steelyard.noise import Noise
+from steelyard.plan import Outcome
 from steelyard.privacy import Event
-from steelyard.release import Outcome
 
 STEP = 1 << 18  # new ids per stored step: five megabytes
 _KEY = np.dtype("S16")

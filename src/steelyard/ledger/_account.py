@@ -13,9 +13,10 @@ import json
 import os
 import pwd
 import secrets
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from steelyard.account import Charge, Standing, told_more
 from steelyard.accounting import told
@@ -30,6 +31,11 @@ from steelyard.ledger._store import Store, open_store
 from steelyard.ledger._terms import check_size
 from steelyard.privacy import Currency, Event, Loss, Terms, canonical, decimal_text
 
+if TYPE_CHECKING:
+    from steelyard.ledger._connection import Transaction
+    from steelyard.ledger._periods import LedgerPeriods
+
+T = TypeVar("T")
 _LONGEST = 2**20  # characters of a request that are kept word for word
 _CHILDREN = "SELECT account FROM balances WHERE parent = ? ORDER BY account"
 
@@ -87,9 +93,23 @@ class LedgerAccount:
             names = [row[0] for row in connection.rows(_CHILDREN, (self.name,))]
         return [self._beside(name) for name in names]
 
-    def during(self, period: str) -> LedgerAccount:
-        """The account of one period, such as ``"2026-03"``, of an account that counts by periods; opened on the same terms where there is none yet."""
+    @overload
+    def during(self, period: str) -> LedgerAccount: ...
+
+    @overload
+    def during(self, period: str, last: str) -> LedgerAccount | LedgerPeriods: ...
+
+    def during(self, period: str, last: str | None = None) -> LedgerAccount | LedgerPeriods:
+        """The account of one period, such as ``"2026-03"``, of an account that counts by periods; opened on the same terms where there is none yet.
+
+        With ``last``, the accounts of all periods from one to the other, as one: each release is charged to every one of them.
+        """
         terms, above = self.terms, self.parent
+        if last is not None and last != period:
+            from steelyard.ledger._periods import LedgerPeriods
+
+            several = terms.unit.during(period, last)
+            return LedgerPeriods([self.during(each) for each in several.periods], several)
         unit = terms.unit.during(period)
         name, parent = f"{self.name}/{period}", None if above is None else above.during(period).name
         wanted = replace(terms, unit=unit, parent=parent)
@@ -162,6 +182,11 @@ class LedgerAccount:
 
         An account above this one is charged the same, in the same transaction.
         """
+        standing = self.made(self.spending(loss, key=key, request=request, event=event, of=of, view=view))
+        return self._charge(key, standing)
+
+    def spending(self, loss: Loss, *, key: str, request: bytes, event: Event | None, of: str, view: str) -> moves.Move:
+        """The move that charges a loss; what can be refused without looking at the ledger's entries is refused here."""
         terms = self.terms
         if terms.unit.kind == "periods" and terms.unit.period is None:
             raise InvalidTask(f"account {self.name!r} counts by the {terms.unit.per}: charge account.during('...').")
@@ -176,13 +201,16 @@ class LedgerAccount:
             raise InvalidTask(f"a request is bytes (its canonical JSON); got {type(request).__name__}.")
         detail = "" if event is None else canonical(event.to_json()).decode()
         ask = moves.Ask(key, moves.bound_to(request, of), detail, self._who, _asked(request, view))
+        return moves.charge(self._line, ask, loss)
+
+    def made(self, move: Callable[[Transaction], T]) -> T:
+        """Make a charge durably; a refusal or a lost connection is told to whoever wanted it."""
         try:
-            standing = self._store.write(moves.charge(self._line, ask, loss))
+            return self._store.write(move)
         except ConnectionLost as error:
             raise told_more(error, UNKNOWN) from None
         except BudgetExceeded as refusal:
             raise self._retold(refusal) from None
-        return self._charge(key, standing)
 
     def _retold(self, refusal: BudgetExceeded) -> BudgetExceeded:
         """The same refusal in the epsilon that the account was opened with, where it counts in mu."""
@@ -287,6 +315,9 @@ class LedgerAccount:
         )
         rows = [(name, facts[name]) for name in ("promises", "hides", "spent", "left")]
         return fragment(f"Account {self.name}", Tabular(("", ""), rows), bar)
+
+
+Account = LedgerAccount  # what a user holds; ``steelyard.account.Account`` is the protocol that it implements
 
 
 def check_name(text: str, what: str) -> str:

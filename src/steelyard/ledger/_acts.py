@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from steelyard.errors import AccountClosed, KeyConflict, LedgerError
-from steelyard.ledger._connection import Transaction
+
+if TYPE_CHECKING:
+    from steelyard.ledger._connection import Transaction
 
 OPEN, FROZEN, CLOSED = "open", "frozen", "closed"
 AFTER = {"freeze": FROZEN, "unfreeze": OPEN, "close": CLOSED}

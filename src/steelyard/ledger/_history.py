@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steelyard.account import Receipt
 from steelyard.ledger._chain import COLUMNS, Entry
 from steelyard.ledger._connection import Connection
-from steelyard.ledger._store import Store
 from steelyard.privacy import Currency, Loss
+
+if TYPE_CHECKING:
+    from steelyard.ledger._store import Store
 
 _CHARGES = f"SELECT {', '.join(COLUMNS)} FROM entries WHERE kind = 'charge' AND account = ?"
 _RAISES = "SELECT charge, sequence, amount, mac FROM entries WHERE kind = 'raise' AND account = ? ORDER BY sequence"

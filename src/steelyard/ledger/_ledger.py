@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from steelyard.account import Receipt
-from steelyard.errors import LedgerError, LedgerTampered
+from steelyard.errors import InvalidTask, LedgerError, LedgerTampered
 from steelyard.ledger import _address as address
 from steelyard.ledger import _moves as moves
 from steelyard.ledger import _verify as verify
@@ -68,6 +68,8 @@ def open_account(
         store = open_store(ledger)
         above = LedgerAccount(store.address.text, check_name(parent, "an account's name")).terms
         terms = share_terms(above, parent, unit, asked)
+    if terms.unit.spans:
+        raise InvalidTask("several periods have no account of their own: each pays; account.during(first, last).")
     warn_if_weak(terms, level=3)
     found = Terms.from_json(json.loads(store.write(moves.open_account(name, terms))))
     different = differences(terms, found)

@@ -9,11 +9,13 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steelyard.ledger._acts import AFTER, CLOSED, OPEN
 from steelyard.ledger._chain import GENESIS, Entry
-from steelyard.ledger._prices import Prices
+
+if TYPE_CHECKING:
+    from steelyard.ledger._prices import Prices
 
 PARENT, STATE, SPENT, SPENT_DELTA, CAP, CAP_DELTA = range(6)
 """The places in a balance, in the order in which its table is read."""

@@ -13,10 +13,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from steelyard.privacy import Event
-
 if TYPE_CHECKING:
     from steelyard.noise import Noise
+    from steelyard.privacy import Event
 
 
 @dataclass(frozen=True)

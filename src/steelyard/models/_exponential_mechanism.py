@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Exponential
-from steelyard.models._losses import COST_BITS, LOGISTIC, THETA_BITS, LossFunction, exact_scores
+from steelyard.models._columns import THETA_BITS, exact_scores
+from steelyard.models._losses import COST_BITS, LOGISTIC, LossFunction
 from steelyard.models._rows import Fitted
 from steelyard.privacy import MICRO
 

@@ -33,9 +33,8 @@ from steelyard.models._passes import Method, Reading
 from steelyard.models._rows import Classes, Label, Target, Weights
 from steelyard.models._statistics import LeastSquares, StatisticsRelease
 from steelyard.models._user_descent import CappedFit, UserDescent, check_cap
+from steelyard.plan import Outcome, Plan
 from steelyard.privacy import Neighbours, Number, Terms, Unit, positive, rows
-from steelyard.release import Outcome
-from steelyard.session import Plan
 
 if TYPE_CHECKING:
     from steelyard.noise import Noise

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.mechanisms import Objective, PureObjective
-from steelyard.models._columns import SIZE
+from steelyard.models._columns import RESIDUAL_BITS, SIZE
 from steelyard.models._smooth_losses import PoissonLoss, SmoothLoss
 
 Floats = NDArray[np.float64]
@@ -35,8 +35,6 @@ SCALE = 2.0**60
 _BLOCK = 64  # rows: 4 of them bound a block's rounding, that of adding 64 blocks, and that of a slope
 _CHUNK = _BLOCK * 64
 
-RESIDUAL_BITS = 14
-"""A residual is a whole number of steps of 2^-14."""
 
 CEILING = 4
 """The largest loss of one row that a choice counts, in nats; a worse one counts as this much."""
@@ -44,7 +42,7 @@ CEILING = 4
 COST_BITS = 16
 """The loss that a choice counts is a whole number of steps of 2^-16."""
 
-THETA_BITS, _MARGIN_BITS = 16, 10
+_MARGIN_BITS = 10
 _FURTHEST = 16 << _MARGIN_BITS
 
 
@@ -182,14 +180,6 @@ class LogCoshLoss(SquaredLoss):
 LOGISTIC, SQUARED, LOG_COSH, POISSON = LogisticLoss(), SquaredLoss(), LogCoshLoss(), PoissonLoss()
 LOSSES: dict[str, SmoothLoss] = {loss.name: loss for loss in (LOGISTIC, SQUARED, POISSON)}
 """Every loss by the name its models are saved under."""
-
-
-def exact_scores(rows: Floats, theta: Floats) -> Floats:
-    """The scores of rows of whole numbers, for theta rounded to 2^-16: exact, in any order, while theta is below 2^9 long.
-
-    Products and sums are whole numbers below 2^53, so no score depends on how a library adds, nor on other rows.
-    """
-    return np.asarray((rows @ np.rint(theta * 2.0**THETA_BITS)) * (2.0**-THETA_BITS / SIZE))
 
 
 def _beyond(scores: Floats, labels: Floats | None) -> Floats:

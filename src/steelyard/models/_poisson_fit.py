@@ -19,9 +19,8 @@ from steelyard.models._losses import POISSON
 from steelyard.models._model import Model, present
 from steelyard.models._passes import Reading
 from steelyard.models._rows import Target
+from steelyard.plan import Outcome, Plan
 from steelyard.privacy import Number, Terms, Unit, positive
-from steelyard.release import Outcome
-from steelyard.session import Plan
 
 if TYPE_CHECKING:
     from steelyard.noise import Noise

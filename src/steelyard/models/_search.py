@@ -31,8 +31,8 @@ from steelyard.models._estimator import Payment, features_of, honest, numbers_of
 from steelyard.models._model import models_of
 from steelyard.models._regression import LinearRegression, LogisticRegression
 from steelyard.noise import ExactNoise, Noise
+from steelyard.plan import Outcome
 from steelyard.privacy import MICRO, Number, exact
-from steelyard.release import Outcome
 from steelyard.session import named
 
 try:

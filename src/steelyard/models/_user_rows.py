@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
-from steelyard.models._columns import SIZE
-from steelyard.models._losses import RESIDUAL_BITS, LossFunction, exact_scores
+from steelyard.models._columns import RESIDUAL_BITS, SIZE, exact_scores
 from steelyard.models._user_sums import Floats, Ints, whole
 from steelyard.tables import HeldBlocks
 
 if TYPE_CHECKING:
+    from steelyard.models._losses import LossFunction
     from steelyard.models._rows import Label, Rows
     from steelyard.tables import UnitBlocks
 

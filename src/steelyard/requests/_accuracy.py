@@ -22,7 +22,7 @@ from steelyard.requests._replies import Lines, Reply, columns
 from steelyard.session import Session
 from steelyard.tables import Table
 
-ACCURACIES = ("target_loss", "target_rmse", "target_accuracy", "excess_loss")
+ACCURACIES = ("target_loss", "target_rmse", "target_r2", "target_accuracy", "excess_loss")
 _MISSED = 3
 
 
@@ -36,6 +36,7 @@ class AccuracyRequest:
     task: FitLinear | FitLogistic
     target_loss: Number | None = None
     target_rmse: Number | None = None
+    target_r2: Number | None = None
     target_accuracy: Number | None = None
     excess_loss: Number | None = None
     confidence: Number = "0.9"
@@ -104,7 +105,9 @@ class AccuracyRequest:
 
     def _lines(self, found: Reached, out: str, note: str, *, saved: bool) -> Lines:
         linear = isinstance(self.task, FitLinear)
-        constant = "predicting the middle of the label's bounds" if linear else "giving both classes one half"
+        several = isinstance(self.task, FitLogistic) and len(self.task.classes) > 2
+        constant = "giving all classes alike" if several else "giving both classes one half"
+        constant = "predicting the middle of the label's bounds" if linear else constant
         model = "none" if found.model is None else f"saved to {out}" if saved else f"not written to {out}"
         return [
             ("accuracy", found.ending.replace("the constant model, which", f"the constant model: {constant}")),

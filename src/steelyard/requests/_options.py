@@ -58,7 +58,7 @@ _COUNTED = (*_OWN, "!check=disjoint")
 FIT_RULES = (
     Rule(
         ("confidence", "penalty", "rows", "users", "check", "ids"), ("!accuracy",),
-        "{option} is for an accuracy, and none was named: add --target-loss or --excess-loss (or --target-rmse, --target-accuracy); or leave it out.",
+        "{option} is for an accuracy, and none was named: add --target-loss or --excess-loss (or --target-rmse, --target-r2, --target-accuracy); or leave it out.",
     ),
     Rule(
         ("public_rows",), ("accuracy",),
@@ -107,7 +107,7 @@ FIT_RULES = (
         "a linear model needs --lower and --upper, the public bounds of its label.", needed=True,
     ),
     Rule(
-        ("target_loss", "target_rmse", "target_accuracy", "excess_loss", "method", "ridge", "candidates", "radius", "weight", "cap", "public_rows", "user"),
+        ("target_loss", "target_rmse", "target_r2", "target_accuracy", "excess_loss", "method", "ridge", "candidates", "radius", "weight", "cap", "public_rows", "user"),
         ("model=poisson",),
         "{option} is for linear and logistic models; a Poisson model is fitted at a price, one way, and hides labels alone; leave it out.",
     ),
@@ -134,7 +134,7 @@ FIT_RULES = (
 )  # fmt: skip
 """The options of a fit; the fact "accuracy" is that one was named."""
 
-_ACCURACIES = ("target_loss", "target_rmse", "target_accuracy", "excess_loss")
+_ACCURACIES = ("target_loss", "target_rmse", "target_r2", "target_accuracy", "excess_loss")
 FIT_DEFAULTS = {"confidence": "0.9", "penalty": "0.001", "check": "auto", "delta": "1e-6"}
 
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import steelyard.answers as answers
-from steelyard.release import figure
+from steelyard.plan import figure
 
 if TYPE_CHECKING:
     from steelyard.ledger import Account as LedgerAccount
-    from steelyard.release import Error, Release
-    from steelyard.session import Session, Task
+    from steelyard.plan import Error, Task
+    from steelyard.release import Release
+    from steelyard.session import Session
 
 Lines = list[tuple[str, str]]
 

@@ -24,12 +24,18 @@ from typing import Any
 from steelyard.bounding import (
     ContributionProfile,
     Count,
+    CountDistinct,
     CountUsers,
     Histogram,
     Mean,
+    Median,
     Quantile,
+    Ratio,
     ReportPlan,
+    Std,
     Sum,
+    TopK,
+    Variance,
     Within,
 )
 from steelyard.documents import decode, plain
@@ -38,7 +44,10 @@ from steelyard.privacy import Currency, Loss, Terms, Unit, probability
 from steelyard.requests._typed import unit_typed
 from steelyard.tables import Schema
 
-_KINDS = {kind.__name__.lower(): kind for kind in (Sum, Count, CountUsers, Mean, Quantile, Histogram)}
+_OF_ROWS = (Mean, Variance, Std, Median, Quantile, Ratio)
+_KINDS: dict[str, Any] = {
+    kind.__name__.lower(): kind for kind in (Sum, Count, CountUsers, CountDistinct, *_OF_ROWS, Histogram, TopK)
+}
 _SAID = ("tolerance", "of", "rows", "noise_alone")
 _WHOLE = ("unit", "delta", "confidence", "profile", "numbers")
 _COLUMNS: dict[type, str] = {str: "string", bool: "boolean", int: "integer", float: "float", datetime.date: "date"}
@@ -76,10 +85,13 @@ def paper_schema(plan: ReportPlan, unit: Unit) -> Schema:
     found: dict[str, str] = {} if unit.column is None or unit.kind != "users" else {unit.column: "string"}
     for wish in plan.wishes:
         task: Any = wish.task
-        if getattr(task, "column", None) is not None:
-            found.setdefault(task.column, "float")
-        if task.by is not None:
-            names = (task.by,) if isinstance(task.by, str) else tuple(task.by)
+        by = task.column if isinstance(task, TopK) else task.by
+        if isinstance(task, CountDistinct):
+            found.setdefault(task.column, "string")
+        for name in _numbers_of(task):
+            found.setdefault(name, "float")
+        if by is not None:
+            names = (by,) if isinstance(by, str) else tuple(by)
             first: Any = next(iter(task.keys), "") if task.keys is not None else ""
             for name, key in zip(names, (first,) if len(names) == 1 else first, strict=False):
                 found[name] = next((kind for type_, kind in _COLUMNS.items() if type(key) is type_), "string")
@@ -88,9 +100,14 @@ def paper_schema(plan: ReportPlan, unit: Unit) -> Schema:
 
 def summed_columns(plan: ReportPlan) -> list[str]:
     """The columns whose values are added up or compared."""
-    return list(
-        dict.fromkeys(wish.task.column for wish in plan.wishes if not isinstance(wish.task, Count | CountUsers))
-    )
+    return list(dict.fromkeys(name for wish in plan.wishes for name in _numbers_of(wish.task)))
+
+
+def _numbers_of(task: Any) -> tuple[str, ...]:
+    """The columns of a task that hold numbers."""
+    if isinstance(task, Count | CountUsers | CountDistinct | TopK):
+        return ()
+    return (task.column, task.over) if isinstance(task, Ratio) else (task.column,)
 
 
 def _wish(name: str, given: Any, folder: Path) -> Within:
@@ -100,8 +117,8 @@ def _wish(name: str, given: Any, folder: Path) -> Within:
     if kind is None:
         raise InvalidTask(f"numbers.{name}.task must be one of {', '.join(_KINDS)}; got {given['task']!r}.")
     own = {key: each for key, each in given.items() if key not in ("task", *_SAID)}
-    if "rows" in given and kind is not Mean and kind is not Quantile:
-        raise InvalidTask(f"numbers.{name}.rows is for a mean or a quantile; leave it out.")
+    if "rows" in given and kind not in _OF_ROWS:
+        raise InvalidTask(f"numbers.{name}.rows is for means, variances, quantiles and ratios; leave it out.")
     if isinstance(own.get("cap"), str) and own["cap"].endswith(".json"):
         own["cap"] = _profile(own["cap"], folder).to_json()
     task = decode({kind.__name__: kind}, {"type": kind.__name__, **_as_json(own)}, f"numbers.{name}")

@@ -16,7 +16,7 @@ from steelyard.bounding import Count, CountDistinct, CountUsers, Mean, Median, Q
 from steelyard.errors import InvalidTask
 
 if TYPE_CHECKING:
-    from steelyard.session import Task
+    from steelyard.plan import Task
 
 COULD = (
     "sum(x), count(*), count(x), count(distinct x), count(distinct the unit), avg(x), median(x), quantile(x, 0.9), variance(x), stddev(x) "

@@ -43,8 +43,8 @@ from steelyard.tables import chosen, read_keys, view_of
 from steelyard.views import query
 
 if TYPE_CHECKING:
-    from steelyard.release import Error
-    from steelyard.session import Session, Task
+    from steelyard.plan import Error, Task
+    from steelyard.session import Session
 
 _MADE_UP: dict[str, Any] = {
     "integer": 1,

@@ -32,8 +32,9 @@ from steelyard.documents import decode, parse
 from steelyard.errors import InvalidTask
 from steelyard.holdout import Question
 from steelyard.models.accuracy import GradualSum
+from steelyard.plan import Task
 from steelyard.privacy import Currency, Terms, Unit, holdout, labels, rows, users
-from steelyard.session import Dialogue, Task
+from steelyard.session import Dialogue
 from steelyard.tables import KeyDigest, Schema, read_keys
 
 TASKS: Mapping[str, type[Any]] = {

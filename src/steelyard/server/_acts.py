@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steelyard.server._call import Call
-from steelyard.server._server import Server
+
+if TYPE_CHECKING:
+    from steelyard.server._server import Server
 
 _LONGEST = 2000
 

@@ -7,17 +7,19 @@ schedule on, whether it was a surprise or not.
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import InvalidTask
 from steelyard.privacy import exact
 from steelyard.requests import settings_typed
 from steelyard.server._problems import Problem
 from steelyard.server._ranking import ranked
-from steelyard.server._server import Server
 from steelyard.server._slots import retry_after
 from steelyard.server._sources import check_source, named_alike
-from steelyard.server.store import Board, DataSet, Person, Submission
+from steelyard.server._store import Board, DataSet, Person, Submission
+
+if TYPE_CHECKING:
+    from steelyard.server._server import Server
 
 MODES = ("certified", "ladder")
 _HOLDOUT = ("mode", "metric", "tolerance", "confidence", "classes", "questions", "steps", "start", "between")

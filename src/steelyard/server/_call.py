@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response
 
@@ -13,8 +14,10 @@ from steelyard.documents import parse
 from steelyard.errors import InvalidTask
 from steelyard.server._problems import Problem, not_there
 from steelyard.server._rights import may
-from steelyard.server._server import Server
-from steelyard.server.store import DataSet, Job, Person
+from steelyard.server._store import DataSet, Job, Person
+
+if TYPE_CHECKING:
+    from steelyard.server._server import Server
 
 Handler = Callable[["Call"], Any]
 
@@ -90,6 +93,8 @@ class Call:
         found = parse(self.body)
         if not isinstance(found, dict):
             raise InvalidTask("the body must be a JSON object.")
+        if b"\\u" in self.body:
+            _check_whole(found)
         return found
 
     def given(self, *names: str, optional: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -113,6 +118,43 @@ class Call:
         return may(self.roles, act)
 
 
+def _check_whole(found: Any) -> None:
+    """Refuse half a character, which JSON can write and no database can keep."""
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise InvalidTask("a text of the body holds half a character.") from None
+
+
 def reply(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A JSON response."""
     return JSONResponse(data, status, dict(headers or {}))
+
+
+def key_of(call: Call) -> str:
+    """The request's own name, which makes a retry free."""
+    key = call.headers.get("idempotency-key", "").strip()
+    key = key[1:-1] if len(key) > 2 and key[0] == key[-1] == '"' else key
+    if not 0 < len(key) <= 200 or not key.isprintable():
+        raise Problem(
+            400,
+            "NoKey",
+            "give the request a name of 1 to 200 characters in the header Idempotency-Key; a retry with it is free.",
+        )
+    return key
+
+
+def person_named(call: Call, name: object) -> Person:
+    """The person of a name, or a refusal."""
+    found = call.server.people.named(name) if isinstance(name, str) else None
+    if found is None:
+        raise InvalidTask("there is no person of that name.")
+    return found
+
+
+def text_of(given: dict[str, Any], name: str) -> str:
+    """A field that is a text."""
+    found = given.get(name, "")
+    if not isinstance(found, str) or not (found.isprintable() or not found):
+        raise InvalidTask(f"{name} is a printable text.")
+    return found

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from steelyard.server._server import Server
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from steelyard.server._server import Server
 
 
 def link(server: Server, person: int) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import InvalidTask
 from steelyard.privacy import Currency
-from steelyard.server._server import Server
+
+if TYPE_CHECKING:
+    from steelyard.server._server import Server
 
 WAYS = ("person", "set", "day")
 

@@ -14,14 +14,15 @@ from typing import Any
 from steelyard.account import Charge
 from steelyard.errors import KeyConflict, LedgerError, TableError
 from steelyard.interrupts import INTERRUPTS
+from steelyard.plan import Outcome
 from steelyard.privacy import Event, Neighbours, canonical
-from steelyard.release import Outcome
-from steelyard.server._asking import desk_of, settle, task_of
+from steelyard.server._asking import settle, task_of
 from steelyard.server._judge import Judging
+from steelyard.server._looking import desk_of
 from steelyard.server._server import Server
 from steelyard.server._slots import moment
 from steelyard.server._sources import locate
-from steelyard.server.store import DatabaseError, DataSet, Job
+from steelyard.server._store import DatabaseError, DataSet, Job
 from steelyard.session import Session
 from steelyard.tables import PaperTable, Table, read
 

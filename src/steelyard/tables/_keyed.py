@@ -23,11 +23,10 @@ from decimal import Decimal
 from functools import reduce
 from itertools import accumulate, pairwise
 from operator import add
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from steelyard.errors import InvalidTask
 from steelyard.privacy import Unit
-from steelyard.tables._keys import KeyFrame
 from steelyard.tables._kinds import MOST_KEYS
 from steelyard.tables._sampling import Limits, keep_keys, keep_rows_per_key, key_names
 from steelyard.tables._totals import (
@@ -45,6 +44,9 @@ from steelyard.tables._totals import (
     wide,
     wide_sum,
 )
+
+if TYPE_CHECKING:
+    from steelyard.tables._keys import KeyFrame
 
 SATURATION = 2**50
 """The largest cap by key, and the largest absolute total of one unit under one key."""

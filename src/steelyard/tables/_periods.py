@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def period_ends(unit: Unit) -> tuple[date, date]:
-    """The first day of a period, and the first day after it.
+    """The first day of a period, and the first day after it; of several, of the first and after the last.
 
     >>> from steelyard.privacy import users
     >>> period_ends(users("user", per="quarter", time="day").during("2026-Q4"))
@@ -29,10 +29,15 @@ def period_ends(unit: Unit) -> tuple[date, date]:
         raise InvalidTask(
             f"this account counts by the {unit.per}: name one, as in Session(table, account.during('...')); each has a budget of its own."
         )
+    names = unit.periods
+    return _ends(unit, names[0])[0], _ends(unit, names[-1])[1]
+
+
+def _ends(unit: Unit, period: str) -> tuple[date, date]:
     if unit.per == "day":
-        first = date.fromisoformat(unit.period)
+        first = date.fromisoformat(period)
         return first, first + timedelta(days=1)
-    year, _, rest = unit.period.partition("-")
+    year, _, rest = period.partition("-")
     months = {"month": 1, "quarter": 3, "year": 12}[str(unit.per)]
     start = (int(rest.removeprefix("Q")) - 1) * months if rest else 0
     after = 12 * int(year) + start + months
@@ -57,6 +62,33 @@ def period_condition(view: View, schema: Mapping[str, Any], unit: Unit, *, local
             "Store it so: a view that makes one may not take its place."
         )
     view.relation.require_period(unit.column, unit.time)
-    name = '"' + unit.time.replace('"', '""') + '"'
-    day = f"cast({name} as date)" if moment else name
+    day = f"cast({quoted(unit.time)} as date)" if moment else quoted(unit.time)
     return f"{day} >= date '{first.isoformat()}' and {day} < date '{after.isoformat()}'"
+
+
+def quoted(name: str) -> str:
+    """A column's name in words of a view."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def user_in_period(schema: Mapping[str, Any], unit: Unit) -> str:
+    """Whose row it is and of which of several periods, as one text: two rows have the same one where both agree, and only there.
+
+    The place of the period among them, a colon, and the user: no two pairs give one text, since digits end at the first colon and a whole number, or a text, is
+    written in one way. A row of nobody stays nobody's.
+    """
+    assert unit.column is not None
+    assert unit.time is not None
+    kind, named = schema[unit.column], unit.inside.column
+    if not (kind.is_integer() or kind.is_string()):
+        raise TableError(
+            f"column {unit.column!r} holds {kind} values; a release over several periods tells users apart by whole numbers or text. Ask each period by itself."
+        )
+    if any(str(named).casefold() == name.casefold() for name in schema):
+        raise TableError(
+            f"the table has a column {named!r}, which a release over several periods makes for itself; call it otherwise."
+        )
+    day = quoted(unit.time) if schema[unit.time].is_date() else f"cast({quoted(unit.time)} as date)"
+    ends = [_ends(unit, name)[1] for name in unit.periods]
+    places = " ".join(f"when {day} < date '{end.isoformat()}' then '{place}:'" for place, end in enumerate(ends))
+    return f"(case {places} end) || cast({quoted(unit.column)} as varchar)"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -41,7 +42,7 @@ from steelyard.tables._keyed import (
 )
 from steelyard.tables._keys import KeyFrame, KeyList, key_frame
 from steelyard.tables._kinds import GROUPABLE, MOST_KEYS, kind_of
-from steelyard.tables._periods import period_condition
+from steelyard.tables._periods import period_condition, user_in_period
 from steelyard.tables._sampling import Limits
 from steelyard.tables._schema import Schema
 from steelyard.tables._totals import Bounded, Quantity, RowInteger
@@ -306,19 +307,33 @@ class Table:
         return self._placed(question, 1 if by is None else len(keys), len(caps), under.beside)
 
     def in_period(self, unit: Unit) -> Table:
-        """The rows of the one period that a unit names; those without a time, or with an infinite one, belong to no period.
+        """The rows of the period that a unit names; those without a time, or with an infinite one, belong to no period.
 
+        Of several periods, with a column that names a user in one of them: the unit there (``Unit.inside``).
         *Privacy:* whether a row is in is told by the row alone. A view must have made each row from one row and passed user and time through. *Cost:* nothing is read.
         """
         if self._during is not None and self._during.inside == unit.inside:
             return self
         if self._awaiting is not None:
             raise ViewRefused(f"per_unit and join_units look at rows of several periods, and the account hides {unit}.")
+        if unit.spans and unit.kind == "users":
+            raise ViewRefused(
+                "a session over several periods is of one table: make the view first, and a session of it."
+            )
         found = views.where(
             self, period_condition(View.of(self), self._rows.schema(), unit, local=self.engine == "duckdb")
         )
+        if unit.spans:
+            found = found._by_period(unit)
         found._during = unit
         return found
+
+    def _by_period(self, unit: Unit) -> Table:
+        """The rows with a column that tells whose they are in which period; it is a unit, since each row is made from one row of its user."""
+        column, view = str(unit.inside.column), View.of(self)
+        found = views.derive(self, {column: user_in_period(self._rows.schema(), unit)})
+        assert found._view is not None
+        return found._with(found._rows, found._view.finer(column, str(unit.column), view.relation))
 
     def where(self, condition: str) -> Table:
         """The rows for which a condition of the row itself holds, such as ``"quantity > 0 and country <> 'FR'"``.
@@ -549,13 +564,11 @@ class Table:
         return self._engine.rows(self._sql(question), self._needed(question))
 
     def _sql(self, question: Any) -> str:
-        import ibis
-
         if self._awaiting is not None:
             raise InvalidTask(
                 "a step of this table waits for the unit: ask through a Session, or name it: per_unit('user', ...)."
             )
-        return str(ibis.to_sql(question, dialect=self._engine.dialect.name))
+        return _compiled(question.op(), self._engine.dialect.name)
 
     @property
     def _counted(self) -> str:
@@ -582,6 +595,14 @@ class Table:
         while not isinstance(rows, ops.Project | ops.Aggregate) and hasattr(rows, "parent"):
             rows = rows.parent
         return bool(rows == self._base.op())
+
+
+@lru_cache(maxsize=128)
+def _compiled(question: Any, dialect: str) -> str:
+    """A question as SQL, written once: for a small table that takes longer than the answer. It is a function of public facts alone."""
+    import ibis
+
+    return str(ibis.to_sql(question.to_expr(), dialect=dialect))
 
 
 def _between(counts: Sequence[int]) -> list[int]:

@@ -121,6 +121,10 @@ class View:
             else table._view
         )
 
+    def finer(self, column: str, user: str, before: Relation) -> View:
+        """The same, in which a column names its user's own parts (``Relation.finer``)."""
+        return View(self.relation.finer(column, user, before), self.besides)
+
     def sampled(self, rows: Any, column: str) -> View:
         """The same with some of the rows, chosen within each unit."""
         return View(self.relation.sampled(rows, column), self.besides)

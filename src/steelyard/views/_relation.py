@@ -3,7 +3,7 @@
 Which unit an account hides is not known while a view is written. So each relation carries its *carriers*: the columns that could name the
 unit, since with any of them as the unit each row is made from rows of that one unit and public facts, and the column came through
 unchanged; and whether each row is made from one row alone, which is what ``rows()`` needs. ``require`` decides for one unit.
-Law: a rule may only drop carriers or keep them; nothing but a stored private table makes one (docs/proofs/views.md).
+Law: a rule may only drop carriers or keep them; nothing but a stored private table makes one (docs/proofs/views.md), and ``finer``, for periods (docs/proofs/periods.md).
 """
 
 from __future__ import annotations
@@ -60,6 +60,15 @@ class Relation:
         carriers = {name: lineage for name, lineage in self.carriers.items() if name == column}
         told = f"Rows were kept for each {column!r}, by what all of its rows hold."
         return replace(self, expr=expr, carriers=carriers, single=False, whole=False, notes=(*self.notes, told))
+
+    def finer(self, column: str, user: str, before: Relation) -> Relation:
+        """The same, in which a column is a unit too: one user's rows, divided by what each row says of itself (docs/proofs/periods.md).
+
+        Only where each row was made from one row before the column was: then whatever a unit has is its own rows and nothing else.
+        """
+        if not (before.private and before.single and self.single) or before.unique or user not in before.carriers:
+            raise ViewRefused(f"rows are not each made from one row, so {column!r} divides nobody's.")
+        return replace(self, carriers={**self.carriers, column: before.carriers[user]})
 
     def named(self) -> Relation:
         """The same, whose names mean what they mean here: no view of it can give another column the name of a unit."""

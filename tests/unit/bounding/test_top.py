@@ -74,7 +74,7 @@ def test_a_unit_with_every_value_and_many_rows_moves_a_choice_by_one() -> None:
 
 def test_a_twin_that_counts_rows_is_caught() -> None:
     def look(data: Table) -> list[Observed]:
-        peel = Peeling.of(5, TASK._grouping, Spend(False, 10**6))
+        peel = Peeling.of(5, TASK.grouping, Spend(False, 10**6))
         counts = data.sums_by_key(USER, [Capped(Quantity(None), 10**6)], "product", NAMES)[0]
         with observing() as seen:
             peel.choice.choose([-count for count in counts], TestNoise(1))

@@ -114,7 +114,7 @@ def test_on_a_gaussian_account_mu_squared_is_divided(capsys: pytest.CaptureFixtu
         ("tolerance = 25", "tolerance = nan", "tolerance"),
         ("tolerance = 25", "tolerance = -1", "above zero"),
         ("tolerance = 25", "tolerance = 25\nepsilon = 1", "leave epsilon and mu out"),
-        ("tolerance = 25", "tolerance = 25\nrows = 3", "rows is for a mean"),
+        ("tolerance = 25", "tolerance = 25\nrows = 3", "rows is for means"),
         ('keys = ["FR", "DE"]', "keys = [2026-01-01T10:00:00]", "no times of day"),
         ("noise_alone = true", 'noise_alone = "yes"', "noise_alone is True or False"),
         ("[numbers.revenue]", "[numbers.revenue", "is no report in TOML"),

@@ -84,6 +84,24 @@ def test_a_release_survives_the_death_of_both_processes(
     assert session.account.spent - before == sy.Loss.pure("1")
 
 
+def test_columns_are_waited_for_where_the_table_was_just_named(
+    session: RemoteSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = session._facts()
+    told = iter([{**facts, "state": "new", "columns": {}}, facts])
+    monkeypatch.setattr(session, "_facts", lambda: next(told))
+    assert "amount" in session.schema.columns
+
+
+@pytest.mark.parametrize("state", ["empty", "broken"])
+def test_a_set_without_a_table_is_said_to_have_none(
+    session: RemoteSession, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    monkeypatch.setattr(session, "_facts", lambda: {"state": state, "columns": {}})
+    with pytest.raises(ServerRefused, match="no table"):
+        _ = session.schema
+
+
 def test_a_server_that_is_not_there_is_said_to_be(tmp_path: Path) -> None:
     with pytest.raises(ServerRefused, match="cannot be reached"):
         sy.connect("http://127.0.0.1:9", "token", patience=0.3)["spend"].quote(TOTAL)

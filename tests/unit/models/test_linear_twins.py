@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steelyard.audit import Verdict, audit, floats
+from steelyard.audit import Verdict, audit
+from steelyard.audit._corpus import floats
 from steelyard.audit._suite import gaussian, pure
 from steelyard.mechanisms import Gaussian, Laplace, sigma_for
 from steelyard.models._columns import SIZE, Features, Numeric, Plain
 from steelyard.models._fits import FitLinear
 from steelyard.models._statistics import StatisticsRelease
 from steelyard.noise import Noise
+from steelyard.plan import Outcome, Plan
 from steelyard.privacy import Terms, rows
-from steelyard.release import Outcome
-from steelyard.session import Plan
 from steelyard.tables import Schema, Table
 
 COLUMNS = {"a": floats(3.0, -4.0, 50.0), "b": floats(4.0, 3.0), "label": floats(1.0, -1.0)}

@@ -29,7 +29,7 @@ from steelyard.requests._tasks import TASKS, terms_from, unit_from
 from steelyard.tables import Schema
 from unit.test_accepted_tasks import Draw, models, profile, profiles, questions, spreads, together, totals
 
-INSIDE = ("steelyard.audit", "steelyard.models.accuracy", "steelyard.session")
+INSIDE = ("steelyard.audit", "steelyard.models.accuracy", "steelyard.session", "steelyard.plan")
 """Where tasks are made by other code and never asked for by name."""
 
 

@@ -12,6 +12,7 @@ from browsing import SUM, Browser, Seen, Team, new_team
 from steelyard.documents import request_of
 from steelyard.errors import LedgerLocked, LedgerTampered
 from steelyard.server import _asking as asking
+from steelyard.server._looking import desk_of
 
 PLANS, ASKS = "/api/v1/sets/spend/plans", "/api/v1/sets/spend/releases"
 
@@ -192,7 +193,7 @@ def test_another_task_that_came_under_a_key_between_charge_and_record_stops_nobo
     assert ana is not None
     assert dataset is not None
     task = asking.task_of(SUM)
-    desk = asking.desk_of(server, dataset, "spend/ana", "a", request_of(task), "ana")
+    desk = desk_of(server, dataset, "spend/ana", "a", request_of(task), "ana")
     desk.charge(server.paper(dataset, "spend/ana").plan(task).event)  # the web process died here
     other = json.dumps(request_of(asking.task_of({**SUM, "cap": 20})))
     server.jobs.ask(dataset.id, ana.id, "spend/ana", "a", other)

@@ -11,8 +11,6 @@ Law: rows have |x| <= S and |y| <= S in whole grid steps; the statistics are exa
 
 from __future__ import annotations
 
-import base64
-import binascii
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +25,7 @@ from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, release_array, sigma_for
 from steelyard.models._columns import SIZE, Features
 from steelyard.models._rows import EXACT_ROWS, Label, Products, Rows
+from steelyard.models.accuracy._family import Integers
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Neighbours
 from steelyard.tables import Table
@@ -35,7 +34,6 @@ Array = NDArray[np.float64]
 MODEL_BITS = 48
 """A ridge model that is looked at is told in whole steps of 2^-48."""
 
-Integers = Sequence[int] | NDArray[Any]
 """Released integers: a list of Python's, or an array of 64-bit words or of Python's."""
 
 MATRIX = 32
@@ -254,23 +252,6 @@ def _times(coarse: int, whole: NDArray[Any]) -> NDArray[Any]:
     if whole.dtype == np.int64 and max(int(whole.max()), -int(whole.min())) > (2**63 - 1) // coarse:
         whole = whole.astype(object)
     return whole if coarse == 1 else coarse * whole
-
-
-def packed(values: Integers) -> list[str] | str:
-    """Integers as they are stored: one text of 64-bit words where many fit, else each as decimal digits."""
-    try:
-        if len(values) >= 8:
-            return base64.b64encode(np.asarray(values, dtype="<i8").data).decode("ascii")
-    except OverflowError:  # of released numbers
-        pass
-    return [str(value) for value in values]
-
-
-def unpacked(stored: Sequence[str] | str) -> Integers:
-    """What ``packed`` was given: words as an array that cannot be written to, digits as a list."""
-    if not isinstance(stored, str):
-        return [int(value) for value in stored]
-    return np.frombuffer(binascii.a2b_base64(stored), dtype="<i8")
 
 
 def best_weight(norm: float, neighbours: Neighbours = Neighbours.REPLACE) -> int:

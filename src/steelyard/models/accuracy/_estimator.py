@@ -17,8 +17,9 @@ from steelyard.account import Account
 from steelyard.bounding import Count, Sum
 from steelyard.errors import InvalidTask
 from steelyard.models._fits import FitLinear, FitLogistic
+from steelyard.models._model import Model, OneVsRest, shared
 from steelyard.models.accuracy._chart import path_chart, relative
-from steelyard.models.accuracy._goal import NULL, PARAMETERS, TWO_CLASSES, Certificate, Goal, Progress
+from steelyard.models.accuracy._goal import NULL, PARAMETERS, UNDECLARED, Certificate, Goal, Progress
 from steelyard.models.accuracy._planning import like, places, whole
 from steelyard.models.accuracy._reach import Reached, reach, within
 from steelyard.models.accuracy._scikit import LEARNT, arrays, bases, forget, like_inner, tags_like
@@ -41,7 +42,7 @@ APART = NOTE.replace("public", "secret")
 class AccuracyFirst(*bases()):  # type: ignore[misc]
     """The most private fit of ``estimator`` that is accurate enough, with the price it turned out to have.
 
-    ``target_loss`` is a mean squared error (``target_rmse``: its root, in the label's units), or a classifier's mean log loss;
+    ``target_loss`` is a mean squared error (``target_rmse``: its root, in the label's units; ``target_r2``: an R squared), or a classifier's mean log loss;
     ``target_accuracy`` is a classifier's share of right classes; ``penalty`` is the lambda of the mean loss
     whose best model ``excess_loss`` is measured from. *Privacy:* neighbours replace one row, or with ``users=`` one user
     and all its rows, and n is public; the account never spends more than (epsilon, delta), or with ``delta=None`` pure
@@ -77,12 +78,13 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         *,
         target_accuracy: Number | None = None,
         target_rmse: Number | None = None,
+        target_r2: Number | None = None,
         penalty: Number = 0.001,
         key: str | None = None,
         noise: Noise | None = None,
     ) -> None:
         self.estimator, self.target_loss, self.excess_loss = estimator, target_loss, excess_loss
-        self.target_accuracy, self.target_rmse = target_accuracy, target_rmse
+        self.target_accuracy, self.target_rmse, self.target_r2 = target_accuracy, target_rmse, target_r2
         self.relative_error, self.confidence, self.epsilon, self.delta = relative_error, confidence, epsilon, delta
         self.check, self.account, self.penalty, self.key, self.noise = check, account, penalty, key, noise
 
@@ -108,6 +110,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         excess_loss: Number | None = None,
         target_accuracy: Number | None = None,
         target_rmse: Number | None = None,
+        target_r2: Number | None = None,
     ) -> AccuracyFirst:
         """Go on along the same path to a tighter ``target_loss`` (or any other accuracy); X, y and users must be those of ``fit``.
 
@@ -116,7 +119,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         tighter excess is drawn anew at its full price, beside what was paid before; the same or a looser one is free.
         """
         self._need("key_")
-        asked = {"target_loss": target_loss, "target_rmse": target_rmse}
+        asked = {"target_loss": target_loss, "target_rmse": target_rmse, "target_r2": target_r2}
         asked |= {"target_accuracy": target_accuracy, "excess_loss": excess_loss}
         wanted = Goal.read(asked, self.confidence, self.check)
         values, labels = self._arrays(X, y, users, reset=False)
@@ -188,20 +191,26 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[np.float64]:
         """What the model predicts."""
         self._need("model_")
-        told = self._told(X)
-        return np.asarray(told if self.model_.kind == "linear" else self.classes_[(told > 0.5).astype(int)])
+        if hasattr(self, "classes_"):
+            chances = self.predict_proba(X)
+            return np.asarray(self.classes_[chances.argmax(axis=1)])
+        return self._told(X, self.model_)
 
     @like_inner("predict_proba")
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of each class, for a classifier."""
         self._need("model_")
-        told = self._told(X)
+        if isinstance(self.model_, OneVsRest):
+            return shared(np.column_stack([self._told(X, model) for model in self.model_.models]))
+        told = self._told(X, self.model_)
         return np.column_stack([1 - told, told])
 
     @like_inner("decision_function")
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """The log-odds of the second class, for a classifier."""
+        """The log-odds of the second class, for a classifier; of more than two the logarithm of each one's chance."""
         chances = np.clip(self.predict_proba(X), 1e-300, 1)
+        if chances.shape[1] > 2:
+            return np.asarray(np.log(chances))
         return np.asarray(np.log(chances[:, 1]) - np.log(chances[:, 0]))
 
     @like_inner("score")
@@ -213,15 +222,15 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         from sklearn.metrics import accuracy_score, r2_score
 
         told = self.predict(X)
-        measure = r2_score if self.model_.kind == "linear" else accuracy_score
+        measure = accuracy_score if hasattr(self, "classes_") else r2_score
         return float(measure(y, told, sample_weight=sample_weight))
 
-    def _told(self, X: Any) -> NDArray[np.float64]:
+    def _told(self, X: Any, model: Model) -> NDArray[np.float64]:
         from steelyard.models._estimator import features_of
 
         values = features_of(self, X, reset=False)
-        columns = dict(zip(self.model_.features.source, np.ascontiguousarray(values.T), strict=True))
-        return np.asarray(self.model_.predict(columns))
+        columns = dict(zip(model.features.source, np.ascontiguousarray(values.T), strict=True))
+        return np.asarray(model.predict(columns))
 
     def chart(self) -> Any:
         """A picture of the path."""
@@ -229,7 +238,9 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         pure = self.account_.terms.currency is Currency.PURE
         if self.wanted_.kind != "relative":
             asked = "excess loss" if self.wanted_.kind == "excess" else "loss"
-            asked = "share of errors" if self.wanted_.kind == "error" else asked
+            asked = {"error": "share of errors", "unexplained": "share of the variance unexplained"}.get(
+                self.wanted_.kind, asked
+            )
             return path_chart(self.path_, self.wanted_.amount, pure=pure, y_title=asked)
         path = relative(self.path_, 0.0 if self.release_ is None else float(self.release_.value))
         return path_chart(path, self.wanted_.amount, pure=pure, y_title="relative error")
@@ -238,7 +249,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         wanted = Goal.read({name: getattr(self, name) for name in PARAMETERS}, self.confidence, self.check)
         if (wanted.kind == "relative") != isinstance(self.estimator, Sum | Count):
             raise InvalidTask(
-                "relative_error is for a Sum or a Count; a model takes target_loss, target_rmse, target_accuracy or excess_loss."
+                "relative_error is for a Sum or a Count; a model takes target_loss, target_rmse, target_r2, target_accuracy or excess_loss."
                 if wanted.kind == "relative"
                 else "a Sum or a Count takes relative_error."
             )
@@ -291,10 +302,10 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         task: FitLinear | FitLogistic
         y: NDArray[Any]
         if isinstance(model, LogisticRegression):
-            if model.classes is None or len(model.classes) != 2:
-                raise InvalidTask(TWO_CLASSES)
+            if model.classes is None:
+                raise InvalidTask(UNDECLARED)
             self.classes_, y = model.coded(labels)
-            task = FitLogistic(features, payment.label, (0, 1))
+            task = FitLogistic(features, payment.label, range(len(self.classes_)))
         else:
             task, y = FitLinear(features, payment.label, *model.y_bounds), numbers_of(self, labels)
         session = payment.session(payment.table(values, y, users), self.noise)
@@ -319,8 +330,11 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
             forget(self, LEARNT)  # an earlier model answered another question
         else:
             self.model_ = found.model
-            *weights, self.intercept_ = found.model.coefficients.values()
-            self.coef_ = np.array(weights)
+            several = found.model.models if isinstance(found.model, OneVsRest) else (found.model,)
+            lines = np.array([list(model.coefficients.values()) for model in several])
+            one = len(several) == 1
+            self.coef_ = lines[0, :-1] if one else lines[:, :-1]
+            self.intercept_: Any = float(lines[0, -1]) if one else lines[:, -1]
         return self
 
     def _need(self, name: str) -> None:

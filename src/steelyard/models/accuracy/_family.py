@@ -9,6 +9,8 @@ Law: a step's price is fixed before it is drawn; a model that did not pass is ne
 
 from __future__ import annotations
 
+import base64
+import binascii
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -25,8 +27,10 @@ from steelyard.privacy import MICRO, Event, Neighbours
 
 if TYPE_CHECKING:
     from steelyard.models.accuracy._transcript import Transcript
-    from steelyard.release import Outcome, Release
+    from steelyard.plan import Outcome
+    from steelyard.release import Release
 
+Integers = Sequence[int] | NDArray[Any]
 LOSS_BITS = 20
 WHOLE = 1 << LOSS_BITS
 """Steps in a loss of one, and in a prediction of one."""
@@ -47,7 +51,7 @@ class Told:
 
     kind: str
     cost: int
-    values: Sequence[int] | NDArray[Any]
+    values: Integers
     facts: Mapping[str, Any] = field(default_factory=dict)
     release: Release | None = None
     paid: int | None = None
@@ -157,6 +161,9 @@ class Family(ABC):
 
     least = 10**4
     """What buys nothing worth having, in these units."""
+
+    unit = 1.0
+    """What a goal's amount is a part of, in losses."""
 
     checked = 1.0
     """About how many units are looked at."""
@@ -331,3 +338,20 @@ class Judge(ABC):
 
 def _scaled(amount: int | None, scale: float) -> float | None:
     return None if amount is None else amount / scale
+
+
+def packed(values: Integers) -> list[str] | str:
+    """Integers as they are stored: one text of 64-bit words where many fit, else each as decimal digits."""
+    try:
+        if len(values) >= 8:
+            return base64.b64encode(np.asarray(values, dtype="<i8").data).decode("ascii")
+    except OverflowError:  # of released numbers
+        pass
+    return [str(value) for value in values]
+
+
+def unpacked(stored: Sequence[str] | str) -> Integers:
+    """What ``packed`` was given: words as an array that cannot be written to, digits as a list."""
+    if not isinstance(stored, str):
+        return [int(value) for value in stored]
+    return np.frombuffer(binascii.a2b_base64(stored), dtype="<i8")

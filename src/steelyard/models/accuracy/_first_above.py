@@ -27,9 +27,10 @@ from steelyard.mechanisms import AboveThreshold
 from steelyard.models.accuracy._total import Total, TotalSearch
 from steelyard.models.accuracy._transcript import WATCH, costs_of, entries
 from steelyard.models.accuracy._watch import STEPS, Watch, Watching
+from steelyard.plan import Task
 from steelyard.privacy import MICRO, Currency, Loss, Neighbours, Number, Status, Terms, canonical, exact, positive
 from steelyard.release import Guarantee, Release
-from steelyard.session import Session, Task, named
+from steelyard.session import Session, named
 from steelyard.tables import Schema, Table
 
 ABOVE, NONE, BUDGET = "above", "none_above", "budget_ended"

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from steelyard.release import Release
 
 TWO_CLASSES = (
-    "an accuracy is certified for two classes, such as classes=[0, 1]: of more, every level would be a release for each class, and the range of their joint "
-    "loss, by which looks are priced, is not proved. Ask about one class against the others, or fit all of them at a fixed epsilon. Nothing was charged."
+    "an excess_loss, an accuracy on an account of pure epsilon, and check='disjoint' are for two classes, such as classes=[0, 1]. Of more, ask for target_accuracy or target_loss "
+    "on an account with a delta, or about one class against the others. Nothing was charged."
 )
+UNDECLARED = "an accuracy is certified for declared classes, such as classes=[0, 1]: which of them occur is private. Nothing was charged."
 CHECKS = ("auto", "every", "screened", "certificate", "disjoint")
 NULL, MET, CAP, IMPOSSIBLE = "null_model_ok", "target_met", "cap_reached", "target_impossible"
 UNSHOWN = "not_shown"
@@ -36,11 +37,17 @@ UNSHOWN = "not_shown"
 PARAMETERS = {
     "target_loss": "loss",
     "target_rmse": "loss",
+    "target_r2": "unexplained",
     "target_accuracy": "error",
     "excess_loss": "excess",
     "relative_error": "relative",
 }
-"""How an accuracy may be asked for, and what kind of question that is: an accuracy is one about the share of errors."""
+"""How an accuracy may be asked for, and what kind of question that is: an accuracy is one about the share of errors, an R squared one about
+the share of the labels' variance that a model leaves unexplained.
+"""
+
+SHARES = ("error", "unexplained")
+"""Kinds whose amount is what is missing from one, and is told as what is not."""
 
 _LEAST, _MOST = Fraction(1, 10**300), 10**300  # whatever lies between is a double above zero
 _NARROW, _WIDE = 1e-100, 1e100  # half the width of a label's bounds: their squares are doubles
@@ -49,8 +56,8 @@ _SHARP, _VAGUE = 1e-60, 1e60  # where labels lie in [-1, 1]: no account is near 
 
 @dataclass(frozen=True)
 class Goal:
-    """One question: ``kind`` is "loss", "error" (the share of classes that are wrong), "excess" or "relative"; of so much, how surely,
-    and how it is checked. ``rooted`` says that a loss is told as its root.
+    """One question: ``kind`` is "loss", "error" (the share of classes that are wrong), "unexplained" (one less R squared), "excess" or "relative"; of so much,
+    how surely, and how it is checked. ``rooted`` says that a loss is told as its root.
     """
 
     kind: str
@@ -65,7 +72,7 @@ class Goal:
         given = {name: amount for name, amount in asked.items() if amount is not None}
         if len(given) != 1:
             raise InvalidTask(
-                "give exactly one of target_loss (a loss that is good enough), target_rmse (its root, for a linear model), "
+                "give exactly one of target_loss (a loss that is good enough), target_rmse (its root) or target_r2 (for a linear model), "
                 "target_accuracy (for a classifier), excess_loss (how far above the best possible loss), or relative_error (for sums "
                 f"and counts); got {len(given)}."
             )
@@ -132,13 +139,13 @@ class Goal:
 
 
 def _amount(name: str, amount: Number) -> Fraction:
-    """What is asked for as the amount of its kind: of a root its square, of an accuracy the share of errors."""
+    """What is asked for as the amount of its kind: of a root its square, of an accuracy or an R squared what is missing from one."""
     number = exact(amount, name)
     if number <= 0:
         raise InvalidTask(f"{name} must be above zero; got {amount!r}.")
-    if name in ("target_accuracy", "relative_error") and number >= 1:
+    if name in ("target_accuracy", "target_r2", "relative_error") and number >= 1:
         raise InvalidTask(f"{name} must be below 1; got {amount!r}.")
-    number = {"target_rmse": number**2, "target_accuracy": 1 - number}.get(name, number)
+    number = {"target_rmse": number**2, "target_accuracy": 1 - number, "target_r2": 1 - number}.get(name, number)
     if not _LEAST <= number <= _MOST:
         raise InvalidTask(f"{name} must lie between 1e-300 and 1e300.")
     return number
@@ -150,6 +157,10 @@ def _check_way(kind: str, check: str) -> None:
         raise InvalidTask(f"check must be one of {', '.join(CHECKS)}; got {check!r}.")
     if check == "certificate" and kind != "excess":
         raise InvalidTask("check='certificate' answers excess_loss only: a target loss must be looked at.")
+    if check == "disjoint" and kind == "unexplained":
+        raise InvalidTask(
+            "check='disjoint' has no R squared: how much the labels of the rows that are kept apart vary is not known; ask for target_rmse."
+        )
     if check == "disjoint" and kind not in ("loss", "error"):
         raise InvalidTask(
             "check='disjoint' answers target_loss and its like only: an excess is measured from the best model on the rows that "
@@ -220,7 +231,7 @@ class Found:
 class Certificate:
     """What may be said of a model: the question, the bound, and how sure it is; ``str()`` is the sentence.
 
-    ``error`` says that the bound is on the share of errors, which is told as an accuracy.
+    ``error`` says that the bound is on what is missing from one (an accuracy, an R squared), which is told as what is not.
     """
 
     question: str

@@ -326,4 +326,4 @@ class Looks(Judge):
         looks = [look for look in self.seen if look.level == self.seen[-1].level]
         average = sum(look.cost * look.answer for look in looks) / sum(look.cost for look in looks)
         ask = self.family.again(looks[-1].model, looks[-1].reach)
-        return float((average / self.family.checked + ask.allowed) / WHOLE)
+        return float((average / self.family.checked + ask.allowed) / WHOLE / self.family.unit)

@@ -31,9 +31,8 @@ from steelyard.models.accuracy._goal import TWO_CLASSES, Goal, Stop, public_n
 from steelyard.models.accuracy._quantiles import LAPLACE, LEANS, LONGEST, NORMAL, chi_square, pull, shifted_quantile
 from steelyard.models.accuracy._users import shares
 from steelyard.noise import Noise
+from steelyard.plan import Outcome, Plan
 from steelyard.privacy import MICRO, Currency, Event, Loss, Terms
-from steelyard.release import Outcome
-from steelyard.session import Plan
 from steelyard.tables import Schema, Table
 
 M = TypeVar("M", bound=Objective | PureObjective)

@@ -7,20 +7,20 @@ everything that was released on the way.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
-from steelyard.accounting import MixtureOdometer, epsilon_of, mu_cap
+from steelyard.accounting import mu_cap
 from steelyard.bounding import Count, Sum
 from steelyard.errors import InvalidTask
 from steelyard.models._fits import FitLinear, FitLogistic
-from steelyard.models._model import Model
 from steelyard.models.accuracy._goal import (
     CAP,
     IMPOSSIBLE,
     MET,
     NULL,
+    SHARES,
     UNSHOWN,
     Certificate,
     Found,
@@ -29,15 +29,14 @@ from steelyard.models.accuracy._goal import (
     Stop,
 )
 from steelyard.models.accuracy._logistic import LogisticSearch
-from steelyard.models.accuracy._one_shot import epsilon_before
 from steelyard.models.accuracy._ridge import RidgeSearch
 from steelyard.models.accuracy._split import Split
+from steelyard.models.accuracy._telling import epsilons
 from steelyard.models.accuracy._total import TotalSearch
-from steelyard.privacy import MICRO, Currency, Event, Loss, Number, Terms, decimal_text, positive
+from steelyard.privacy import Currency, Loss, Number, Terms, decimal_text, positive
 from steelyard.release import Release
 from steelyard.session import Session
 
-_TUNED = 1024
 ENDINGS = {
     MET: "reached",
     NULL: "reached with the constant model, which is good enough",
@@ -62,12 +61,13 @@ LATER = (
 class Reached:
     """A model that answers the question, or the best guess where nothing is certified; or a total, as its ``release``.
 
+    ``model`` is a ``Model``, of more than two classes a ``OneVsRest``, or None.
     Losses of the ``path`` are in the label's own units. ``epsilon`` is ex post and speaks of everything this path has released;
     ``epsilon_filter`` is what the same spending means on the account's own scale, ``promised`` the account's epsilon; ``spent`` is
     in the ledger's smallest units. ``str()`` says how it ended, what is certain, and what it cost.
     """
 
-    model: Model | None
+    model: Any
     certificate: Certificate
     reason: str
     path: tuple[Stop, ...]
@@ -117,7 +117,7 @@ def reach(
     and of a tighter one under the same key its full price again.
     """
     search, tell = _search(task, goal, penalty, ids), progress
-    asked, scale = search.asked(goal), search.scale
+    asked, scale = search.asked(goal), 1.0 if goal.kind in SHARES else search.scale
     if progress is not None:
         tell = lambda stop: progress(stop.scaled(scale))  # noqa: E731
     terms = session.account.terms
@@ -127,7 +127,7 @@ def reach(
         question = f"with every user counting once, {question}"
     bound = math.sqrt(found.bound * scale) if goal.rooted else found.bound * scale
     how = _how(found, goal, terms)
-    certificate = Certificate(question, bound, goal.confidence, how, goal.kind == "error")
+    certificate = Certificate(question, bound, goal.confidence, how, goal.kind in SHARES)
     costs, release = epsilons(terms, found.spent, found.events), None
     if goal.kind == "relative" and found.release is not None:
         release = found.release if certificate.met else _missed(found.release, goal, how)
@@ -210,20 +210,3 @@ def within(session: Session, epsilon: Number | None) -> Session:
     if not terms.filter_delta:
         raise InvalidTask(f"account {session.account.name!r} counts mu and has no delta; leave epsilon out.")
     return session.up_to(mu_cap(most, terms.filter_delta))
-
-
-def epsilons(terms: Terms, spent: int, drawn: Sequence[Event] = ()) -> tuple[float, float]:
-    """The ex-post epsilon (an odometer tuned by the account's terms, so before any step) and the filter's.
-
-    ``drawn``, where given, is all that was ever released: if it is all pure, the sum of epsilon holds surely.
-    """
-    if terms.currency is Currency.PURE:
-        return spent / MICRO, spent / MICRO
-    delta, squared = float(terms.filter_delta), Fraction(spent, MICRO**2)
-    if not spent or not delta:
-        return (0.0, 0.0) if not spent else (math.inf, math.inf)
-    odometer = MixtureOdometer(delta, tuned_at=float(terms.cap.value) / _TUNED)
-    after = odometer.epsilon(squared)
-    if drawn and all(event.name == "objective_pure" for event in drawn):
-        after = min(after, sum(epsilon_before(event, terms) for event in drawn))
-    return after, epsilon_of(math.sqrt(float(squared)) * (1 + 1e-12), delta)

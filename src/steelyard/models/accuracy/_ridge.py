@@ -40,21 +40,20 @@ from steelyard.models.accuracy._designs import (
     best_weight,
     in_ball,
     norm_bound,
-    packed,
-    unpacked,
 )
-from steelyard.models.accuracy._family import WHOLE, Family, Judge, Look, Rise, Step, Told
+from steelyard.models.accuracy._explained import Moments, Unexplained
+from steelyard.models.accuracy._family import WHOLE, Family, Judge, Look, Rise, Step, Told, packed, unpacked
 from steelyard.models.accuracy._goal import Found, Goal, loss_unit, public_n, share_of
 from steelyard.models.accuracy._looks import Looks
 from steelyard.models.accuracy._losses import ClippedLoss
+from steelyard.models.accuracy._model_search import ModelSearch
 from steelyard.models.accuracy._posterior import expected_excess, expected_model, reach_of, ruled_out, seen_loss
 from steelyard.models.accuracy._quantiles import normal_quantile
-from steelyard.models.accuracy._search import ModelSearch
 from steelyard.models.accuracy._split import Split
 from steelyard.models.accuracy._transcript import Transcript
 from steelyard.models.accuracy._watch import MOST_WATCHES, PATIENCE, QUESTIONS, SHARPER, Watched
+from steelyard.plan import Outcome
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms
-from steelyard.release import Outcome
 
 START, STEEP, ABOVE = 3, 1.3, 4
 """The first stop, against what a look costs whose noise is the target; their ratio; the last."""
@@ -89,7 +88,11 @@ class RidgeSearch(ModelSearch):
     def asked(self, goal: Goal) -> Goal:
         """The goal where labels lie in [-1, 1]."""
         if goal.kind == "error":
-            raise InvalidTask("target_accuracy is for a classifier; a linear model takes target_rmse or target_loss.")
+            raise InvalidTask(
+                "target_accuracy is for a classifier; a linear model takes target_r2, target_rmse or target_loss."
+            )
+        if goal.kind == "unexplained":
+            return goal  # a share: the label's units do not matter
         return replace(goal, amount=goal.within(self.label))
 
     def told(self, goal: Goal, found: Found) -> tuple[str, Model | None]:
@@ -98,6 +101,8 @@ class RidgeSearch(ModelSearch):
         question = f"the {measure} on {goal.where}, predictions held within the label's bounds,"
         if goal.kind == "excess":
             question = "the penalized half mean squared error above the best possible"
+        if goal.kind == "unexplained":
+            question = f"R squared on {goal.where}, labels and predictions held within the label's bounds,"
         if found.model is None:
             return question, None
         label, weights = self.label, found.model.tolist()
@@ -105,14 +110,20 @@ class RidgeSearch(ModelSearch):
             "linear", self.features, label.column, weights, label.lower, label.upper, reach=found.reach
         )
 
-    def null(self, goal: Goal) -> tuple[Array, float]:
-        """The model that predicts nothing, and what it is good for whatever the rows: labels lie in [-1, 1]."""
+    def null(self, goal: Goal) -> tuple[Array, float] | None:
+        """The model that predicts nothing, and what it is good for whatever the rows: labels lie in [-1, 1]. It explains nothing."""
+        if goal.kind == "unexplained":
+            return None
         return np.zeros(self.features.width), 0.5 if goal.kind == "excess" else 1.0
 
     def judge(self, goal: Goal, transcript: Transcript) -> Judge:
         """The currency chooses the draw and the judge, the unit the weights, the split the rows."""
         terms = transcript.desk.terms
         if terms.currency is Currency.PURE:
+            if goal.kind == "unexplained":
+                raise InvalidTask(
+                    "target_r2 is made of Gaussian steps; open the account with a delta, or ask for target_rmse."
+                )
             if goal.check == "certificate":
                 raise InvalidTask(
                     "check='certificate' is made of Gaussian steps; open the account with a delta, or leave it out."
@@ -162,6 +173,10 @@ class RidgeFamily(Family):
         """The root of its excess, or its clipped loss."""
         if self.goal.kind == "excess":
             return RootExcess(self.ridge, model, Fraction(self.norm), self.goal.amount)
+        return self.looked_at(model, reach)
+
+    def looked_at(self, model: tuple[int, ...], reach: int) -> ClippedLoss:
+        """Its clipped loss."""
         return ClippedLoss(model, self.goal.amount, reach, self.neighbours, self.secret)
 
     def weights(self, steps: Sequence[int]) -> Array:
@@ -184,7 +199,8 @@ class GaussianRidge(RidgeFamily):
         super().__init__(goal)
         self._width, self._penalty, self.crowd, self.failure = width, penalty, crowd, failure
         self.secret, self.neighbours = crowd.split is not None, crowd.neighbours
-        self.sizes = Counts(crowd, goal.amount, crowd.grain**2)
+        self.explains = goal.kind == "unexplained"
+        self.sizes = Moments(crowd, goal.amount) if self.explains else Counts(crowd, goal.amount, crowd.grain**2)
         self._pool: PooledDesign | None = None
 
     def size(self) -> Step | None:
@@ -203,6 +219,23 @@ class GaussianRidge(RidgeFamily):
     def checked(self) -> float:  # type: ignore[override]
         """About how many units are looked at."""
         return self.crowd.checking(self.sizes.n)
+
+    @property
+    def target(self) -> float:
+        """The loss that is good enough, labels in [-1, 1]; of a share of their variance, about."""
+        return self.goal.amount * self.unit
+
+    @property
+    def unit(self) -> float:  # type: ignore[override]
+        """What the goal is a part of."""
+        return self.sizes.variance if isinstance(self.sizes, Moments) and self.sizes.told else 1.0
+
+    def looked_at(self, model: tuple[int, ...], reach: int) -> ClippedLoss:
+        """Its clipped loss, or that beside the labels' own."""
+        if not isinstance(self.sizes, Moments):
+            return super().looked_at(model, reach)
+        known = self.goal.amount, self.sizes.centre, self.sizes.off(self.failure.label)
+        return Unexplained(model, self.target, reach, self.neighbours, self.secret, *known)
 
     @lazy
     def square(self) -> float:
@@ -231,7 +264,7 @@ class GaussianRidge(RidgeFamily):
 
     def null(self) -> float:
         """Predicting the middle misses by the mean of y squared, and is off by half of it: known where n is public."""
-        if not self.sizes.told or self.secret:
+        if not self.sizes.told or self.secret or self.explains:
             return math.inf
         return self.most_square / 2 if self.goal.kind == "excess" else self.most_square
 
@@ -249,7 +282,7 @@ class GaussianRidge(RidgeFamily):
 
         That is from where a look can first pass to where a tenth of the target would be certified.
         """
-        target = self.goal.amount
+        target = self.target
         if self.goal.kind == "excess":
             return schedule.levels(self.ridge, self.norm, target, self.failure)
         last = schedule.planned_mu(self.ridge, self.norm, target / 10, 0.05) * ABOVE
@@ -283,6 +316,8 @@ class GaussianRidge(RidgeFamily):
     def learn(self, told: Told) -> None:
         """Take a stored measurement into account."""
         if told.kind == "size":
+            if bool(told.facts.get("moments")) != self.explains or (self.explains and told.goal != self.goal.name):
+                return  # counted for another question; looks at one share all need one centre
             self.sizes.learn(told)
             for name in ("square", "most_square", "norm", "ridge", "stops"):
                 self.__dict__.pop(name, None)
@@ -307,7 +342,7 @@ class GaussianRidge(RidgeFamily):
     def hopeless(self) -> bool:
         """Whether the statistics, which flatter the model they give, put even its loss above the target."""
         seen, spread = seen_loss(self.ridge, self.noisy, self.square, self.guess())
-        return ruled_out(seen, spread, self.sizes.spread / self.ridge.n, self.goal.amount)
+        return ruled_out(seen, spread, self.sizes.spread / self.ridge.n, self.target)
 
 
 class LaplaceRidge(RidgeFamily):

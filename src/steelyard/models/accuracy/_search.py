@@ -10,24 +10,17 @@ search ends at a model that passed, at the end of its levels, or where its accou
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from fractions import Fraction
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, InvalidTask
-from steelyard.models._columns import Features
-from steelyard.models._model import Model
-from steelyard.models._rows import Label
 from steelyard.models.accuracy._family import Ending, Judge, Taken, Told
-from steelyard.models.accuracy._goal import CAP, NULL, Found, Goal, Progress, check_penalty, left_of, public_n
-from steelyard.models.accuracy._split import Split, TableRows
+from steelyard.models.accuracy._goal import CAP, NULL, Found, Goal, Progress, left_of
 from steelyard.models.accuracy._transcript import Reader, Transcript
 from steelyard.privacy import Number, Terms
-from steelyard.tables import Schema
 
 
 class Question(Protocol):
@@ -41,51 +34,6 @@ class Question(Protocol):
 
     def null(self, goal: Goal) -> tuple[NDArray[Any], float] | None:
         """The model that predicts nothing, and what it is good for whatever the rows; None where there is none."""
-
-
-class ModelSearch(ABC):
-    """What searches for models share: open one with ``session.open(...)``, then ask for an accuracy.
-
-    ``penalty`` is the lambda of the mean loss plus lambda/2 |theta|^2, with rows of length at most one. With ``split`` one part of
-    the rows trains and the other checks.
-    """
-
-    features: Features
-    penalty: Fraction
-    split: Split | None
-    scale = 1.0
-    """What a loss of one is in the label's own units."""
-
-    @property
-    @abstractmethod
-    def target(self) -> Label:
-        """The label, as rows are read."""
-
-    @abstractmethod
-    def told(self, goal: Goal, found: Found) -> tuple[str, Model | None]:
-        """The question in words, and the model that was found, if one was."""
-
-    def check(self, schema: Schema, terms: Terms) -> None:
-        """Refuse what the schema or the account rule out."""
-        self.features.check(schema)
-        self.target.check(schema)
-        if self.split is None:
-            public_n(terms)
-        else:
-            self.split.check(schema, terms)
-        check_penalty(self.penalty)
-
-    def start(self, desk: Desk) -> Search:
-        """Begin, or pick up where the stored steps left off."""
-        return Search(cast(Question, self), desk)
-
-    def reader(self, terms: Terms) -> TableRows:
-        """How rows are read."""
-        return TableRows(self.features, self.target, terms.unit, self.split)
-
-    def asked(self, goal: Goal) -> Goal:
-        """The goal where labels lie in [-1, 1]."""
-        return goal
 
 
 class Search:

@@ -67,6 +67,12 @@ class Held(ABC):
         """The signed rows for a solver, those of a user weighing one together."""
         return Memory(self.signed, shares(self.owners))
 
+    def against(self, target: int) -> Memory:
+        """The same of one class against the others; of two the second is the target."""
+        if target == 2 and "signed" in self.__dict__:
+            return self.memory
+        return Memory(np.asarray(self.x * signs(self.y, target)[:, None]), shares(self.owners))
+
 
 @dataclass(frozen=True)
 class SplitPart(Held):
@@ -191,7 +197,7 @@ class TableRows:
         self._features, self._label, self._unit, self._split = features, label, unit, split
         self.divided, self.snapshot = split is not None, ""
         # rows that are kept apart know nothing of the best model on those that were trained on
-        self.kinds: tuple[str, ...] = ("loss", "error", "excess") if split is None else ("loss", "error")
+        self.kinds: tuple[str, ...] = ("loss", "error", "unexplained", "excess") if split is None else ("loss", "error")
         self._parts: Parts | None = None
 
     def rows(self, table: Table, part: str, seal: Seal) -> Any:

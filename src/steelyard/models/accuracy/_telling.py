@@ -5,13 +5,18 @@ Law: released numbers only; what was spent is read from the account.
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 from steelyard.account import Account
+from steelyard.accounting import MixtureOdometer, epsilon_of
 from steelyard.models.accuracy._goal import Progress, Stop
-from steelyard.models.accuracy._reach import epsilons
+from steelyard.models.accuracy._one_shot import epsilon_before
+from steelyard.privacy import MICRO, Currency, Event, Terms
 
+_TUNED = 1024
 _HEADER = f"{'step':<24} {'epsilon so far':<16} loss (a look's is noisy)"
 
 
@@ -58,3 +63,20 @@ def _line(stop: Stop, spent: float) -> str:
     said += [] if stop.loss is None else [f"about {stop.loss:.4g},"]
     said += [] if stop.passed is None else ["passed" if stop.passed else "not yet"]
     return f"{stop.step:<24} {spent:<16.4g} {' '.join(said)}".rstrip()
+
+
+def epsilons(terms: Terms, spent: int, drawn: Sequence[Event] = ()) -> tuple[float, float]:
+    """The ex-post epsilon (an odometer tuned by the account's terms, so before any step) and the filter's.
+
+    ``drawn``, where given, is all that was ever released: if it is all pure, the sum of epsilon holds surely.
+    """
+    if terms.currency is Currency.PURE:
+        return spent / MICRO, spent / MICRO
+    delta, squared = float(terms.filter_delta), Fraction(spent, MICRO**2)
+    if not spent or not delta:
+        return (0.0, 0.0) if not spent else (math.inf, math.inf)
+    odometer = MixtureOdometer(delta, tuned_at=float(terms.cap.value) / _TUNED)
+    after = odometer.epsilon(squared)
+    if drawn and all(event.name == "objective_pure" for event in drawn):
+        after = min(after, sum(epsilon_before(event, terms) for event in drawn))
+    return after, epsilon_of(math.sqrt(float(squared)) * (1 + 1e-12), delta)

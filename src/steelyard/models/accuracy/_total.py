@@ -25,8 +25,9 @@ from steelyard.models.accuracy._goal import CAP, Found, Goal, Stop
 from steelyard.models.accuracy._quantiles import normal_quantile
 from steelyard.models.accuracy._search import Search
 from steelyard.models.accuracy._transcript import Transcript
+from steelyard.plan import Outcome
 from steelyard.privacy import MICRO, Currency, Neighbours, Number, Terms
-from steelyard.release import Outcome, Release
+from steelyard.release import Release
 from steelyard.tables import Quantity, Schema, Table
 
 STOPS, RATIO = 24, 1.25

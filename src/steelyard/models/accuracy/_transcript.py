@@ -26,12 +26,12 @@ from steelyard.accounting import disjoint, paid_apart, price
 from steelyard.desk import Desk
 from steelyard.errors import KeyConflict, TableError
 from steelyard.mechanisms import LaplacePath
-from steelyard.models.accuracy._designs import packed, unpacked
-from steelyard.models.accuracy._family import PARTS, TRAIN, Rise, Step, Told
+from steelyard.models.accuracy._family import PARTS, TRAIN, Rise, Step, Told, packed, unpacked
 from steelyard.models.accuracy._goal import Goal
 from steelyard.noise import Noise
+from steelyard.plan import Outcome
 from steelyard.privacy import MICRO, Event, Neighbours, canonical
-from steelyard.release import Outcome, Release
+from steelyard.release import Release
 from steelyard.tables import Table
 
 STEP, PATH, WATCH = "step", "path", "watch"

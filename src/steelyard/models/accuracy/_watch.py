@@ -30,8 +30,8 @@ from steelyard.models.accuracy._family import CHECK, Act, Judge, Look, Taken, To
 from steelyard.models.accuracy._goal import Goal, Stop, share_of
 from steelyard.models.accuracy._transcript import WATCH, Transcript
 from steelyard.noise import Noise
+from steelyard.plan import Outcome
 from steelyard.privacy import MICRO, Neighbours
-from steelyard.release import Outcome
 from steelyard.tables import Table
 
 STEPS = 2**16

@@ -5,5 +5,6 @@ from __future__ import annotations
 from steelyard.server.api import _boards, _budgets, _me, _officer, _releases, _sets
 
 ENDPOINTS = tuple(line for noun in (_me, _sets, _budgets, _releases, _boards, _officer) for line in noun.ENDPOINTS)
+"""Every address of the API, with who may ask it and what answers."""
 
 __all__ = ["ENDPOINTS"]

@@ -7,10 +7,8 @@ from typing import Any
 from steelyard.errors import InvalidTask
 from steelyard.server import _boards as boards
 from steelyard.server._acts import record
-from steelyard.server._call import Call, Endpoint, reply
+from steelyard.server._call import Call, Endpoint, key_of, reply, text_of
 from steelyard.server._links import link
-from steelyard.server.api._releases import key_of
-from steelyard.server.api._sets import text_of
 
 
 def mine(call: Call) -> Any:

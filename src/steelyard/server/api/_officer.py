@@ -11,12 +11,11 @@ from steelyard.account import Receipt
 from steelyard.errors import InvalidTask
 from steelyard.server._acts import acts as acts_of
 from steelyard.server._acts import record
-from steelyard.server._call import Call, Endpoint, reply
+from steelyard.server._call import Call, Endpoint, person_named, reply, text_of
 from steelyard.server._links import link
 from steelyard.server._problems import Problem
 from steelyard.server._rights import RIGHTS, explain
 from steelyard.server._spending import spending
-from steelyard.server.api._sets import person_named, text_of
 
 ENTERED = (
     "this person has signed in before, and whoever holds a link can act as them: whoever runs the server makes it there, "
@@ -32,7 +31,10 @@ def spent(call: Call) -> Any:
 def verify(call: Call) -> Any:
     """Check the whole chain, and receipts against it if some are given."""
     given = call.given(optional=("receipts",))
-    receipts = [_receipt(each) for each in given.get("receipts", [])]
+    told = given.get("receipts", [])
+    if not isinstance(told, list):
+        raise InvalidTask("receipts are a list.")
+    receipts = [_receipt(each) for each in told]
     found = call.server.ledger.verify(receipts=receipts)
     return {"ok": found.ok, "findings": list(found.findings), "entries": found.entries, "head": found.head}
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from steelyard.server import _asking as asking
-from steelyard.server._acts import record
-from steelyard.server._call import Call, Endpoint, reply
-from steelyard.server._problems import Problem
+from steelyard.server import _looking as looking
+from steelyard.server._call import Call, Endpoint, key_of, reply
 
 _PAGE = 100
 
@@ -22,28 +21,15 @@ def ask(call: Call) -> Any:
     key, server = key_of(call), call.server
     job = asking.ask(server, call.set, call.who, key, call.given("task")["task"])
     call.told["sequence"] = job.sequence
-    told = asking.look(server, call.set, job)
-    headers = {"Location": f"/api/v1/releases/{job.sequence}", **asking.wait_of(server, call.set, job)}
+    told = looking.look(server, call.set, job)
+    headers = {"Location": f"/api/v1/releases/{job.sequence}", **looking.wait_of(server, call.set, job)}
     return reply(told, 200 if told["state"] != "charged" else 202, headers)
-
-
-def key_of(call: Call) -> str:
-    """The request's own name, which makes a retry free."""
-    key = call.headers.get("idempotency-key", "").strip()
-    key = key[1:-1] if len(key) > 2 and key[0] == key[-1] == '"' else key
-    if not 0 < len(key) <= 200 or not key.isprintable():
-        raise Problem(
-            400,
-            "NoKey",
-            "give the request a name of 1 to 200 characters in the header Idempotency-Key; a retry with it is free.",
-        )
-    return key
 
 
 def look(call: Call) -> Any:
     """One release: charged, answered or failed."""
-    found = asking.look(call.server, call.set, call.release)
-    return reply(found, 200, asking.wait_of(call.server, call.set, call.release))
+    found = looking.look(call.server, call.set, call.release)
+    return reply(found, 200, looking.wait_of(call.server, call.set, call.release))
 
 
 def listed(call: Call) -> Any:
@@ -52,17 +38,8 @@ def listed(call: Call) -> Any:
     jobs = call.server.jobs.of_set(
         call.set.id, person=None if every else call.who.id, after=call.number("after", 0), limit=_PAGE
     )
-    found = [asking.look(call.server, call.set, job) for job in jobs]
+    found = [looking.look(call.server, call.set, job) for job in jobs]
     return {"releases": found, "next": jobs[-1].sequence if len(jobs) == _PAGE else None}
-
-
-def publish(call: Call) -> Any:
-    """Let every member of the set see an answer."""
-    asking.released(call.server, call.set, call.release)
-    if not call.release.published:
-        record(call, "published an answer", f"{call.set.name}: entry {call.release.sequence}", call.release.account)
-        call.server.jobs.publish(call.release.id)
-    return reply(None, 200)
 
 
 ENDPOINTS = (
@@ -82,7 +59,7 @@ ENDPOINTS = (
     Endpoint(
         "POST",
         "/api/v1/releases/{release}/publish",
-        publish,
+        looking.publish,
         "publish a release",
         by_token=False,
         summary="Show a release to the set.",

@@ -19,5 +19,6 @@ from steelyard.server.pages._parts import show_problem
 
 _PAGES = (_static, _enter, _home, _me, _rights, _sets, _manage, _plan, _releases, _boards, _officer)
 ENDPOINTS = tuple(endpoint for each in _PAGES for endpoint in each.ENDPOINTS)
+"""Every address of a page, with who may open it and what draws it."""
 
 __all__ = ["ENDPOINTS", "show_problem"]

@@ -10,22 +10,13 @@ from starlette.responses import Response
 from steelyard.charts import at_error, intervals
 from steelyard.server import _boards as boards
 from steelyard.server._call import Call, Endpoint
+from steelyard.server._store import Board, Submission
 from steelyard.server.api import _boards as boards_api
-from steelyard.server.pages._forms import filled, through, tried
-from steelyard.server.pages._manage import format_of
-from steelyard.server.pages._parts import at, go, page
+from steelyard.server.pages._forms import filled, format_of, through, tried
+from steelyard.server.pages._lines import STATES, card, rank_of
+from steelyard.server.pages._parts import at, day, go, page
 from steelyard.server.pages._pictures import Picture, shown
-from steelyard.server.pages._releases import day
-from steelyard.server.store import Board, Submission
 
-_STATES = {
-    "new": "being opened",
-    "open": "open",
-    "final": "2 of 2: final",
-    "scoring": "being decided",
-    "closed": "closed",
-    "broken": "the labels cannot be opened",
-}
 _KINDS = {
     "free": "certified; the guess was right",
     "paid": "certified; a surprise",
@@ -45,17 +36,6 @@ def show_boards(call: Call) -> Response:
     who, store = call.who, call.server.boards
     found = store.all() if who.officer else store.of(who.id)
     return page(call, "boards.html", "Leaderboards", here="/boards", boards=[card(call, each) for each in found])
-
-
-def card(call: Call, board: Board) -> dict[str, str]:
-    """A board in a few words, with one's own rank."""
-    team = call.server.boards.team_of(board.id, call.who.id)
-    rank = ""
-    if team is not None:
-        rank = next((_rank(each) for each in boards.table(call.server, board)["teams"] if each["team"] == team[1]), "")
-    left = board.facts.get("left")
-    about = f"{_STATES[board.state]}{'' if left is None else f'; {left:,} surprises at the start'}"
-    return {"href": at("boards", board.name), "title": board.title or board.name, "about": about, "rank": rank}
 
 
 def show_board(call: Call, *, problem: str = "") -> Response:
@@ -127,7 +107,7 @@ def _facts(board: Board, found: dict[str, Any]) -> list[tuple[str, str]]:
     left = found["left"]
     first = board.state == "open" and board.settings.get("final")
     known = [
-        ("phase", "1 of 2: open" if first else _STATES[board.state]),
+        ("phase", "1 of 2: open" if first else STATES[board.state]),
         ("rows", f"{board.facts['rows']:,}" if "rows" in board.facts else ""),
     ]
     known += [
@@ -149,16 +129,12 @@ def _told(teams: list[dict[str, Any]]) -> str:
     )
 
 
-def _rank(each: dict[str, Any]) -> str:
-    return str(each["rank"]) if each["rank"] == each["rank_to"] else f"{each['rank']}–{each['rank_to']}"
-
-
 def _row(each: dict[str, Any], team: tuple[int, str] | None, sent: list[Submission]) -> dict[str, Any]:
     mine = team is not None and each["team"] == team[1]
     best = next((made for made in sent if mine and made.answer.get("value") == each["value"]), None)
     width = max(each["high"] - each["low"], 1e-6)
     return {
-        "rank": _rank(each), "team": each["team"], "mine": mine, "score": at_error(each["value"], width / 2),
+        "rank": rank_of(each), "team": each["team"], "mine": mine, "score": at_error(each["value"], width / 2),
         "between": f"{at_error(each['low'], width / 2)} to {at_error(each['high'], width / 2)}", "kind": _KINDS.get(each["kind"], each["kind"]),
         "id": f"#{best.id}" if best else f"{each['submissions']:,} sent", "href": at("submissions", str(best.id)) if best else "",
     }  # fmt: skip

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from steelyard.accounting import told
 from steelyard.charts import short
 from steelyard.ledger import Account
 from steelyard.privacy import Currency, Loss, Terms, decimal_text
+from steelyard.server._budgets import CAPS
 
 YOURS, SETS = "your budget", "the set's budget"
 
@@ -40,9 +42,10 @@ def bar_of(account: Account, label: str, now: Loss | None = None) -> Bar:
 def amount(loss: Loss, terms: Terms, *, cost: bool = False) -> str:
     """An amount as short as it can be said: epsilon, at the account's delta where it has one; mu; or nats.
 
-    >>> from steelyard.privacy import rows
-    >>> amount(Loss.pure("0.25"), Terms(rows(), Loss.pure(1), 1, 0))
-    'ε 0.25'
+        >>> from steelyard.server._budgets import CAPS
+    from steelyard.privacy import rows
+        >>> amount(Loss.pure("0.25"), Terms(rows(), Loss.pure(1), 1, 0))
+        'ε 0.25'
     """
     if loss.currency is Currency.PURE:
         return f"ε {decimal_text(loss.value)}"
@@ -56,10 +59,11 @@ def amount(loss: Loss, terms: Terms, *, cost: bool = False) -> str:
 def promise(every: Sequence[Terms]) -> str:
     """What the accounts over a set's people promise together, in a sentence or two.
 
-    >>> from steelyard.privacy import rows
-    >>> one = Terms(rows(), Loss.pure(1), 1, 0)
-    >>> promise([one, one])
-    'All answers together, whoever asks, are differentially private with ε = 2, the sum of 2 accounts. Hidden is one row, added or removed.'
+        >>> from steelyard.server._budgets import CAPS
+    from steelyard.privacy import rows
+        >>> one = Terms(rows(), Loss.pure(1), 1, 0)
+        >>> promise([one, one])
+        'All answers together, whoever asks, are differentially private with ε = 2, the sum of 2 accounts. Hidden is one row, added or removed.'
     """
     units, several = {terms.unit for terms in every}, len(every) > 1
     if several and (len(units) > 1 or any(terms.epsilon is None for terms in every)):
@@ -81,3 +85,11 @@ def _pair(epsilon: Fraction | int, delta: Fraction | int) -> str:
 
 def _share(part: int, whole: int) -> float:
     return round(100 * min(part / whole, 1.0), 2) if whole else 0.0
+
+
+def terms_told(terms: dict[str, Any]) -> str:
+    """Proposed terms in words."""
+    caps = ", ".join(f"{name.replace('_', ' ')} {terms[name]}" for name in CAPS if name in terms)
+    unit = str(terms.get("unit", ""))
+    hidden = "one row" if unit == "rows" else f"all rows of one {unit.partition(':')[2]}"
+    return f"{caps}, hiding {hidden}"

@@ -34,3 +34,8 @@ def tried(act: Callable[[], Any]) -> tuple[Any, str]:
 def filled(call: Call, name: str) -> str | None:
     """A field that was filled in, or None."""
     return call.form.get(name, "").strip() or None
+
+
+def format_of(call: Call) -> str:
+    """What kind of file was sent, by the last part of its name; the name is used for nothing else."""
+    return call.file_name.rpartition(".")[2].lower()[:10]

@@ -7,10 +7,10 @@ from typing import Any
 from starlette.responses import Response
 
 from steelyard.server._call import Call, Endpoint
-from steelyard.server.pages._boards import card
+from steelyard.server._store import DataSet
 from steelyard.server.pages._budgets import SETS, YOURS, bar_of
-from steelyard.server.pages._parts import at, go, page
-from steelyard.server.store import DataSet
+from steelyard.server.pages._lines import card
+from steelyard.server.pages._parts import about, at, go, page
 
 _NONE = "You are in no data set yet. A custodian lets people in; an officer makes a new set."
 
@@ -38,19 +38,6 @@ def _card(call: Call, dataset: DataSet) -> dict[str, Any]:
         "href": at("sets", dataset.name), "title": dataset.title or dataset.name, "about": about(dataset), "bars": bars,
         "ask": at("sets", dataset.name, "plan") if bars and dataset.state == "described" else "", "tags": sorted(roles),
     }  # fmt: skip
-
-
-def about(dataset: DataSet) -> str:
-    """A set in a line."""
-    if dataset.state != "described":
-        return {
-            "empty": "no table yet",
-            "new": "the worker is looking at its columns",
-            "broken": "its table cannot be opened",
-        }[dataset.state]
-    names = list(dataset.columns)
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return f"{', '.join(names[:4])}{more}"
 
 
 def _todo(call: Call, sets: list[DataSet]) -> list[tuple[str, str]]:

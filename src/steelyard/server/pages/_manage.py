@@ -11,8 +11,8 @@ from steelyard.server import _budgets as budgets
 from steelyard.server._call import Call, Endpoint
 from steelyard.server.api import _budgets as budgets_api
 from steelyard.server.api import _sets as sets_api
-from steelyard.server.pages._budgets import Bar, amount, bar_of
-from steelyard.server.pages._forms import filled, through, tried
+from steelyard.server.pages._budgets import Bar, amount, bar_of, terms_told
+from steelyard.server.pages._forms import filled, format_of, through, tried
 from steelyard.server.pages._parts import at, go, page
 
 _STATES = {
@@ -78,14 +78,6 @@ def _proposals(call: Call) -> list[dict[str, str]]:
     ]
 
 
-def terms_told(terms: dict[str, Any]) -> str:
-    """Proposed terms in words."""
-    caps = ", ".join(f"{name.replace('_', ' ')} {terms[name]}" for name in budgets.CAPS if name in terms)
-    unit = str(terms.get("unit", ""))
-    hidden = "one row" if unit == "rows" else f"all rows of one {unit.partition(':')[2]}"
-    return f"{caps}, hiding {hidden}"
-
-
 def _members(call: Call) -> list[dict[str, Any]]:
     server, dataset = call.server, call.set
     return [
@@ -111,11 +103,6 @@ def set_source(call: Call) -> Response:
         source = f"{form.get('root', '')}/{form.get('path', '').strip()}"
         _, problem = tried(lambda: through(call, sets_api.set_source, kind="root", source=source))
     return show_manage(call, problem=problem) if problem else go(at("sets", call.set.name, "manage"), "source")
-
-
-def format_of(call: Call) -> str:
-    """What kind of file was sent, by the last part of its name; the name is used for nothing else."""
-    return call.file_name.rpartition(".")[2].lower()[:10]
 
 
 def propose(call: Call) -> Response:

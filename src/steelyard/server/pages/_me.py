@@ -6,8 +6,7 @@ from starlette.responses import Response
 
 from steelyard.errors import InvalidTask
 from steelyard.server._call import Call, Endpoint
-from steelyard.server.pages._parts import at, go, page
-from steelyard.server.pages._releases import day
+from steelyard.server.pages._parts import at, day, go, page
 
 _SCOPES = {"ask": "may plan, read and ask", "plan": "may plan and read"}
 

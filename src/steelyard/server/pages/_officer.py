@@ -19,9 +19,8 @@ from steelyard.server._spending import WAYS, spending
 from steelyard.server.api import _budgets as budgets_api
 from steelyard.server.api import _officer as officer_api
 from steelyard.server.api import _sets as sets_api
-from steelyard.server.pages._budgets import amount
+from steelyard.server.pages._budgets import amount, terms_told
 from steelyard.server.pages._forms import filled, through, tried
-from steelyard.server.pages._manage import terms_told
 from steelyard.server.pages._parts import at, go, page
 from steelyard.server.pages._pictures import Picture, shown
 

@@ -7,6 +7,7 @@ content policy of every response makes sure of.
 
 from __future__ import annotations
 
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from steelyard import __version__
 from steelyard.charts import printable
 from steelyard.server._call import Call
 from steelyard.server._problems import TITLES, Problem
+from steelyard.server._store import DataSet
 from steelyard.server.pages._static import address
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -122,3 +124,21 @@ _AFTER = {
 
 def _sentence(words: str) -> str:
     return words[:1].upper() + words[1:]
+
+
+def day(at_second: float | None) -> str:
+    """A moment as people say it, in universal time."""
+    return "" if at_second is None else time.strftime("%d %B %Y, %H:%M UTC", time.gmtime(at_second)).lstrip("0")
+
+
+def about(dataset: DataSet) -> str:
+    """A set in a line."""
+    if dataset.state != "described":
+        return {
+            "empty": "no table yet",
+            "new": "the worker is looking at its columns",
+            "broken": "its table cannot be opened",
+        }[dataset.state]
+    names = list(dataset.columns)
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return f"{', '.join(names[:4])}{more}"

@@ -20,16 +20,16 @@ from steelyard.accounting import price, told
 from steelyard.charts import Line, at_error, lines, short
 from steelyard.documents import request_of
 from steelyard.errors import SteelyardError
+from steelyard.plan import Error
 from steelyard.privacy import Loss, canonical, exact
-from steelyard.release import Error
 from steelyard.server import _asking as asking
 from steelyard.server._call import Call, Endpoint
 from steelyard.server._problems import Problem
 from steelyard.server.pages import _questions as questions
 from steelyard.server.pages._budgets import SETS, YOURS, Bar, amount, bar_of
+from steelyard.server.pages._lines import looks_of, said_of
 from steelyard.server.pages._parts import at, go, page
 from steelyard.server.pages._pictures import Picture, shown
-from steelyard.server.pages._releases import looks_of, said_of
 from steelyard.session import Session
 
 _LEAST, _MOST, _STEPS = 1e-4, 100.0, 14  # finer than three digits

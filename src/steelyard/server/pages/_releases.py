@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import time
-from collections.abc import Iterator
 from typing import Any
 
 from starlette.responses import Response
@@ -16,19 +14,15 @@ from steelyard.accounting import told
 from steelyard.answers import Part
 from steelyard.charts import Chart, intervals
 from steelyard.desk import FAILED
-from steelyard.documents import request_of
 from steelyard.release import Release
 from steelyard.requests import task_from
-from steelyard.server import _asking as asking
+from steelyard.server import _looking as looking
 from steelyard.server._call import Call, Endpoint
-from steelyard.server._problems import Problem, not_there
-from steelyard.server.api import _releases as releases_api
+from steelyard.server._problems import not_there
 from steelyard.server.pages import _questions as questions
-from steelyard.server.pages._parts import at, go, page
+from steelyard.server.pages._parts import at, day, go, page
 from steelyard.server.pages._pictures import Picture, shown
-from steelyard.server.store import Job
 
-_LISTED = 50
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _LONGEST_KEY = 200
 
@@ -39,10 +33,10 @@ def show_release(call: Call) -> Response:
     if suffix:
         return _download(call, suffix)
     job, dataset = call.release, call.set
-    told_of = asking.look(call.server, dataset, job)
-    wait = asking.wait_of(call.server, dataset, job).get("Retry-After", "")
+    told_of = looking.look(call.server, dataset, job)
+    wait = looking.wait_of(call.server, dataset, job).get("Retry-After", "")
     task = json.loads(job.request)
-    answer = _answer(asking.released(call.server, dataset, job)) if told_of["state"] == "answered" else None
+    answer = _answer(looking.released(call.server, dataset, job)) if told_of["state"] == "answered" else None
     person = call.server.people.known(job.person)
     lead = f"Asked by {'you' if job.person == call.who.id else person.name if person else 'somebody'} on {day(job.charged)}"
     return page(
@@ -110,7 +104,7 @@ def _publishing(call: Call, state: str) -> dict[str, str] | None:
 
 def _receipt(call: Call) -> dict[str, Any]:
     job = call.release
-    charge = asking.desk_of(call.server, call.set, job.account, job.key, json.loads(job.request)).paid()
+    charge = looking.desk_of(call.server, call.set, job.account, job.key, json.loads(job.request)).paid()
     if charge is None:
         raise not_there()
     receipt, terms = charge.receipt, call.server.account(job.account).terms
@@ -129,7 +123,7 @@ def _download(call: Call, suffix: str) -> Response:
         return Response(_receipt(call)["text"] + "\n", 200, headers, "application/json")
     if suffix not in ("csv", "json", "svg"):
         raise not_there()
-    release = asking.released(call.server, call.set, call.release)
+    release = looking.released(call.server, call.set, call.release)
     if suffix == "svg":
         return Response(release.chart().svg(), 200, {"Content-Security-Policy": _SVG_POLICY}, "image/svg+xml")
     if suffix == "json":
@@ -163,82 +157,8 @@ def _cell(value: Any) -> Any:
 
 def publish(call: Call) -> Response:
     """Show an answer to everybody in the set."""
-    releases_api.publish(call)
+    looking.publish(call)
     return go(at("releases", str(call.release.sequence)), "published")
-
-
-def listed(call: Call, jobs: list[Job]) -> list[dict[str, str]]:
-    """Jobs as a list on a page."""
-    return [_line(call, job) for job in jobs]
-
-
-def _line(call: Call, job: Job) -> dict[str, str]:
-    task, state = json.loads(job.request), job.state if asking.is_visible(call.server, job) else "charged"
-    person = call.server.people.known(job.person)
-    by = "" if job.person == call.who.id or person is None else f"{person.name}, "
-    tag, colour = {"charged": ("being computed", ""), "failed": ("no answer", "orange")}.get(
-        state, ("published", "green") if job.published else ("", "")
-    )
-    said = "" if state != "answered" else said_of(call, job.sequence or 0)
-    return {
-        "href": at("releases", str(job.sequence)), "title": Part(task, None).title, "said": said, "tag": tag, "colour": colour,
-        "about": f"{by}{day(job.charged)}, entry {job.sequence:,}",
-    }  # fmt: skip
-
-
-def said_of(call: Call, sequence: int) -> str:
-    """An answer in a few words."""
-    job = call.server.jobs.of_sequence(sequence)
-    dataset = None if job is None else call.server.sets.known(job.dataset)
-    if job is None or dataset is None:
-        raise not_there()
-    try:
-        release = asking.released(call.server, dataset, job)
-    except Problem:
-        return ""
-    many, cells = answers.size(release.parts), answers.first(release.parts, 4)
-    if many == 1:
-        return str(cells[0])
-    return " · ".join(f"{cell.label} {cell}" for cell in cells) if many == len(cells) else f"{many:,} numbers"
-
-
-def mine(call: Call, *, published: bool) -> list[Job]:
-    """The newest jobs of a set that this person may see: published ones, or the others."""
-    every = call.may("see members")
-    person = None if every else call.who.id
-    return call.server.jobs.newest(call.set.id, person=person, published=published, limit=_LISTED)
-
-
-def looks_of(call: Call, column: str) -> Iterator[tuple[Job, str, Any]]:
-    """The looks for a cap that this person may see, each with its words and its profile."""
-    for job in (*mine(call, published=True), *mine(call, published=False)):
-        task = json.loads(job.request)
-        if task.get("type") != "Profile" or task.get("column") != (column or task.get("column")):
-            continue
-        try:
-            release = asking.released(call.server, call.set, job)
-        except Problem:
-            continue
-        yield job, f"{task['column']}: entry {job.sequence}, {day(job.charged)}", present(release)
-
-
-def present(release: Release) -> Any:
-    """The profile of a look, as a task takes it."""
-    from steelyard.bounding import ContributionProfile
-    from steelyard.documents import decode
-
-    value = release.value
-    return value if hasattr(value, "histogram") else decode(ContributionProfile, value, "profile")
-
-
-def day(at_second: float | None) -> str:
-    """A moment as people say it, in universal time."""
-    return "" if at_second is None else time.strftime("%d %B %Y, %H:%M UTC", time.gmtime(at_second)).lstrip("0")
-
-
-def task_words(task: Any) -> str:
-    """A task in a few words."""
-    return Part(request_of(task), None).title
 
 
 ENDPOINTS = (

@@ -7,9 +7,8 @@ from starlette.responses import Response
 from steelyard.server._budgets import accounts_of
 from steelyard.server._call import Call, Endpoint
 from steelyard.server.pages._budgets import SETS, YOURS, Bar, bar_of, promise
-from steelyard.server.pages._home import about
-from steelyard.server.pages._parts import at, page
-from steelyard.server.pages._releases import listed, mine
+from steelyard.server.pages._lines import listed, mine
+from steelyard.server.pages._parts import about, at, page
 
 _WAITING = {
     "empty": "The custodian has to say where the table is.",

@@ -17,17 +17,8 @@ from steelyard.accounting._prices import price
 from steelyard.models._columns import SIZE
 from steelyard.models.accuracy import _designs as measured
 from steelyard.models.accuracy._crowd import Crowd
-from steelyard.models.accuracy._designs import (
-    MATRIX,
-    Design,
-    Exact,
-    Noisy,
-    Ridge,
-    best_weight,
-    norm_bound,
-    packed,
-    unpacked,
-)
+from steelyard.models.accuracy._designs import MATRIX, Design, Exact, Noisy, Ridge, best_weight, norm_bound
+from steelyard.models.accuracy._family import packed, unpacked
 from steelyard.models.accuracy._goal import Goal
 from steelyard.models.accuracy._ridge import GaussianRidge
 from steelyard.models.accuracy._schedule import Failure
