@@ -118,6 +118,17 @@ def names(found: dict[str, Path]) -> tuple[dict[str, list[str]], list[str]]:
     return classes, public
 
 
+def lent(found: dict[str, Path]) -> list[str]:
+    """What rooms lend each other beyond what they promise: names that a public module defines or loads and its ``__all__`` leaves out."""
+    names = []
+    for name, path in found.items():
+        if not any(part.startswith("_") for part in name.split(".")):
+            body = ast.parse(path.read_text()).body
+            held = {*homes(path), *(_name(node) for node in body if not _name(node).startswith("_"))}
+            names += [f"{name}.{each}" for each in sorted(held - set(_offered(body, path)))]
+    return names
+
+
 def _offered(body: list[ast.stmt], path: Path) -> list[str]:
     for node in body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and _name(node) == "__all__" and node.value is not None:
@@ -217,7 +228,8 @@ def main() -> None:
     print(f"class names in more than one module {len(doubled)}: {', '.join(sorted(doubled))}")
     own = [name for name in public if name.count(".") > 1]
     print(
-        f"public names {len(public):,}: {len(own)} on the rooms' doors, {len(public) - len(own)} offered again by the root"
+        f"public names {len(public):,}: {len(own)} on the rooms' doors, {len(public) - len(own)} offered again by the root; "
+        f"{len(lent(found))} more are lent between rooms"
     )
     used = Counter(other for others in graph.values() for other in others)
     print(f"modules imported by one other {sum(1 for count in used.values() if count == 1)}")

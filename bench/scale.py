@@ -1,10 +1,12 @@
 """Every kind of question on many skewed rows: CPU seconds and peak memory, beside DuckDB doing the same grouping without privacy.
 
-    python bench/scale.py [--rows 20000000] [--only sum quantile …]
+    python bench/scale.py [--rows 20000000] [--only sum quantile …] [--folder DIR] [--model]
 
 The rows are generated: 138,000 users, one of whom has a twentieth of all rows, and 2,000 keys, one of which has three tenths. Every job
 runs in a process of its own; shown are the CPU seconds of the work alone (after imports), the peak memory of the process, and both over
-DuckDB's own for the plain grouping beside it. The file is deleted afterwards.
+DuckDB's own for the plain grouping beside it. The file is deleted afterwards, unless --folder says where to keep it (and find it again).
+With a folder what was measured is kept there too, and --model fits the cost of each job on all sizes but the largest (seconds to begin with, and
+seconds for a million rows) and predicts the largest, which it was not fitted on.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from typing import Any
 
 FEATURES = [f"x{i}" for i in range(1, 6)]
 FEW = list(range(50))
+MEASURED = "measured.jsonl"
 
 PLAIN = {
     "total": "SELECT sum(amount) FROM t",
@@ -42,6 +45,13 @@ def tasks(sy: Any) -> dict[str, tuple[str, str, Callable[[], Any]]]:
     from steelyard.models import Numeric
 
     features = [Numeric(name, 0, 1) for name in FEATURES]
+
+    def linear(**more: Any) -> Any:
+        return sy.FitLinear(features, "amount", 0, 100, epsilon=1, **more)
+
+    def logistic(**more: Any) -> Any:
+        return sy.FitLogistic(features, "y", [0, 1], epsilon=1, **more)
+
     return {
         "sum": ("users", "by user", lambda: sy.Sum("amount", epsilon=1, lower=0, cap=1000)),
         "sum, cap chosen": ("users", "by user", lambda: sy.Sum("amount", epsilon=1, lower=0, upper=10**7)),
@@ -49,10 +59,16 @@ def tasks(sy: Any) -> dict[str, tuple[str, str, Callable[[], Any]]]:
         "quantile": ("users", "quantile", lambda: sy.Quantile("amount", epsilon=1, upper=100, cap=50)),
         "sum by found keys": ("users", "by user and key", lambda: sy.Sum("amount", epsilon=1, cap=1000, by="k", max_keys=5)),
         "count by found keys": ("users", "by user and key", lambda: sy.Count(epsilon=1, cap=100, by="k", max_keys=5)),
-        "linear fit, rows": ("rows", "moments", lambda: sy.FitLinear(features, "amount", 0, 100, epsilon=1)),
-        "logistic fit, rows": ("rows", "moments", lambda: sy.FitLogistic(features, "y", [0, 1], epsilon=1)),
-        "linear fit, users": ("users", "by user, moments", lambda: sy.FitLinear(features, "amount", 0, 100, epsilon=1)),
-        "logistic fit, users": ("users", "by user, moments", lambda: sy.FitLogistic(features, "y", [0, 1], epsilon=1)),
+        "linear fit, rows": ("rows", "moments", linear),
+        "logistic fit, rows": ("rows", "moments", logistic),
+        "logistic descent, rows": ("rows", "moments", lambda: logistic(method="descent")),
+        "linear fit, users": ("users", "by user, moments", linear),
+        "logistic fit, users": ("users", "by user, moments", logistic),
+        "logistic fit, 20 rows a user": ("users", "by user, moments", lambda: logistic(cap=20)),
+        "accuracy first, linear excess": ("replaced rows", "moments", lambda: sy.AccuracyFirst(linear(), excess_loss=1)),
+        "accuracy first, linear target": ("replaced rows", "moments", lambda: sy.AccuracyFirst(linear(), target_loss=900)),
+        "accuracy first, logistic, never": ("replaced rows", "moments", lambda: sy.AccuracyFirst(logistic(), target_loss=0.6)),
+        "accuracy first, disjoint": ("rows", "moments", lambda: sy.AccuracyFirst(linear(), target_loss=900, check="disjoint")),
     }  # fmt: skip
 
 
@@ -74,10 +90,24 @@ def private(name: str, path: str) -> Callable[[], object]:
     import steelyard as sy
 
     unit, _, task = tasks(sy)[name]
-    hidden = sy.rows() if unit == "rows" else sy.users("user_id")
-    account = sy.open_account(":memory:", "scale", unit=hidden, epsilon=9, delta=1e-6, additive_delta="1e-7")
+    account = sy.open_account(
+        ":memory:", "scale", unit=hidden(unit, path), epsilon=9, delta=1e-6, additive_delta="1e-7"
+    )
     session, wanted = sy.Session(sy.read(path), account), task()
+    if isinstance(wanted, sy.AccuracyFirst):
+        return lambda: wanted.release(session, key="scale")
     return lambda: session.release(wanted)
+
+
+def hidden(unit: str, path: str) -> Any:
+    """Whose presence an account hides; the number of rows, where it is public, is read from the file's foot."""
+    import pyarrow.parquet as pq
+
+    import steelyard as sy
+
+    if unit == "replaced rows":
+        return sy.rows(neighbours="replace", n=pq.read_metadata(path).num_rows)
+    return sy.rows() if unit == "rows" else sy.users("user_id")
 
 
 def plain(name: str, path: str) -> Callable[[], object]:
@@ -107,6 +137,31 @@ def run(kind: str, name: str, path: str) -> None:
     print(json.dumps([time.process_time() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
 
 
+def model(folder: Path) -> None:
+    """What each job costs to begin with and for a million rows, and how well that predicts a size that it was not fitted on."""
+    import numpy as np
+
+    found: dict[str, dict[int, tuple[float, float]]] = {}
+    for line in (folder / MEASURED).read_text().splitlines():
+        rows, name, cpu, peak = json.loads(line)
+        found.setdefault(name, {})[rows] = cpu, peak
+    print(
+        f"{'':33}{'begin s':>8}{'s / 1M':>8}{'rows':>12}{'predicted':>10}{'measured':>9}{'off':>6}{'peak MB by size':>20}"
+    )
+    for name, sizes in found.items():
+        *small, largest = sorted(sizes)
+        if len(small) < 2:
+            continue
+        by_share = np.array([sizes[rows][0] for rows in small])
+        design = np.array([[1.0, rows / 1e6] for rows in small]) / by_share[:, None]  # every size counts by its share
+        begin, each = np.linalg.lstsq(design, np.ones(len(small)), rcond=None)[0]
+        predicted, measured = begin + each * largest / 1e6, sizes[largest][0]
+        peaks = " ".join(f"{sizes[rows][1]:.0f}" for rows in (*small, largest))
+        print(
+            f"{name:33}{begin:8.2f}{each:8.2f}{largest:12,}{predicted:10.1f}{measured:9.1f}{predicted / measured - 1:6.0%}  {peaks:>18}"
+        )
+
+
 def main() -> None:
     """Print the table."""
     import steelyard as sy
@@ -114,22 +169,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--only", nargs="*")
+    parser.add_argument("--folder", type=Path)
     parser.add_argument("--job", nargs=3)
+    parser.add_argument("--model", action="store_true")
     given = parser.parse_args()
     if given.job:
         run(*given.job)
         return
+    if given.model:
+        model(given.folder)
+        return
     with tempfile.TemporaryDirectory() as folder:
-        path, beside = Path(folder) / "rows.parquet", dict[str, tuple[float, float]]()
-        make(path, given.rows)
-        print(f"{given.rows:,} rows{'':18}{'CPU s':>9}{'peak MB':>9}{'CPU / plain':>13}{'MB / plain':>12}")
+        path = Path(given.folder or folder) / f"rows-{given.rows}.parquet"
+        beside = dict[str, tuple[float, float]]()
+        if not path.exists():
+            make(path, given.rows)
+        print(f"{given.rows:,} rows{'':21}{'CPU s':>9}{'peak MB':>9}{'CPU / plain':>13}{'MB / plain':>12}")
         for name, (_, grouping, _) in tasks(sy).items():
             if given.only and name not in given.only:
                 continue
             if grouping not in beside:
                 beside[grouping] = measured("plain", grouping, path)
             (cpu, peak), (least, room) = measured("private", name, path), beside[grouping]
-            print(f"{name:30}{cpu:9.1f}{peak:9.0f}{cpu / least:13.1f}{peak / room:12.1f}", flush=True)
+            with (path.parent / MEASURED).open("a") as out:
+                out.write(json.dumps([given.rows, name, cpu, peak]) + "\n")
+            print(f"{name:33}{cpu:9.1f}{peak:9.0f}{cpu / least:13.1f}{peak / room:12.1f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from urllib.parse import urlencode
 
 from steelyard.ledger import open_account
 from steelyard.privacy import users
-from steelyard.server import Config, Server, Worker, make_app
+from steelyard.server import Config, Server, make_app
+from steelyard.server._worker import Worker
 
 HOST = "127.0.0.1:8020"
 COLUMNS = {

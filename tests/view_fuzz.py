@@ -211,7 +211,7 @@ class Statements:
         deep -= 1
         a, b = self.number(columns, deep), self.number(columns, deep)
         return self.chance.choice([
-            f"({a} {self.chance.choice(['<', '<=', '=', '<>', '>', '>='])} {b})", f"({self.text(columns, deep)} like '%a_b%')",
+            f"({a} {self.chance.choice(['<', '<=', '=', '<>', '>', '>='])} {b})", f"({self.text(columns, deep)} {self.chance.choice(['', 'not '])}like '%a_b%')",
             f"({self.truth(columns, deep)} and {self.truth(columns, deep)})", f"({self.truth(columns, deep)} or {self.truth(columns, deep)})",
             f"(not {self.truth(columns, deep)})", f"({a} is null)", f"({self.text(columns, deep)} in ('fr', 'de'))",
             f"({a} between {b} and 5)", f"({self.day(columns, deep)} >= '2024-01-01')",

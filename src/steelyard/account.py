@@ -19,6 +19,8 @@ from steelyard.accounting import told
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, LedgerError, PrivacyError
 from steelyard.privacy import Event, Loss, Terms
 
+__all__ = ["Account", "Allowance", "Charge", "Receipt"]
+
 
 @dataclass(frozen=True)
 class Receipt:
@@ -43,8 +45,11 @@ class Receipt:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Receipt:
         """Read back what ``to_json`` wrote."""
-        cost = Loss.from_json(data["cost"])
-        return cls(data["sequence"], data["head"], cost, data["account"], data["ledger_id"], data.get("signature", ""))
+        cost, sequence, signature = Loss.from_json(data["cost"]), data["sequence"], data.get("signature", "")
+        texts = data["head"], data["account"], data["ledger_id"], signature
+        if type(sequence) is not int or not 0 <= sequence < 2**63 or not all(isinstance(each, str) for each in texts):
+            raise ValueError("this is no receipt")
+        return cls(sequence, data["head"], cost, data["account"], data["ledger_id"], signature)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from steelyard.errors import EngineMissing
 if TYPE_CHECKING:
     from steelyard.charts import Chart
 
+__all__ = ["Cell", "Part"]
+
 _SHOWN, _DRAWN = 20, 96
 _NUMBERS = ("value", "noise", "bias", "low", "high")
 _COUNTS = (
@@ -113,6 +115,8 @@ class Part:
         """How many numbers the value has."""
         if keyed(self.task) is None:
             return sum(1 for _ in self._found())
+        if self.task.get("type") == "TopK":  # under a key there may be fewer than k
+            return sum(1 for _ in self._found())
         one = next(iter(self._by_key()), None)  # every key has as many
         return 0 if one is None else len(self.value) * sum(1 for _ in _numbers(self, [one]))
 
@@ -195,6 +199,10 @@ def _inside(part: Part, value: Any) -> Iterator[tuple[tuple[tuple[str, Any], ...
             else ((row[0] if len(row) == 2 else row[:2], row[-1]) for row in value)
         )
         yield from (((("from", low), ("to", high)), count) for (low, high), count in rows)
+    elif kind == "TopK":
+        names = _names(part.task["column"])
+        for each, count in value.items() if isinstance(value, Mapping) else value:
+            yield tuple(zip(names, _parts(each, len(names)), strict=False)), count
     elif kind == "Quantile" and isinstance(part.task["quantile"], list):
         asked = [float(Fraction(each)) for each in part.task["quantile"]]
         yield from (((("quantile", q),), each) for q, each in zip(asked, value, strict=True))
@@ -334,6 +342,7 @@ def chart(parts: Sequence[Part], title: str, error: str, promise: str) -> Chart:
     return bars(
         labels, [cell.value for _, cell in pairs], title=title,
         ends=ends, groups=groups, subtitle=f"Whiskers: {error}" if noisy and error else error, caption=promise,
+        own_scales=several,
     )  # fmt: skip
 
 
@@ -379,7 +388,7 @@ def _quantile(share: Any) -> str:
 def keyed(task: Mapping[str, Any]) -> Any:
     """The columns that a request's numbers are given by: its keys, the values that it counts, or both."""
     if task.get("type") == "TopK":
-        return task.get("column")
+        return task.get("column") if task.get("by") is None else task.get("by")
     if task.get("type") == "Histogram" and not task.get("edges", True):
         return [*_names(task.get("by")), task["column"]]
     return task.get("by")

@@ -27,6 +27,8 @@ from steelyard.release import Release, promise, sealed_payload
 if TYPE_CHECKING:
     from steelyard.tables import Schema, Table
 
+__all__ = ["Desk", "NoTable"]
+
 _Compute = Callable[[Any, Noise], Outcome]
 FAILED = (
     "the release failed after its charge, and for good: nothing was released and what was charged stays charged. The reason "

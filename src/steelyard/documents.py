@@ -26,6 +26,8 @@ from typing import Any, cast
 from steelyard.errors import InvalidTask
 from steelyard.privacy import exact, written
 
+__all__ = ["decode", "read_document", "request_of"]
+
 _TAG = "type"
 _DEEPEST, _MOST = 12, 10**5
 _LARGEST = 10**38

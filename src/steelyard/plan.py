@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from steelyard.noise import Noise
     from steelyard.tables import Schema, Table
 
+__all__ = ["Error", "Outcome", "Plan", "Task"]
+
 
 def as_it_is(value: Any) -> Any:
     """The stored value, unchanged."""
@@ -26,7 +28,7 @@ def as_it_is(value: Any) -> Any:
 
 def figure(value: float) -> str:
     """A number for people: four digits, or all whole ones."""
-    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 9_999.5 else f"{value:.4g}"
 
 
 @dataclass(frozen=True)
@@ -114,9 +116,12 @@ class Error:
             return "not estimated"
         if self.bias_low is None or self.bias_high is None:
             return "nothing" if self.bias == 0 else f"about {figure(self.bias)}"
-        about = "at least" if self.at_least else "about"
-        range_ = f"{figure(self.bias_low)} to {figure(self.bias_high)}"
-        return f"{about} {figure(self.bias)} ({range_} at {self.confidence:.0%}, calibrated), totals above upper not counted"
+        unseen = "totals above upper not counted"
+        said = f"{figure(self.bias)} ({figure(self.bias_low)} to {figure(self.bias_high)} at {self.confidence:.0%}, calibrated)"
+        if not self.at_least:
+            return f"about {said}, {unseen}"
+        above = f"some totals reach upper: {unseen}"
+        return f"at least {said}, and {above}" if self.bias_high > 0 else above
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ``Error(**data)`` reads it back."""

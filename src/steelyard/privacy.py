@@ -23,6 +23,21 @@ from typing import Any
 
 from steelyard.errors import CurrencyMismatch, InvalidTask
 
+__all__ = [
+    "Currency",
+    "Event",
+    "Loss",
+    "Neighbours",
+    "Number",
+    "Status",
+    "Terms",
+    "Unit",
+    "holdout",
+    "labels",
+    "rows",
+    "users",
+]
+
 MICRO = 10**6
 """Steps of one epsilon, one mu or one nat: prices are whole numbers of them."""
 ATTO = 10**18
@@ -231,7 +246,7 @@ class Unit:
             return several
         if self.per is None or self.period is not None:
             raise InvalidTask(f"only users(column, per=..., time=...) is counted by periods; this hides {self}.")
-        if not isinstance(period, str) or not re.fullmatch(PERIODS[self.per], period, re.ASCII):
+        if not isinstance(period, str) or not re.fullmatch(_PERIODS[self.per], period, re.ASCII):
             raise InvalidTask(f"a {self.per} is written like {_SUCH[self.per]!r}; got {period!r:.40}.")
         if self.per == "day":
             with contextlib.suppress(ValueError):
@@ -251,7 +266,7 @@ class Unit:
 
 
 _YEAR, _SUCH = "(?!0000|9999)[0-9]{4}", {"day": "2026-03-31", "month": "2026-03", "quarter": "2026-Q1", "year": "2026"}
-PERIODS = {
+_PERIODS = {
     "day": f"{_YEAR}-[0-9]{{2}}-[0-9]{{2}}", "month": f"{_YEAR}-(0[1-9]|1[0-2])", "quarter": f"{_YEAR}-Q[1-4]", "year": _YEAR,
 }  # fmt: skip
 """How the periods of each length are written: in one way, so that two names are never one period."""
@@ -291,8 +306,8 @@ def users(
     relation = _relation("users", neighbours, n)
     if per is None and time is None:
         return Unit("users", _name(column, "users(column)"), *relation)
-    if per not in PERIODS or relation[0] is not Neighbours.ADD_REMOVE:
-        raise InvalidTask(f"per must be one of {', '.join(PERIODS)}, with users added or removed; got {per!r}.")
+    if per not in _PERIODS or relation[0] is not Neighbours.ADD_REMOVE:
+        raise InvalidTask(f"per must be one of {', '.join(_PERIODS)}, with users added or removed; got {per!r}.")
     return Unit(
         "periods", _name(column, "users(column)"), *relation, per, _name(time or "", "users(per=..., time=...)")
     )

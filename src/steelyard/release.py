@@ -22,6 +22,8 @@ from steelyard.privacy import Currency, Event, Loss, Status, Terms, Unit, canoni
 if TYPE_CHECKING:
     from steelyard.charts import Chart
 
+__all__ = ["Guarantee", "Release"]
+
 _LONG = 4096
 _ESCAPED = (*map(chr, range(32)), '"', "\\", "\x7f")
 _AS_GIVEN = " of the table as given, not checked: the query that made it may mix people"

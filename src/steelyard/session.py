@@ -23,6 +23,8 @@ from steelyard.release import Release
 if TYPE_CHECKING:
     from steelyard.tables import Schema, Table
 
+__all__ = ["Dialogue", "Session"]
+
 _T = TypeVar("_T", covariant=True)
 
 
@@ -45,7 +47,7 @@ class Session:
     def __init__(
         self, table: Table, account: Account, *, person: str | None = None, noise: Noise | None = None
     ) -> None:
-        check_table(table, account)
+        _check_table(table, account)
         check_account(account)
         account = account if person is None else account.by(person)
         if account.terms.unit.per is not None:
@@ -93,7 +95,7 @@ class Session:
 
     def plan(self, task: Task) -> Plan:
         """What the task would do here. Spends nothing and reads no row."""
-        check_task(task, "plan")
+        _check_task(task, "plan")
         return task.plan(self._table.schema, self._account.terms)
 
     def quote(self, task: Task) -> Loss:
@@ -110,7 +112,7 @@ class Session:
         *Privacy:* the charge is durable before a row is read. *Cost:* ``quote(task)``; a retry with the same ``key``
         and the same task gets the stored answer for nothing.
         """
-        check_task(task, "plan")
+        _check_task(task, "plan")
         name, request = named(key), request_of(task)
         plan = task.plan(self._table.schema, self._account.terms)
         desk = Desk(self._table, self._noise, self._account, name, request)
@@ -121,7 +123,7 @@ class Session:
 
         Whoever answers may be another process, with a session over the same table and account. *Cost:* ``quote(task)``, once.
         """
-        check_task(task, "plan")
+        _check_task(task, "plan")
         plan = task.plan(self._table.schema, self._account.terms)
         desk = Desk(self._table, self._noise, self._account, named(key), request_of(task))
         return desk.charge(plan.event).receipt
@@ -168,7 +170,7 @@ class Session:
 
     def open(self, dialogue: Dialogue[_T], *, key: str | None = None) -> _T:
         """Begin a dialogue, or resume the one this ``key`` names."""
-        check_task(dialogue, "start")
+        _check_task(dialogue, "start")
         dialogue.check(self._table.schema, self._account.terms)
         return dialogue.start(Desk(self._table, self._noise, self._account, named(key), request_of(dialogue)))
 
@@ -183,7 +185,7 @@ def _inside(account: Account) -> Account:
     return InPeriod(account) if account.terms.unit.kind == "periods" else account
 
 
-def check_table(table: object, account: object) -> None:
+def _check_table(table: object, account: object) -> None:
     """Refuse, with what to write instead, whatever is no table that was read."""
     if hasattr(table, "schema") and hasattr(table, "require"):
         return
@@ -199,7 +201,7 @@ def check_table(table: object, account: object) -> None:
     )
 
 
-def check_task(task: object, verb: str) -> None:
+def _check_task(task: object, verb: str) -> None:
     """Refuse, with what to write instead, whatever is no task: a class of tasks, a text, a request as JSON."""
     if isinstance(task, type):
         raise InvalidTask(

@@ -9,8 +9,8 @@ import pytest
 
 from audit.plain import PlainTable
 from audit.twins import TASKS, Honest, IgnoresUpper
-from steelyard.audit import audit, floats, replay, texts
-from steelyard.audit._corpus import Corpus
+from steelyard.audit import audit, replay
+from steelyard.audit._corpus import Corpus, floats, texts
 from steelyard.audit._suite import gaussian, pure
 from steelyard.bounding import Count, Sum
 from steelyard.mechanisms import Exponential, Gaussian

@@ -37,6 +37,11 @@ _CELLS = {
     "total = session.release(task); total": ("Release('Sum of amount by country'", "<td>FR</td>"),
     "total.chart()": ("Chart('Sum of amount by country'", "<svg"),
     "total.to_pandas()": ("country", "<th>country</th>"),
+    "asked = session.sql_plan('select country, sum(amount) as total, count(*) as n from t group by country order by total desc', epsilon=1, cap=200, keys=['FR', 'DE']); asked": (
+        "Asked(total = Sum, n = Count",
+        "error to expect",
+    ),
+    "asked.release()": ("Answers('total, n by country': 2 rows", "<td>FR</td>"),
     "account": ("Account(", "Budget of notebook"),
     "total.guarantee": ("Guarantee(", "5-differential privacy"),
 }

@@ -26,8 +26,9 @@ import pyarrow.parquet
 import uvicorn
 
 from steelyard.requests import task_from
-from steelyard.server import Config, Worker, make_app
+from steelyard.server import Config, make_app
 from steelyard.server._serve import _run_web, _run_worker, listen
+from steelyard.server._worker import Worker
 
 LOADED = (duckdb, ibis, psycopg, pyarrow.parquet, uvicorn, task_from, Worker, make_app)
 """What a fork need not import again."""

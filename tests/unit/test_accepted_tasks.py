@@ -132,7 +132,15 @@ def total(draw: Draw, kind: str, keys: dict[str, Any]) -> Any:
 
 def together(draw: Draw) -> Any:
     keys = draw.by()
-    return Together([total(draw, draw.of("sum", "count"), keys) for _ in range(int(draw.of(1, 2, 3)))])
+    parts = [total(draw, draw.of("sum", "count"), keys) for _ in range(int(draw.of(1, 2, 3)))]
+    under = {name: keys.get(name) for name in ("by", "keys", "max_keys")} if "by" in keys else {"max_keys": 2}
+    values = draw.of(None, ["a", "b"]) if under.get("keys") is not None else None
+    top = (
+        [TopK("k", values=values, cap=3 if "by" in keys else None, **under, **draw.price())]
+        if draw.of(True, False)
+        else []
+    )
+    return Together([*parts, *top])
 
 
 def profiles(draw: Draw) -> Any:
@@ -156,7 +164,9 @@ def newer(draw: Draw) -> Any:
     kind = draw.of(Variance, Std, Median, Ratio, CountDistinct, TopK, Histogram)
     if kind is TopK:
         column, keys = draw.of(("k", ["a", "b"]), ("n", [1, 2, 3]))
-        given = draw.of({"keys": keys}, {"max_keys": draw.of(1, 9)})
+        groups: dict[str, Any] = {"by": "who", "cap": draw.of(None, 1, 9)}
+        by_key = {**groups, **draw.of({"max_keys": 2}, {"keys": ["u", "v"], "values": keys}, {"keys": ["u", "v"]})}
+        given = draw.of({"keys": keys}, {"max_keys": draw.of(1, 9)}, by_key)
         return TopK(column, k=draw.of(1, 2, 10), **given, **draw.price())
     keys = draw.by()
     keys.pop("rows_per_key", None)

@@ -93,3 +93,7 @@ def test_an_estimate_of_what_the_cap_cuts_off_says_what_it_does_not_count() -> N
     assert release.value < 10_000 < sum([90_000] * 5)
     assert "totals above upper not counted" in str(release.error)
     assert "about" not in str(release.error)
+    assert "at least 0" not in str(release.error)
+    assert (
+        "of totals held at upper, which some reach or pass" in release.told[0]
+    )  # the truth of all totals lies far above

@@ -59,7 +59,7 @@ def reached_past(rooms: Any) -> list[str]:
 
 
 def test_rooms_meet_at_their_doors(rooms: Any) -> None:
-    """What a room's ``__all__`` does not offer is its own; ``_name.py`` says so."""
+    """What a room's door does not load is its own; ``_name.py`` says so."""
     assert reached_past(rooms) == []
 
 

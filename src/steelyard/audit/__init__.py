@@ -11,36 +11,17 @@ from typing import TYPE_CHECKING
 from steelyard.lazy import loading
 
 if TYPE_CHECKING:
-    from steelyard.audit._corpus import decimals, floats, integers, texts
-    from steelyard.audit._exact import enumerated, largest_ratio
     from steelyard.audit._holdouts import HiddenLabels
     from steelyard.audit._randomized import RandomizedLabels
     from steelyard.audit._replays import audit, replay
     from steelyard.audit._sampling import certify
-    from steelyard.audit._suite import registry, run, select
+    from steelyard.audit._suite import registry as registry
+    from steelyard.audit._suite import run
+    from steelyard.audit._suite import select as select
     from steelyard.audit._verdict import Epsilon, Verdict
 
-__all__ = [
-    "Epsilon",
-    "HiddenLabels",
-    "RandomizedLabels",
-    "Verdict",
-    "audit",
-    "certify",
-    "decimals",
-    "enumerated",
-    "floats",
-    "integers",
-    "largest_ratio",
-    "registry",
-    "replay",
-    "run",
-    "select",
-    "texts",
-]
+__all__ = ["Epsilon", "HiddenLabels", "RandomizedLabels", "Verdict", "audit", "certify", "replay", "run"]
 _HOMES = {
-    "_corpus": ("decimals", "floats", "integers", "texts"),
-    "_exact": ("enumerated", "largest_ratio"),
     "_holdouts": ("HiddenLabels",),
     "_randomized": ("RandomizedLabels",),
     "_replays": ("audit", "replay"),

@@ -246,6 +246,12 @@ def bounded() -> dict[str, Item]:
         "top-k": Item(TopK("land", k=2, epsilon="1", keys=KEYS), pure(WHO), PLACED),
         "top-k-gaussian": Item(TopK("land", k=1, mu="1", keys=KEYS), gaussian(EACH), PLACED),
         "top-k-found": Item(TopK("land", k=2, epsilon="4", max_keys=2), set_aside(WHO), PLACED),
+        "top-k-by-key": Item(TopK("amount", k=1, epsilon="1", cap=2, values=[1, 2], **GROUPED), pure(WHO), PLACED),
+        "together-top-k": Item(
+            Together([Count(epsilon="2", cap=3, **FOUND), TopK("amount", k=1, epsilon="4", cap=2, **FOUND)]),
+            set_aside(WHO),
+            PLACED,
+        ),
         "value-histogram-dates": Item(Histogram("day", epsilon="1", edges=DATES), pure(WHO), {**PLACED, "day": days()}),
         "value-histogram-texts": Item(Histogram("land", epsilon="1", values=KEYS, cap=3), gaussian(WHO), PLACED),
         "together-all": Item(TOGETHER, gaussian(WHO), PAIRED),

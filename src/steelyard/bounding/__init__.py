@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 from steelyard.lazy import loading
 
 if TYPE_CHECKING:
-    from steelyard.bounding._amounts import Amount, Spend, bound, check_unit, finite, noise_error
+    from steelyard.bounding._amounts import Amount as Amount
+    from steelyard.bounding._amounts import Spend as Spend
+    from steelyard.bounding._amounts import bound as bound
+    from steelyard.bounding._amounts import check_unit as check_unit
+    from steelyard.bounding._amounts import finite as finite
+    from steelyard.bounding._amounts import noise_error as noise_error
     from steelyard.bounding._bias import (
         bias_bounds,
         choice_bound,
@@ -23,16 +28,16 @@ if TYPE_CHECKING:
         loss_variance,
         share_terms,
     )
-    from steelyard.bounding._bought import check_range
+    from steelyard.bounding._bought import check_range as check_range
     from steelyard.bounding._cap_choice import ContributionProfile
-    from steelyard.bounding._cap_rule import Bounds
+    from steelyard.bounding._cap_rule import Bounds as Bounds
     from steelyard.bounding._distinct import CountDistinct
     from steelyard.bounding._division import Division
-    from steelyard.bounding._grouping import keep_exact
+    from steelyard.bounding._grouping import keep_exact as keep_exact
     from steelyard.bounding._means import Mean, Std, Variance
     from steelyard.bounding._profile import Profile
     from steelyard.bounding._quantiles import Median, Quantile
-    from steelyard.bounding._ranks import level_epsilon
+    from steelyard.bounding._ranks import level_epsilon as level_epsilon
     from steelyard.bounding._ratio import Ratio
     from steelyard.bounding._report import ReportPlan
     from steelyard.bounding._theory import Tradeoff, bound_cap, error_bound, expected_error, optimal_cap, tradeoff
@@ -43,8 +48,6 @@ if TYPE_CHECKING:
     from steelyard.bounding._within import Within
 
 __all__ = [
-    "Amount",
-    "Bounds",
     "ContributionProfile",
     "Count",
     "CountDistinct",
@@ -57,7 +60,6 @@ __all__ = [
     "Quantile",
     "Ratio",
     "ReportPlan",
-    "Spend",
     "Std",
     "Sum",
     "Together",
@@ -66,23 +68,16 @@ __all__ = [
     "Variance",
     "Within",
     "bias_bounds",
-    "bound",
     "bound_cap",
-    "check_range",
-    "check_unit",
     "choice_bound",
     "corollary_terms",
     "error_bound",
     "expected_error",
-    "finite",
     "heavy_users",
-    "keep_exact",
     "kept_rows",
     "kept_share_below",
-    "level_epsilon",
     "loss_moments",
     "loss_variance",
-    "noise_error",
     "optimal_cap",
     "share_terms",
     "tradeoff",

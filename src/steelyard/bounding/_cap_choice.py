@@ -26,7 +26,7 @@ from steelyard.bounding._amounts import Spend, bound
 from steelyard.bounding._cap_grid import CapGrid
 from steelyard.bounding._laws import Floats, check_law, mean_noise
 from steelyard.bounding._serving import ALONE, Serving
-from steelyard.bounding._tails import BROKEN, SMOOTH, Behind, Estimate, behind
+from steelyard.bounding._tails import BROKEN, ENDING, SMOOTH, Behind, Estimate, Trend, behind
 from steelyard.bounding._theory import Tradeoff, curve
 from steelyard.documents import decode, load, request_of
 from steelyard.errors import InvalidTask
@@ -123,11 +123,19 @@ class NoisyHistogram:
     @lazy
     def broken(self) -> tuple[Behind, ...]:
         """Equally likely users behind the counts above zero, and of signed totals those below, if trends may break."""
+        return self._sides(BROKEN)
+
+    @lazy
+    def ending(self) -> tuple[Behind, ...]:
+        """The same if tails are as short as they are long: for the middle of what is plausible."""
+        return self._sides(ENDING)
+
+    def _sides(self, trend: Trend) -> tuple[Behind, ...]:
         counts, middle = np.array(self.counts, dtype=float), self.grid.bins - 1
         if not self.signed:
-            return (behind(self.grid, counts, self.law, self.level, BROKEN),)
+            return (behind(self.grid, counts, self.law, self.level, trend),)
         sides = enumerate((counts[middle:], counts[: middle + 1][::-1]))
-        return tuple(behind(self.grid, side, self.law, self.level, BROKEN, at) for at, side in sides)
+        return tuple(behind(self.grid, side, self.law, self.level, trend, at) for at, side in sides)
 
     @lazy
     def smooth(self) -> Behind:
@@ -173,7 +181,7 @@ def choose_cap(
     """
     law, caps = noise or histogram.law, np.array(histogram.grid.caps, dtype=float)
     check_law(level, law)
-    at = int(_regret(serving.loss(_lost(histogram, caps), caps, level, law)).argmin())
+    at = int(_regret(serving.loss(_lost(histogram.broken, caps), caps, level, law)).argmin())
     return CapChoice(at, histogram.grid.caps[at])
 
 
@@ -185,20 +193,22 @@ def plan_caps(histogram: NoisyHistogram, level: float, noise: str | None = None,
     """
     law, caps = noise or histogram.law, np.array(histogram.grid.caps, dtype=float)
     check_law(level, law)
-    every, real = _lost(histogram, caps), caps / float(serving.shrink)
+    every, real = _lost(histogram.broken, caps), caps / float(serving.shrink)
     worse = _regret(serving.loss(every, caps, level, law))
-    lost, error = serving.told(every, caps, level, law)
-    at, (low, high) = int(worse.argmin()), np.quantile(error, (0.025, 0.975), axis=0)
+    lost, error = serving.told(_lost(histogram.ending, caps), caps, level, law)
+    _, wide = serving.told(every, caps, level, law)
+    low, high = np.quantile(error, 0.025, axis=0), np.quantile(wide, 0.975, axis=0)
+    at, high = int(worse.argmin()), np.maximum(high, low)
     least = float(np.median(error[:, at]))
     told = np.maximum(np.clip(least * worse / worse[at], low, high), least)
     lines, band = (np.median(lost, axis=0), real * mean_noise(level, law), told), (low, np.maximum(high, told))
     return replace(curve(real, *lines, at, float(level), law, band=band), keys=serving.keys)
 
 
-def _lost(histogram: NoisyHistogram, caps: Floats) -> Floats:
-    """What each cap cuts off, for every plausible set of users."""
-    sides = [side.cut(caps) for side in histogram.broken]
-    return np.abs(sides[0] - sides[1]) if histogram.signed else sides[0]
+def _lost(behind: Sequence[Behind], caps: Floats) -> Floats:
+    """What each cap cuts off, for every plausible set of users; of two signs, by how much more the one loses."""
+    sides = [side.cut(caps) for side in behind]
+    return np.abs(sides[0] - sides[1]) if len(sides) > 1 else sides[0]
 
 
 def _regret(errors: Floats) -> Floats:
@@ -291,7 +301,11 @@ class ContributionProfile:
         >>> round(ContributionProfile(None, "users", Fraction(1), counts).cut(7).value / 100)
         7
         """
-        return Estimate.of(self.lost([positive(cap, "cap")])[:, 0], confidence)
+        usual, far = (
+            side[0].cut(np.array([float(positive(cap, "cap") / self.step)]))[:, 0] * float(self.step)
+            for side in (self.histogram.ending, self.histogram.broken)
+        )
+        return Estimate.of(usual, confidence).around(Estimate.of(far, confidence))
 
     def lost(self, caps: Sequence[Fraction]) -> Floats:
         """What each cap cuts off, for every equally likely set of users behind the counts; none at all: a cap of zero."""

@@ -10,7 +10,7 @@ for Gaussian noise k <= 1.645/mu.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steelyard.bounding._laws import Floats
-from steelyard.bounding._tails import Estimate, offset_ends, offsets
+from steelyard.bounding._tails import Behind, Estimate, offset_ends, offsets
 from steelyard.plan import Error, figure
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _CONFIDENCES = ("0.5", "0.8", "0.9", "0.95", "0.99")
 _BELOW = (0.5, 0.4, 0.3, 0.2)
 """Shares of the chance of a miss that the lower end may have: the shortest interval is told, the upper end being far where tails are heavy."""
 
+_HELD = "totals held at upper, which some reach or pass: raise upper to count what lies above it"
 _FALSE_ALARMS, _MISSED = 0.05, 0.5
 _NORMAL_95 = 1.6448536269514722
 
@@ -54,27 +55,32 @@ class Cut:
     @classmethod
     def of(cls, seen: NoisyHistogram, lower: Fraction, upper: Fraction, step: Fraction, noise: Added) -> Cut:
         """What totals below ``lower`` and above ``upper`` add up to, behind this histogram."""
-        size = float(step)
-        lost = size * seen.broken[0].cut(np.array([float(upper / step)]))[:, 0]
-        if seen.signed:
-            lost = lost - size * seen.broken[1].cut(np.array([float(-lower / step)]))[:, 0]
+        lost, usual = (_lost(sides, lower, upper, step) for sides in (seen.broken, seen.ending))
         ends = {name: _ends(lost, noise, float(name), two=seen.signed) for name in _CONFIDENCES}
         room = float(seen.grid.upper * step - upper)
-        full = float(np.mean(seen.broken[0].users[:, -1] > 0)) >= 0.5
-        return cls(Estimate.of(lost, 0.95), ends, blind_spot(seen, room), full)
+        full = any(float(np.mean(side.users[:, -1] > 0)) >= 0.5 for side in seen.broken)
+        amount = Estimate.of(usual, 0.95).around(Estimate.of(lost, 0.95))
+        return cls(amount, ends, blind_spot(seen, room), full)
 
     def onto(self, error: Error) -> Error:
         """The same noise with what was cut off beside it."""
         amount = self.amount
         return replace(
             error, bias=abs(amount.value), bias_low=amount.low, bias_high=amount.high, offsets=self.offsets,
-            blind_spot=self.blind_spot, at_least=self.at_least,
+            blind_spot=self.blind_spot, at_least=self.at_least, of=_HELD if self.at_least else error.of,
         )  # fmt: skip
 
     def beside(self, error: Error) -> Error:
         """The same for noise of another size: the two intervals are added up, which is on the safe side."""
         ends = (min(self.amount.low, 0.0) - error.interval, max(self.amount.high, 0.0) + error.interval)
         return replace(self.onto(error), offsets={f"{error.confidence:g}": ends})
+
+
+def _lost(sides: Sequence[Behind], lower: Fraction, upper: Fraction, step: Fraction) -> Floats:
+    """What is cut off above, less what is cut off below, for every equally likely set of users."""
+    ends = (upper, -lower)[: len(sides)]
+    first, *rest = (side.cut(np.array([float(end / step)]))[:, 0] for side, end in zip(sides, ends, strict=True))
+    return np.asarray(float(step) * (first - sum(rest)))
 
 
 def blind_spot(seen: NoisyHistogram, room: float) -> str:

@@ -3,8 +3,8 @@
 Up to the window's start counts are many and the noise alone blurs them. From there on the number of users in a bin
 is followed upwards, bin by bin, by particles: each carries a level and a slope of its logarithm, the slope wanders and
 bends downwards, and now and then the trend breaks, falls, and goes on with another slope: the end of the crowd, or
-the few giants beyond it. Where a count stands out of the noise another crowd may begin. Each particle draws its users, and is
-kept as often as the noisy count speaks for it.
+the few giants beyond it; a heavy one breaks less often and stays heavier. Another crowd may begin anywhere, and rise before it
+falls. Each particle draws its users, and is kept as often as the noisy count speaks for it.
 What must not change: everything here reads noisy counts and public numbers, and its draws are a fixed public sequence,
 so the same histogram always says the same.
 """
@@ -12,7 +12,7 @@ so the same histogram always says the same.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -35,10 +35,10 @@ _EMPTY = 10  # of signed totals, one in so many sides on which no crowd is seen 
 _NONE = -50.0  # the logarithm of a rate of nobody
 _TRIED = 0.05  # how many particles try whether a bin begins another crowd
 _RARE = 50.0  # a priori it does with one in 20 * 50 f for a crowd of f users: about one in a hundred in all
-_CROWD = {
-    "laplace": 10.0,
-    "gaussian": 6.0,
-}  # noise scales: fewer users cannot be told from noise, and belong to a trend
+_CROWD = 1.5  # noise scales: where a count is lower no crowd begins
+_HUMPS = 0.5  # how many crowds begin with any slope and bend, as a hump does; the others fall at once
+_LEARNT = 4  # half octaves after which the counts have told a trend's slope
+_FLAT = 0.15  # no trend that breaks is taken to have been flatter: Pareto with an index near 0.4
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,9 @@ class Trend:
     """How trends go on a priori.
 
     They are followed from ``window`` / level users on; so many are ``straight`` (Pareto), and slopes ``wander``. So often one
-    ``breaks``, and ``again`` once it did: its logarithm falls by ``fall`` in the mean, by six times that at the ``deep`` end of a
-    crowd, and goes straight on with a slope around ``after``, give or take a factor of e^``afters``.
+    ``breaks``, and ``again`` once it did, down to ``seldom`` of that where it is flatter than ``after``: its logarithm falls by ``fall`` in the
+    mean, by six times that at the ``deep`` end of a crowd, and goes straight on with a slope around ``after``, give or take a factor
+    of e^``afters``; where it was flatter before, with one between the two, that before counting for ``heavier``.
     """
 
     window: float
@@ -59,13 +60,18 @@ class Trend:
     deep: float = 0.4
     after: float = 0.4
     afters: float = 0.4
+    seldom: float = 1.0
+    heavier: float = 0.0
 
 
 SMOOTH = Trend(600.0, 0.8, 0.015)
 """Trends that do not break: for the middle of what is plausible."""
 
-BROKEN = Trend(200.0, 0.5, 0.03, breaks=0.2, again=0.1, after=0.5, afters=0.2)
-"""Trends that end, or fall and go on in another way: for what cannot be ruled out."""
+ENDING = Trend(200.0, 0.5, 0.03, breaks=0.2, again=0.1, after=0.5, afters=0.2)
+"""Trends that end, or fall and go on in another way: for the middle of what a cap may cut off."""
+
+BROKEN = replace(ENDING, seldom=0.5, heavier=0.5)
+"""The same where heavy trends break less often and stay heavier: for what cannot be ruled out, and the choice of a cap."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,10 @@ class Estimate:
         rest = (1 - confidence) / 2
         low, value, high = (float(v) for v in np.quantile(draws, (rest, 0.5, 1 - rest)))
         return cls(value, low, high, confidence)
+
+    def around(self, other: Estimate) -> Estimate:
+        """This middle, and ends that hold those of both."""
+        return Estimate(self.value, min(self.low, other.low), max(self.high, other.high), self.confidence)
 
 
 @dataclass(frozen=True)
@@ -168,7 +178,7 @@ class _Cloud:
         self.slope = _SLOPE + _SLOPES * draw.normal(size=_PARTICLES)
         bent = np.maximum(draw.random(_PARTICLES) - trend.straight, 0.0) / (1 - trend.straight)
         self.bend = _BEND * bent**2  # none at all for Pareto
-        self.broke = np.zeros(_PARTICLES, dtype=bool)
+        self.broke, self.age = np.zeros(_PARTICLES, dtype=bool), np.zeros(_PARTICLES)
         self.variance = 2 / level**2 if law == "laplace" else 1 / level**2
 
     def move(self, begins: float) -> None:
@@ -176,15 +186,26 @@ class _Cloud:
         draw, size, trend = self.draw, _PARTICLES, self.trend
         steeper = self.slope - self.bend * (np.abs(self.slope) + _LEAN)
         slope = steeper + trend.wander * draw.normal(size=size) * (1 + np.abs(self.slope))
-        breaks = draw.random(size) < np.where(self.broke, trend.again, trend.breaks)
-        slope = np.where(breaks, -trend.after * np.exp(trend.afters * draw.normal(size=size)), slope)
+        before = np.where(self.age < _LEARNT, math.inf, np.maximum(-self.slope, _FLAT))
+        heavy = np.clip(before / trend.after, trend.seldom, 1.0)
+        breaks = draw.random(size) < heavy * np.where(self.broke, trend.again, trend.breaks)
+        slope = np.where(breaks, self._after(before), slope)
         self.slope = np.clip(slope, _STEEPEST, _FLATTEST)
         far = np.where(draw.random(size) < trend.deep, _DEEP, 1.0)
         falls = np.where(breaks, trend.fall * far * draw.exponential(size=size), 0.0)
         self.broke, self.bend = self.broke | breaks, np.where(breaks, 0.0, self.bend)
         self.log_rate = np.clip(self.log_rate + self.slope - falls, _NONE, 40.0)
+        self.age = self.age + 1
         if not self.born.all():
             self._begin(begins)
+
+    def _after(self, before: Floats | float = math.inf) -> Floats:
+        """The slopes of trends that broke, or of crowds that begin to fall."""
+        steep, share = (
+            self.trend.after * np.exp(self.trend.afters * self.draw.normal(size=_PARTICLES)),
+            self.trend.heavier,
+        )
+        return np.asarray(-steep if share == 0 else -np.minimum(steep, steep ** (1 - share) * before**share))
 
     def _begin(self, chance: float) -> None:
         """A crowd too small to be seen at a glance, of any size up to that: it may begin anywhere."""
@@ -193,7 +214,7 @@ class _Cloud:
         users = _FAINT[0] * (_FAINT[1] / _FAINT[0]) ** draw.random(size) / self.level
         self.log_rate = np.where(now, np.log(users), np.where(self.born, self.log_rate, _NONE))
         self.slope = np.where(now, _SLOPES * draw.normal(size=size), self.slope)
-        self.born = self.born | now
+        self.born, self.age = self.born | now, np.where(now, 0, self.age)
 
     def see(self, users: Floats, slot: int, count: float, room: float, last: bool) -> None:
         """Draw the users of a bin, weigh them by its noisy count, and take as many of each particle as it is worth."""
@@ -209,16 +230,17 @@ class _Cloud:
         self._choose(users, slot + 1, weight)
 
     def _begin_crowds(self, count: float, room: float, found: Floats, weight: Floats) -> Floats:
-        """Some particles take the count for another crowd, if it is large enough to be seen; changes ``weight``."""
-        least = _CROWD[self.law] / self.level
+        """Some particles take the count for another crowd, if it is above what noise alone brings; changes ``weight``."""
+        least = _CROWD / self.level
         if count < least:
             return found
-        tried = self.draw.random(_PARTICLES) < _TRIED
+        tried, humps = self.draw.random(_PARTICLES) < _TRIED, self.draw.random(_PARTICLES) < _HUMPS
         crowd = np.rint(count - _noise(self.law, self.level, self.draw, (_PARTICLES,)))
         weight[tried] = np.where(crowd >= least, -np.log(_RARE * np.maximum(crowd, 1.0)), -np.inf)[tried]
         self.log_rate = np.where(tried, np.log(np.maximum(crowd, 1.0) / max(room, 1e-9)), self.log_rate)
-        after = -self.trend.after * np.exp(self.trend.afters * self.draw.normal(size=_PARTICLES))
-        self.slope = np.where(tried, after, self.slope)
+        begins = np.where(humps, _SLOPES * self.draw.normal(size=_PARTICLES), self._after())
+        self.slope, self.age = np.where(tried, begins, self.slope), np.where(tried, 0, self.age)
+        self.bend = np.where(tried & humps, _BEND * self.draw.random(_PARTICLES) ** 2, self.bend)
         return np.where(tried, np.maximum(crowd, 0.0), found)
 
     def _from_count(self, count: float, rate: Floats) -> tuple[Floats, Floats]:
@@ -236,7 +258,7 @@ class _Cloud:
         taken = np.minimum(np.searchsorted(pile, places), _PARTICLES - 1)
         users[:, :end] = users[taken, :end]
         self.log_rate, self.slope, self.bend = self.log_rate[taken], self.slope[taken], self.bend[taken]
-        self.born, self.broke = self.born[taken], self.broke[taken]
+        self.born, self.broke, self.age = self.born[taken], self.broke[taken], self.age[taken]
 
 
 def _exposures(grid: CapGrid) -> Floats:

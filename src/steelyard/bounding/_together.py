@@ -1,19 +1,22 @@
 """``Together``: several aggregates under the same keys, at one price that is known beforehand.
 
-The keys are found once, paid for by all; sums, counts, means, variances and ratios come from one pass over the rows.
+The keys are found once, paid for by all; sums, counts, means, variances and ratios come from one pass over the rows. What is by value within a
+key (``TopK``, a ``Histogram`` of values) reads them once more (``_apart``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
-from steelyard.bounding._asking import plan_together
+from steelyard.bounding._apart import Apart
+from steelyard.bounding._asking import Aggregate, plan_together
 from steelyard.bounding._distinct import CountDistinct
 from steelyard.bounding._means import Mean, Std, Variance
 from steelyard.bounding._quantiles import Median, Quantile
 from steelyard.bounding._ratio import Ratio
+from steelyard.bounding._top import TopK
 from steelyard.bounding._totals import Count, CountUsers, Sum
 from steelyard.bounding._values import Histogram
 from steelyard.errors import InvalidTask
@@ -21,7 +24,7 @@ from steelyard.plan import Plan
 from steelyard.privacy import Terms
 from steelyard.tables import Schema
 
-Part = Sum | Count | CountUsers | CountDistinct | Ratio | Mean | Variance | Std | Median | Quantile | Histogram
+Part = Sum | Count | CountUsers | CountDistinct | Ratio | Mean | Variance | Std | Median | Quantile | Histogram | TopK
 
 
 @dataclass(frozen=True)
@@ -43,17 +46,27 @@ class Together:
         if not tasks or not all(isinstance(task, Part) for task in tasks):
             kinds = ", ".join(kind.__name__ for kind in get_args(Part))
             raise InvalidTask(f"Together takes a list of {kinds}.")
-        if any(isinstance(task, Histogram) and not task.edges for task in tasks):
-            raise InvalidTask(
-                "a Histogram of values is asked alone; together with others ask a Count by the same keys."
-            )
         first = tasks[0]
-        if any((task.by, task.keys, task.others) != (first.by, first.keys, first.others) for task in tasks):
+        if any(_under(task) != _under(first) for task in tasks):
             raise InvalidTask("what is asked together needs the same by, keys and others.")
         if first.by is not None and first.keys is None and any(task.max_keys != first.max_keys for task in tasks):
             raise InvalidTask("what is asked together shares one search for keys, so it needs the same max_keys.")
+        if any(isinstance(task, Histogram) and task.others and not task.edges for task in tasks):
+            raise InvalidTask("a Histogram of values with others= is asked alone: its rest is not that of the keys.")
         object.__setattr__(self, "tasks", tasks)
 
     def plan(self, schema: Schema, terms: Terms) -> Plan:
         """All parts, at their full price; each tells its own error, there is none for a list."""
-        return plan_together([task.request(schema, terms) for task in self.tasks], terms)
+        return plan_together([_asked(task, schema, terms) for task in self.tasks], terms)
+
+
+def _under(task: Any) -> tuple[Any, ...]:
+    """The keys that a part stands under; those of a ``TopK`` without ``by`` are its candidates."""
+    return (None, None, False) if task.by is None else (task.by, task.keys, getattr(task, "others", False))
+
+
+def _asked(task: Any, schema: Schema, terms: Terms) -> Aggregate:
+    if isinstance(task, TopK) or (isinstance(task, Histogram) and not task.edges):
+        return Apart.of(task, schema, terms)
+    asked: Aggregate = task.request(schema, terms)
+    return asked

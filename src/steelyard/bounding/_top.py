@@ -2,13 +2,14 @@
 
 Among public candidates one is chosen after another, each by the exponential mechanism on numbers of units: a unit moves every number by at most
 one, however many values it holds, so nothing of a unit is cut off. The chosen ones are then counted afresh. Values that are not public are found as keys
-are: those that enough units stand behind, of which the first few are shown. Proof: top_k.md.
+are: those that enough units stand behind, of which the first few are shown. By key, pairs of key and value are counted as ``CountUsers`` counts
+them, and the first few under each key are shown. Proof: top_k.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -16,16 +17,26 @@ from typing import Any
 
 from steelyard.accounting import composed
 from steelyard.bounding._amounts import Spend, check_unit, noise_error
-from steelyard.bounding._grouping import By, Grouping, PublicKeys, keep_exact, labelled, read_by
+from steelyard.bounding._grouping import (
+    By,
+    Grouping,
+    PublicKeys,
+    keep_exact,
+    keep_keys,
+    labelled,
+    plain_key,
+    read_by,
+)
 from steelyard.bounding._private_keys import PrivateKeys
 from steelyard.bounding._ranks import level_epsilon
+from steelyard.bounding._totals import CountUsers
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Exponential, Gaussian, Laplace, sigma_for
 from steelyard.noise import Noise
 from steelyard.plan import Error, Outcome, Plan
 from steelyard.privacy import MICRO, Neighbours, Number, Terms, Unit
-from steelyard.tables import Capped, KeyList, Limits, Quantity, Schema, Table, read_keys
+from steelyard.tables import Capped, KeyDigest, KeyList, Limits, Quantity, Schema, Table, read_keys
 
 _MOST, _MOST_CANDIDATES = 1000, 2**14
 _SHARE = {"laplace": Fraction(1, 2), "gaussian": Fraction(7, 10)}
@@ -39,8 +50,9 @@ class TopK:
     """The ``k`` values of a column (or tuples of several) that most units hold, most first, each with its number of units.
 
     ``keys`` are the public candidates, of which ``k`` are chosen; without them values are found on an account that sets ``additive_delta`` aside, and
-    ``max_keys`` is the most values one unit stands behind. *Privacy:* with candidates one unit moves each number by at most one; found ones as for
-    ``CountUsers``. *Accuracy:* ``error`` is that of the numbers (with candidates *proved*, and ``error.note`` says how far behind a value left out
+    ``max_keys`` is the most values one unit stands behind. With ``by`` there are ``k`` values under each key: ``keys`` are then the public keys and ``values`` the
+    candidates; or values, or keys and values, are found; a unit stands behind at most ``cap`` pairs of key and value (``max_keys``, where nothing is said).
+    *Privacy:* with candidates one unit moves each number by at most one; found ones, and by key, as for ``CountUsers``. *Accuracy:* ``error`` is that of the numbers (with candidates *proved*, and ``error.note`` says how far behind a value left out
     can be). *Cost:* ``epsilon``, or a few micro below.
 
     >>> TopK("product", k=3, epsilon=1, keys=["a", "b", "c", "d"]).k
@@ -53,13 +65,25 @@ class TopK:
     keys: PublicKeys | None = None
     max_keys: int | None = None
     mu: Number | None = None
+    by: By | None = None
+    values: PublicKeys | None = None
+    cap: int | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= _MOST:
             raise InvalidTask(f"k must be a whole number from 1 to {_MOST}; got {self.k!r}.")
         if not isinstance(self.column, str):
             object.__setattr__(self, "column", read_by(self.column))
-        object.__setattr__(self, "keys", read_keys(self.keys, read_by(self.column)))
+        if self.by is not None:
+            self._read_by_key()
+            return
+        if self.cap is not None or (self.keys is not None and self.values is not None):
+            raise InvalidTask(
+                "without by= there are candidates, keys=[...], and no cap; by= says which column holds keys."
+            )
+        candidates = read_keys(self.keys if self.values is None else self.values, read_by(self.column))
+        object.__setattr__(self, "keys", candidates)
+        object.__setattr__(self, "values", None)
         if (self.keys is None) == (self.max_keys is None):
             raise InvalidTask(
                 "give keys=[...], the public candidates; or, on an account that sets additive_delta= aside, max_keys=, the most "
@@ -70,8 +94,25 @@ class TopK:
         _ = self.grouping
         keep_exact(self, "epsilon", "mu")
 
+    def _read_by_key(self) -> None:
+        """Keys and candidates in one form; the pairs are counted as units are."""
+        if self.values is not None and self.keys is None:
+            raise InvalidTask("public values need public keys= beside them; leave values out, and both are found.")
+        if self.keys is None and self.max_keys is None:
+            raise InvalidTask(
+                f"by={self.by!r} needs keys=[...], or max_keys=, the most keys one unit may reach, to find them."
+            )
+        if self.cap is None and self.max_keys is None:
+            raise InvalidTask("by key, give cap=, the most pairs of key and value that one unit stands behind.")
+        keep_keys(self)
+        object.__setattr__(self, "values", read_keys(self.values, read_by(self.column)))
+        keep_exact(self, "epsilon", "mu")
+        _ = self._by_pair
+
     def plan(self, schema: Schema, terms: Terms) -> Plan:
         """One choice for each of ``k`` values, then one noisy vector; or the values that reach their threshold."""
+        if self.by is not None:
+            return self._plan_by_key(schema, terms)
         check_unit(schema, terms)
         grouping, spend = self.grouping, Spend.read(self.epsilon, self.mu, terms)
         grouping.check(schema)
@@ -89,6 +130,72 @@ class TopK:
     def grouping(self) -> Grouping:
         """The candidates as keys."""
         return Grouping.read(self.column, self.keys, self.max_keys, None)
+
+    @lazy
+    def _by_pair(self) -> CountUsers:
+        """Units by key and value: the ones that are counted, or found."""
+        names = (*read_by(self.by), *read_by(self.column))
+        pairs: Any = None
+        if isinstance(self.keys, KeyDigest) or isinstance(self.values, KeyDigest):
+            raise InvalidTask("keys that are named by their digest alone cannot be combined; give a shorter list.")
+        if self.values is not None:
+            values = Grouping.read(self.column, self.values, None, None).public or ()
+            pairs = [(*_parts(key), *_parts(value)) for key in self._keys or () for value in values]
+        return CountUsers(self.epsilon, names, pairs, self.max_keys if self.cap is None else self.cap, self.mu)
+
+    @lazy
+    def _keys(self) -> KeyList | None:
+        """The public keys of ``by``."""
+        return Grouping.of(self).public
+
+    def _plan_by_key(self, schema: Schema, terms: Terms) -> Plan:
+        """Units by key and value, of which the first under each key are told: that only reads what was noised."""
+        Grouping.of(self).check(schema)
+        pairs, most = self._by_pair.plan(schema, terms), self._by_pair.max_keys
+        lost = f"a unit with more than {most} pairs of key and value counts for {most} of them, and is missing under the others"
+        assert pairs.predicted is not None  # the number of pairs is given
+        error = replace(pairs.predicted, blind_spot=lost)
+
+        def run(table: Table, noise: Noise) -> Outcome:
+            outcome = pairs.run(table, noise)
+            value = self._first(pairs.present(outcome.value))
+            return Outcome(value, error, {**outcome.point, "k": self.k})
+
+        return Plan(pairs.event, error, run, self._by_key)
+
+    def _first(self, counts: Mapping[Any, int]) -> list[list[Any]]:
+        """The first values under each key, as JSON; a public key under which there is none has an empty list."""
+        width = len(read_by(self.by))
+        public = self._keys
+        found: dict[tuple[Any, ...], list[tuple[Any, int]]] = {_plain(key): [] for key in public or ()}
+        for pair, count in counts.items():
+            key, value = _plain(pair[:width]), _plain(pair[width:])
+            if public is None or key in found:
+                found.setdefault(key, []).append((value, count))
+        told = {key: sorted(held, key=lambda each: -each[1])[: self.k] for key, held in found.items()}
+        return [[_bare(key), [[_bare(value), count] for value, count in held]] for key, held in told.items()]
+
+    def _by_key(self, value: Sequence[Any]) -> dict[Any, dict[Any, int]]:
+        """Numbers of units by key and value; public keys are as they were given."""
+        keys = [_told(key) for key, _ in value] if self._keys is None else self._keys
+        return {key: _presented(held) for key, (_, held) in zip(keys, value, strict=True)}
+
+
+def _parts(key: Any) -> tuple[Any, ...]:
+    return tuple(key) if isinstance(key, list | tuple) else (key,)
+
+
+def _plain(key: Any) -> tuple[Any, ...]:
+    return tuple(plain_key(part) for part in _parts(key))
+
+
+def _bare(key: tuple[Any, ...]) -> Any:
+    """A key of one column as it is, of several as a list."""
+    return key[0] if len(key) == 1 else list(key)
+
+
+def _told(key: Any) -> Any:
+    return tuple(key) if isinstance(key, list) else key
 
 
 @dataclass(frozen=True)
@@ -149,4 +256,4 @@ def _found(table: Table, noise: Noise, *, k: int, search: PrivateKeys, unit: Uni
 
 def _presented(value: Sequence[Any]) -> dict[Any, int]:
     """Numbers of units by value, most first."""
-    return {tuple(key) if isinstance(key, list) else key: count for key, count in value}
+    return {_told(key): count for key, count in value}

@@ -16,39 +16,27 @@ from typing import TYPE_CHECKING
 from steelyard.lazy import loading
 
 if TYPE_CHECKING:
-    from steelyard.charts._chart import Chart, check_target
+    from steelyard.charts._chart import Chart
+    from steelyard.charts._chart import check_target as check_target
     from steelyard.charts._curves import Line, lines, tradeoff
     from steelyard.charts._heatmap import matrix
-    from steelyard.charts._marks import printable
-    from steelyard.charts._page import stylesheet
-    from steelyard.charts._report import Block, Code, Figure, Figures, Report, Section, Tabular, fragment
-    from steelyard.charts._rows import Spending, bars, budget, intervals
-    from steelyard.charts._scales import at_error, short
+    from steelyard.charts._marks import printable as printable
+    from steelyard.charts._page import stylesheet as stylesheet
+    from steelyard.charts._report import Block as Block
+    from steelyard.charts._report import Code as Code
+    from steelyard.charts._report import Figure as Figure
+    from steelyard.charts._report import Figures as Figures
+    from steelyard.charts._report import Report as Report
+    from steelyard.charts._report import Section as Section
+    from steelyard.charts._report import Tabular as Tabular
+    from steelyard.charts._report import fragment as fragment
+    from steelyard.charts._rows import Spending as Spending
+    from steelyard.charts._rows import bars, intervals
+    from steelyard.charts._rows import budget as budget
+    from steelyard.charts._scales import at_error as at_error
+    from steelyard.charts._scales import short as short
 
-__all__ = [
-    "Block",
-    "Chart",
-    "Code",
-    "Figure",
-    "Figures",
-    "Line",
-    "Report",
-    "Section",
-    "Spending",
-    "Tabular",
-    "at_error",
-    "bars",
-    "budget",
-    "check_target",
-    "fragment",
-    "intervals",
-    "lines",
-    "matrix",
-    "printable",
-    "short",
-    "stylesheet",
-    "tradeoff",
-]
+__all__ = ["Chart", "Line", "bars", "intervals", "lines", "matrix", "tradeoff"]
 _HOMES = {
     "_chart": ("Chart", "check_target"),
     "_curves": ("Line", "lines", "tradeoff"),

@@ -90,8 +90,8 @@ _FITTING = (
 """Of the two widths of a chart the one that fits; a reader that knows no container queries sees the wide one."""
 _NOTEBOOK = (
     f".sy{{font:14px/1.5 {FONT};max-width:720px}}.sy h4{{font-size:16px;margin:6px 0 4px}}.sy p{{margin:4px 0 8px;max-width:80ch}}"
-    ".sy figure{margin:10px 0}.sy svg{max-width:100%;height:auto}.sy table{border-collapse:collapse;margin:6px 0}"
-    ".sy th,.sy td{padding:3px 14px 3px 0;text-align:left;vertical-align:top}.sy .n{text-align:right}"
+    ".sy figure{margin:10px 0;overflow-x:auto}.sy svg{max-width:100%;height:auto}.sy table{border-collapse:collapse;margin:6px 0}"
+    ".sy th,.sy td{padding:3px 14px 3px 0;text-align:left;vertical-align:top}.sy .n{text-align:right;white-space:nowrap}"
     ".sy th{font-weight:600;opacity:.75}.sy pre{white-space:pre-wrap}.sy figcaption{opacity:.75}"
     ".sy .figures div{display:flex;flex-direction:column-reverse}.sy dd{margin:0;font-size:22px;font-weight:600}.sy dt{opacity:.75}"
 )

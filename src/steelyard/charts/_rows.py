@@ -11,7 +11,7 @@ nothing, because a refusal costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from steelyard.charts._chart import Chart, Sheet, both_widths
 from steelyard.charts._marks import Mark, fit, measure, one_line, tag, text
@@ -50,10 +50,11 @@ def intervals(labels: Sequence[object], values: Sequence[Number], lows: Sequence
 @both_widths
 def bars(labels: Sequence[object], values: Sequence[Number], errors: Sequence[Number] | None = None, *, title: str,
          ends: Sequence[tuple[Number, Number]] | None = None, groups: Sequence[str] | None = None,
-         subtitle: str = "", caption: str = "", x_title: str = "") -> Chart:  # fmt: skip
+         subtitle: str = "", caption: str = "", x_title: str = "", own_scales: bool = False) -> Chart:  # fmt: skip
     """One bar for each name, with a whisker for its noise: ``errors`` to both sides, or from one of its ``ends`` to the other.
 
-    ``groups`` names the group of each bar; bars of one group stand together under its name.
+    ``groups`` names the group of each bar; bars of one group stand together under its name. With ``own_scales`` each group fills the
+    width by itself, and the axis shows zero alone: sums, counts and medians cannot be compared by length.
     """
     _, middle, error = columns(labels=[0] * len(labels), values=values, errors=errors)
     lows = [None if v is None else v - abs(e or 0) for v, e in zip(middle, error, strict=True)]
@@ -73,8 +74,17 @@ def bars(labels: Sequence[object], values: Sequence[Number], errors: Sequence[Nu
         bar = tag("rect", x=start, y=y - 9, width=max(end - start, 0.5), height=18, fill="blue", fill_opacity=0.55)
         return [bar, _whisker(y, x(row[2]), x(row[3]), "ink")] if row[3] > row[2] else [bar]
 
-    numbers = [0.0, *(value for row in rows for value in row[1:4])]
-    return _rows(sheet, rows, numbers, draw, x_title, groups)
+    largest = dict.fromkeys(groups, 0.0)
+    for name, row in zip(groups, rows, strict=True):
+        largest[name] = max(largest[name], *map(abs, row[1:4]))
+    sizes = [largest[name] or 1.0 for name in groups] if own_scales and len(largest) > 1 else []
+    drawn = [_shrunk(row, size) for row, size in zip(rows, sizes or [1.0] * len(rows), strict=True)]
+    numbers = [0.0, *(value for row in drawn for value in row[1:4])]
+    return _rows(sheet, rows, numbers, draw, x_title, groups, drawn, zero_alone=bool(sizes))
+
+
+def _shrunk(row: _Row, size: float) -> _Row:
+    return row[0], row[1] / size, row[2] / size, row[3] / size, None
 
 
 def _whole(labels: Sequence[object], table: Sequence[Sequence[float | None]]) -> list[_Row]:
@@ -94,13 +104,15 @@ def _left_out(caption: str, given: int, rows: Sequence[_Row]) -> str:
 
 
 def _rows(sheet: Sheet, rows: Sequence[_Row], numbers: Sequence[float],
-          draw: Callable[[_Row, Scale, float], list[Mark]], x_title: str, groups: Sequence[str] = ()) -> Chart:  # fmt: skip
+          draw: Callable[[_Row, Scale, float], list[Mark]], x_title: str, groups: Sequence[str] = (),
+          drawn: Sequence[_Row] = (), *, zero_alone: bool = False) -> Chart:  # fmt: skip
     shown = rows[:_MOST]
     said = [_say(row) for row in shown]
-    table = columns_of(sheet, [row[0] for row in shown], said, numbers, x_title, groups=groups[:_MOST])
+    names = [row[0] for row in shown]
+    table = columns_of(sheet, names, said, numbers, x_title, groups=groups[:_MOST], zero_alone=zero_alone)
     for i, (row, words) in enumerate(zip(shown, said, strict=True)):
         hint = row[0] + ": " + words + ("" if row[4] is None else f" (truth {short(row[4])})")
-        sheet.add(tag("g", tag("title", hint), *draw(row, table.x, table.middles[i])))
+        sheet.add(tag("g", tag("title", hint), *draw((drawn or rows)[i], table.x, table.middles[i])))
     told = "; ".join(f"{row[0]} {words}" for row, words in zip(shown[:12], said, strict=False))
     return sheet.chart(f"{len(rows)} rows. {told}{'; and more' if len(rows) > 12 else ''}.")
 
@@ -116,7 +128,8 @@ class _Table:
 
 
 def columns_of(sheet: Sheet, names: Sequence[str], said: Sequence[str], numbers: Sequence[float], x_title: str, *,
-               above: float = 10, loud: Collection[int] = (), groups: Sequence[str] = ()) -> _Table:  # fmt: skip
+               above: float = 10, loud: Collection[int] = (), groups: Sequence[str] = (),
+               zero_alone: bool = False) -> _Table:  # fmt: skip
     """Names on the left, words on the right, a scale between them; on narrow paper both stand above their bar."""
     stacked, row = sheet.narrow, TALL_ROW if sheet.narrow else ROW
     left = sheet.margin + (0 if stacked else min(max(measure(name, 12.5) for name in names), 190) + 12)
@@ -130,6 +143,7 @@ def columns_of(sheet: Sheet, names: Sequence[str], said: Sequence[str], numbers:
         starts.append(y)
         y += row
     x = scale(numbers, left, right, target=3 if stacked else 5, tight=True)
+    x = replace(x, ticks=(0.0,)) if zero_alone else x
     sheet.bottom_axis(x, top, y + 4, x_title)
     for place, name in headings:
         sheet.add(

@@ -79,7 +79,12 @@ def _add_counts(commands: Any, shared: argparse.ArgumentParser) -> None:
         commands, shared, "top-k", "the values that most units hold", _top_k, "the column, or several: country,product"
     )
     top.add_argument("--k", type=whole_number, default=10, help="how many values (default 10)")
-    top.add_argument("--keys", help="the public candidates as CSV, or @FILE (.csv or .parquet)")
+    top.add_argument("--by", help="so many values under each key of these columns: country, or country,month")
+    top.add_argument(
+        "--keys", help="the public candidates as CSV, or @FILE (.csv or .parquet); with --by, the public keys"
+    )
+    top.add_argument("--values", help="with --by: the public candidates, in the same way")
+    top.add_argument("--cap", type=whole_number, help="with --by: at most this many pairs of key and value per unit")
     top.add_argument(
         "--max-keys", type=whole_number, help="without --keys: at most this many values per unit; they are found"
     )
@@ -300,8 +305,10 @@ def _top_k(args: argparse.Namespace, table: Table) -> Task:
     from steelyard.bounding import TopK
 
     column: Any = by_typed(args.column)
-    candidates = keys_typed(args.keys, column, table.columns)
-    return TopK(column, args.k, **_price(args), keys=candidates, max_keys=args.max_keys)
+    by = by_typed(args.by)
+    more = {"by": by, "values": keys_typed(args.values, column, table.columns), "cap": args.cap}
+    listed = keys_typed(args.keys, column if by is None else by, table.columns)
+    return TopK(column, args.k, **_price(args), keys=listed, max_keys=args.max_keys, **more)
 
 
 def _profile(args: argparse.Namespace, table: Table) -> Task:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from steelyard.lazy import loading
 
 if TYPE_CHECKING:
-    from steelyard.demo._story import make_purchases, write_parquet
+    from steelyard.demo._story import make_purchases as make_purchases
+    from steelyard.demo._story import write_parquet as write_parquet
     from steelyard.demo._tour import run_tour
 
-__all__ = ["STEPS", "make_purchases", "run_tour", "write_parquet"]
+__all__ = ["run_tour"]
 EPSILON = "1.5"
 """What the demo's account may spend."""
 STEPS = (

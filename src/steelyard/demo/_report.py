@@ -72,21 +72,21 @@ def _answers(facts: dict[str, Any]) -> Section:
 
 def _countries(facts: dict[str, Any]) -> Section:
     orders, truth = facts["orders"], facts["orders_truth"]
-    half = orders.error.interval
     picture = intervals(
         list(orders.value),
         list(orders.value.values()),
-        [value - half for value in orders.value.values()],
-        [value + half for value in orders.value.values()],
+        list(orders.low.values()),
+        list(orders.high.values()),
         truths=[truth[country] for country in orders.value],
         title="Purchases by country",
-        subtitle="The cap was chosen inside the release; the interval covers the noise alone",
+        subtitle="The cap was chosen inside the release; intervals hold the noise and what it may have cut off",
         confidence="95 %",
         x_title="purchases",
     )
     words = (
         f"The cap came out at {orders.point['cap']:,.0f} purchases per customer, chosen with a part of this release's "
-        "epsilon. What it cuts off pulls every answer towards zero; the interval does not know about that."
+        "epsilon. What it cuts off pulls answers towards zero. How much is known of all countries together, so each interval "
+        "allows for all of it."
     )
     prices = [
         (name, f"{private:,.2f}", f"{true:,.2f}")

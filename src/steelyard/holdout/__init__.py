@@ -16,10 +16,10 @@ from steelyard.privacy import holdout as unit_of_holdout
 
 if TYPE_CHECKING:
     from steelyard.holdout._answer import Answer
-    from steelyard.holdout._classes import pack
+    from steelyard.holdout._classes import pack as pack
     from steelyard.holdout._holdout import Holdout
     from steelyard.holdout._metrics import AbsoluteError, Accuracy, Cost, LogLoss, PerExample, SquaredError
-    from steelyard.holdout._modes import HIDING
+    from steelyard.holdout._modes import HIDING as HIDING
     from steelyard.holdout._modes._thresholdout import Thresholdout
     from steelyard.holdout._planner import plan
     from steelyard.holdout._question import Question
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from steelyard.holdout._theorems import Overfitting
 
 __all__ = [
-    "HIDING",
     "AbsoluteError",
     "Accuracy",
     "Answer",
@@ -45,10 +44,10 @@ __all__ = [
     "RoundObjective",
     "SquaredError",
     "Thresholdout",
-    "pack",
     "plan",
 ]
 _HOMES: dict[str, str] = {
+    **dict.fromkeys(("AbsoluteError", "Accuracy", "Cost", "LogLoss", "PerExample", "SquaredError"), "_metrics"),
     "Answer": "_answer",
     "ClosedHoldout": "_scorers",
     "F1Score": "_ratios",
@@ -63,7 +62,6 @@ _HOMES: dict[str, str] = {
     "pack": "_classes",
     "plan": "_planner",
 }
-"""The module of each name; the others are metrics."""
 
 
 class _Holdout(ModuleType):
@@ -74,9 +72,9 @@ class _Holdout(ModuleType):
         return unit_of_holdout(name)
 
     def __getattr__(self, name: str) -> Any:
-        if name not in __all__:
+        if name not in _HOMES:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{self.__name__}.{_HOMES.get(name, '_metrics')}"), name)
+        return getattr(import_module(f"{self.__name__}.{_HOMES[name]}"), name)
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *__all__})

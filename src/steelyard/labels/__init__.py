@@ -35,7 +35,19 @@ _HOMES: dict[str, str] = {
     "solve_unbiased": "solve._unbiased",
     "two_point_variance": "_prior_free",
 }
-__all__ = sorted(_HOMES)
+__all__ = [
+    "LabelPrivateClassifier",
+    "LabelPrivateRegressor",
+    "LabelRandomizer",
+    "MultinomialRegression",
+    "PoissonRegression",
+    "gradient_error",
+    "judge",
+    "logistic_objective",
+    "poisson_objective",
+    "solve_continuous",
+    "solve_unbiased",
+]
 
 __getattr__ = loading(__name__, _HOMES)
 

@@ -12,13 +12,13 @@ from steelyard.lazy import loading
 if TYPE_CHECKING:
     from steelyard.ledger._account import Account
     from steelyard.ledger._grants import grant
-    from steelyard.ledger._history import Spent
+    from steelyard.ledger._history import Spent as Spent
     from steelyard.ledger._ledger import Ledger, open_account
-    from steelyard.ledger._lock import Lock
+    from steelyard.ledger._lock import Lock as Lock
     from steelyard.ledger._receipts import verify_receipt
     from steelyard.ledger._upgrade import upgrade
 
-__all__ = ["Account", "Ledger", "Lock", "Spent", "grant", "open_account", "upgrade", "verify_receipt"]
+__all__ = ["Account", "Ledger", "grant", "open_account", "upgrade", "verify_receipt"]
 _HOMES = {
     "_account": ("Account",),
     "_grants": ("grant",),

@@ -7,25 +7,27 @@ from typing import TYPE_CHECKING
 from steelyard.lazy import loading
 
 if TYPE_CHECKING:
-    from steelyard.mechanisms._above_threshold import AboveThreshold, Questions
+    from steelyard.mechanisms._above_threshold import AboveThreshold
+    from steelyard.mechanisms._above_threshold import Questions as Questions
     from steelyard.mechanisms._bounded import BoundedNoise
     from steelyard.mechanisms._exponential import Exponential
     from steelyard.mechanisms._finite import Finite
-    from steelyard.mechanisms._gaussian import Gaussian, sigma_for
-    from steelyard.mechanisms._gradual import LaplacePath, release_array
+    from steelyard.mechanisms._gaussian import Gaussian
+    from steelyard.mechanisms._gaussian import sigma_for as sigma_for
+    from steelyard.mechanisms._gradual import LaplacePath
+    from steelyard.mechanisms._gradual import release_array as release_array
     from steelyard.mechanisms._histogram import NoisyCounts
-    from steelyard.mechanisms._integers import WIDEST
+    from steelyard.mechanisms._integers import WIDEST as WIDEST
     from steelyard.mechanisms._key_threshold import KeyThreshold
     from steelyard.mechanisms._laplace import Laplace
-    from steelyard.mechanisms._objective import GRID, Objective, PureObjective, UserObjective
-    from steelyard.mechanisms._observe import show
+    from steelyard.mechanisms._objective import GRID as GRID
+    from steelyard.mechanisms._objective import Objective, PureObjective, UserObjective
+    from steelyard.mechanisms._observe import show as show
     from steelyard.mechanisms._random_stop import RandomStop
-    from steelyard.mechanisms._sphere import error
+    from steelyard.mechanisms._sphere import error as error
     from steelyard.mechanisms._staircase import Staircase
 
 __all__ = [
-    "GRID",
-    "WIDEST",
     "AboveThreshold",
     "BoundedNoise",
     "Exponential",
@@ -37,14 +39,9 @@ __all__ = [
     "NoisyCounts",
     "Objective",
     "PureObjective",
-    "Questions",
     "RandomStop",
     "Staircase",
     "UserObjective",
-    "error",
-    "release_array",
-    "show",
-    "sigma_for",
 ]
 _HOMES = {
     "_above_threshold": ("AboveThreshold", "Questions"),

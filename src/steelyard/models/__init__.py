@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from steelyard.models._columns import Plain as Plain
     from steelyard.models._fits import FitLinear as FitLinear
     from steelyard.models._fits import FitLogistic as FitLogistic
-    from steelyard.models._losses import LOSSES as LOSSES
+    from steelyard.models._losses import LOSSES
     from steelyard.models._model import Model as Model
     from steelyard.models._model import read_models as read_models
     from steelyard.models._poisson_fit import FitPoisson as FitPoisson
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from steelyard.models.accuracy._estimator import AccuracyFirst as AccuracyFirst
 
 _HOMES: dict[str, str] = {
+    "LOSSES": "_losses",
     "AccuracyFirst": "accuracy._estimator",
     "CappedFit": "_user_descent",
     "Categorical": "_columns",
@@ -38,7 +39,6 @@ _HOMES: dict[str, str] = {
     "FitLinear": "_fits",
     "FitLogistic": "_fits",
     "FitPoisson": "_poisson_fit",
-    "LOSSES": "_losses",
     "LinearRegression": "_regression",
     "LogisticRegression": "_regression",
     "Model": "_model",
@@ -51,7 +51,25 @@ _HOMES: dict[str, str] = {
     "read_models": "_model",
     "search_cost": "_search_cost",
 }
-__all__ = sorted(_HOMES)
+__all__ = [
+    "LOSSES",
+    "AccuracyFirst",
+    "CappedFit",
+    "Categorical",
+    "Features",
+    "FitLinear",
+    "FitLogistic",
+    "FitPoisson",
+    "LinearRegression",
+    "LogisticRegression",
+    "Model",
+    "Numeric",
+    "PrivateScaler",
+    "PrivateSearchCV",
+    "SearchCost",
+    "UserDescent",
+    "search_cost",
+]
 TASKS = ("FitLinear", "FitLogistic", "FitPoisson")
 """What may be asked of a session by its name."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -78,17 +78,23 @@ class DescentFit:
 
     def fit(self, data: Training, noise: Noise) -> Fitted:
         """Count the rows, then descend; both with noise."""
-        rows = data.rows()
-        x, labels = self.loss.oriented(rows.x, rows.y)
-        held = np.count_nonzero(rows.y) if self.loss.classifies else len(rows.y)
-        count = max(self.counting.release([int(held)], noise)[0], 1)
+        count = max(self.counting.release([data.heard(self.loss)], noise)[0], 1)
         theta, mechanism = np.zeros(self.width), self.mechanism
         for _ in range(self.steps):
-            pull = np.array(mechanism.release(self.pull(x, theta, labels), noise), dtype=float)
+            pull = np.array(mechanism.release(self._pulled(data, theta), noise), dtype=float)
             theta = theta + self.rate * pull / (count * float(SIZE << RESIDUAL_BITS))
             length = float(np.linalg.norm(theta))
             theta = theta * min(1.0, _RADIUS / length) if length else theta
         return Fitted(theta, {"steps": self.steps, "clip": float(positive(self.clip, "clip")), "rows": count})
+
+    def _pulled(self, data: Training, theta: Floats) -> list[int]:
+        """The sum over all rows, wherever they lie."""
+
+        def step(x: Floats, labels: Floats | None) -> list[Any]:
+            return [np.array(self.pull(x, theta, labels), dtype=object)]
+
+        [total] = data.fold(self.loss, step, [np.zeros(self.width, dtype=object)])
+        return [int(each) for each in total]
 
     def pull(self, x: Floats, theta: Floats, labels: Floats | None = None) -> list[int]:
         """Minus the gradient: the sum over rows of clipped residual times features, as integers."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from steelyard.lazy import lazy
 from steelyard.models._losses import Memory, Passes, Point, Sums
-from steelyard.models._rows import BLOCK, Fitted, Floats, Label, Products, Rows, Weights, gather
+from steelyard.models._rows import BLOCK, Fitted, Floats, Label, Products, Rows, Weights, gather, heard
 from steelyard.models._user_rows import UserRows
 from steelyard.privacy import rows
 
@@ -45,6 +45,12 @@ class Training(Protocol):
 
     def by_user(self, loss: LossFunction) -> UserRows:
         """The rows user by user, wherever they are."""
+
+    def heard(self, loss: LossFunction) -> int:
+        """How many rows count under a loss."""
+
+    def capped(self, cap: int, secret: bytes) -> Training:
+        """At most ``cap`` rows of each user, chosen by a keyed digest of what they hold; each is then a unit of its own."""
 
     def passes(self, loss: LossFunction) -> Passes:
         """The rows as a certified solver passes over them."""
@@ -98,6 +104,7 @@ class Reading:
     label: Label
     unit: Unit
     weights: Weights | None = None
+    sample_of: Unit | None = None  # whose rows were chosen from before; every one is now a unit
 
     def of(self, target: int) -> OneReading:
         """The rows of one model."""
@@ -115,8 +122,14 @@ class Reading:
 
     @lazy
     def stored(self) -> UnitBlocks:
-        """All rows, of whomever, in any order."""
-        return self._blocks(rows())
+        """All rows, of whomever, in any order; a sample is asked for by those it was drawn within, since it is refused to others."""
+        return self._blocks(self.sample_of or rows())
+
+    def capped(self, cap: int, secret: bytes) -> Reading:
+        """The rows that the table's engine chooses, at most ``cap`` of each unit."""
+        columns = list(dict.fromkeys([*self.features.source, self.label.column]))
+        chosen = self.table.keep_rows(self.unit, cap, secret, columns)
+        return Reading(chosen, self.features, self.label, rows(), sample_of=self.unit)
 
     def _blocks(self, unit: Unit) -> UnitBlocks:
         columns, width = [*self.features.source, self.label.column], self.features.width + 1
@@ -170,6 +183,19 @@ class OneReading:
     def by_user(self, loss: LossFunction) -> UserRows:
         """The rows user by user, sorted once for all models."""
         return UserRows.read(self.all.by_unit, loss, self.all.features.width, self.all.label, self.target)
+
+    def heard(self, loss: LossFunction) -> int:
+        """How many rows count, counted where they lie."""
+        label, target = self.all.label, self.target
+
+        def of_blocks(blocks: Any) -> list[Any]:
+            return [np.array([sum(heard(label.of(block[:, -1].astype(float), target), loss) for block, _ in blocks)])]
+
+        return int(self.all.stored.fold(of_blocks, [np.zeros(1, dtype=object)])[0][0])
+
+    def capped(self, cap: int, secret: bytes) -> OneReading:
+        """Some rows of each unit, chosen where they lie."""
+        return self.all.capped(cap, secret).of(self.target)
 
     def passes(self, loss: LossFunction) -> Passes:
         """The rows for a certified solver."""

@@ -7,6 +7,8 @@ long as a partial sum stays below 2^53: 2^17 rows at a time, then Python integer
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -204,6 +206,14 @@ class Rows:
         """The rows user by user."""
         return UserRows.of(self, loss)
 
+    def heard(self, loss: LossFunction) -> int:
+        """How many rows count."""
+        return heard(self.y, loss)
+
+    def capped(self, cap: int, secret: bytes) -> Rows:
+        """At most ``cap`` rows of each user."""
+        return kept(self, cap, secret)
+
     def passes(self, loss: LossFunction) -> Memory:
         """The rows as a certified solver passes over them."""
         if loss.classifies:
@@ -220,6 +230,34 @@ class Rows:
         """X'X and X'y as Python integers."""
         gram, moment = products(self.x.T, self.y)
         return gram, moment
+
+
+def heard(y: Floats, loss: LossFunction) -> int:
+    """How many rows count under a loss: a classifier does not hear those of no class."""
+    return int(np.count_nonzero(y)) if loss.classifies else len(y)
+
+
+def kept(rows: Rows, cap: int, secret: bytes) -> Rows:
+    """At most ``cap`` rows of each user: those with the smallest keyed digests of their content."""
+    if rows.users is None:
+        raise InvalidTask("a cap per user needs to know whose row each one is.")
+    order = np.argsort(rows.users, kind="stable")
+    owners = rows.users[order]
+    people = np.split(order, np.flatnonzero(owners[1:] != owners[:-1]) + 1)
+    places = [mine if mine.size <= cap else mine[_smallest(rows.x[mine], rows.y[mine], cap, secret)] for mine in people]
+    chosen = np.concatenate([np.empty(0, dtype=np.int64), *places])
+    return Rows(rows.x[chosen], rows.y[chosen], None)
+
+
+def _smallest(x: Floats, y: Floats, cap: int, secret: bytes) -> Any:
+    """Which rows of one user to keep; identical rows are numbered, so that each has a digest of its own."""
+    seen: Counter[bytes] = Counter()
+    digests = []
+    for content in map(bytes, np.column_stack([x, y]).astype(np.int64)):
+        number = seen[content].to_bytes(8, "little")
+        seen[content] += 1
+        digests.append(hashlib.blake2b(content + number, key=secret[:64], digest_size=16).digest())
+    return sorted(range(len(digests)), key=digests.__getitem__)[:cap]
 
 
 def products(x: Floats, y: Floats) -> list[Any]:

@@ -15,12 +15,10 @@ kept depends on those rows and the secret alone (docs/proofs/user_descent.md).
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,7 +26,7 @@ from steelyard.accounting import composed, grouped, steps
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.models._losses import LOGISTIC, LossFunction
-from steelyard.models._rows import Fitted, Rows
+from steelyard.models._rows import Fitted
 from steelyard.models._user_sums import Cells, Floats, UserSum, check_micro, held, read_sizes, units_of
 from steelyard.privacy import MICRO
 
@@ -150,7 +148,7 @@ class CappedFit:
 
     def fit(self, data: Training, noise: Noise) -> Fitted:
         """Keep some rows, then fit them as if each were a unit."""
-        return self.method.fit(kept(data.rows(), self.cap, noise.bits(4).tobytes()), noise)
+        return self.method.fit(data.capped(self.cap, noise.bits(4).tobytes()), noise)
 
 
 def check_cap(cap: int) -> int:
@@ -158,26 +156,3 @@ def check_cap(cap: int) -> int:
     if isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap < 2**31:
         raise InvalidTask(f"cap must be a whole number of rows of at least 1; got {cap!r}.")
     return cap
-
-
-def kept(rows: Rows, cap: int, secret: bytes) -> Rows:
-    """At most ``cap`` rows of each user: those with the smallest keyed digests of their content."""
-    if rows.users is None:
-        raise InvalidTask("a cap per user needs to know whose row each one is.")
-    order = np.argsort(rows.users, kind="stable")
-    owners = rows.users[order]
-    people = np.split(order, np.flatnonzero(owners[1:] != owners[:-1]) + 1)
-    places = [mine if mine.size <= cap else mine[_smallest(rows.x[mine], rows.y[mine], cap, secret)] for mine in people]
-    chosen = np.concatenate([np.empty(0, dtype=np.int64), *places])
-    return Rows(rows.x[chosen], rows.y[chosen], None)
-
-
-def _smallest(x: Floats, y: Floats, cap: int, secret: bytes) -> Any:
-    """Which rows of one user to keep; identical rows are numbered, so that each has a digest of its own."""
-    seen: Counter[bytes] = Counter()
-    digests = []
-    for content in map(bytes, np.column_stack([x, y]).astype(np.int64)):
-        number = seen[content].to_bytes(8, "little")
-        seen[content] += 1
-        digests.append(hashlib.blake2b(content + number, key=secret[:64], digest_size=16).digest())
-    return sorted(range(len(digests)), key=digests.__getitem__)[:cap]

@@ -12,17 +12,11 @@ from typing import TYPE_CHECKING
 from steelyard.lazy import loading
 
 if TYPE_CHECKING:
-    from steelyard.noise._finite import FiniteTable
-    from steelyard.noise._norms import sqrt_above
+    from steelyard.noise._finite import FiniteTable as FiniteTable
+    from steelyard.noise._norms import sqrt_above as sqrt_above
     from steelyard.noise._sources import ExactNoise, Noise, TestNoise
 
-__all__ = [
-    "ExactNoise",
-    "FiniteTable",
-    "Noise",
-    "TestNoise",
-    "sqrt_above",
-]
+__all__ = ["ExactNoise", "Noise", "TestNoise"]
 _HOMES = {
     "_finite": ("FiniteTable",),
     "_norms": ("sqrt_above",),

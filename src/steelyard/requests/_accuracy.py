@@ -105,7 +105,9 @@ class AccuracyRequest:
 
     def _lines(self, found: Reached, out: str, note: str, *, saved: bool) -> Lines:
         linear = isinstance(self.task, FitLinear)
-        constant = "predicting the middle of the label's bounds" if linear else "giving both classes one half"
+        several = isinstance(self.task, FitLogistic) and len(self.task.classes) > 2
+        constant = "giving all classes alike" if several else "giving both classes one half"
+        constant = "predicting the middle of the label's bounds" if linear else constant
         model = "none" if found.model is None else f"saved to {out}" if saved else f"not written to {out}"
         return [
             ("accuracy", found.ending.replace("the constant model, which", f"the constant model: {constant}")),

@@ -30,12 +30,13 @@ KINDS = {
     "median": ("Median", ("column",)),
     "quantile": ("Quantile", ("column",)),
     "histogram": ("Histogram", ("column",)),
+    "top-k": ("TopK", ("column",)),
 }
 """The task and the columns of each kind of part."""
 
 _SHARED = ("by", "keys")
 _LISTS = ("edges", "quantile", "values")
-_WHOLE = ("max_keys", "rows_per_key")
+_WHOLE = ("max_keys", "rows_per_key", "k")
 _TOTALS = ("Sum", "Count", "Ratio")
 
 
@@ -108,7 +109,7 @@ def equal_shares(price: Mapping[str, Any], parts: int, terms: Terms) -> dict[str
 def part_columns(texts: Sequence[str]) -> list[str]:
     """The columns that parts add up: numbers in a file that states no types."""
     told = [part_typed(text) for text in texts]
-    counted = ("CountDistinct",)
+    counted = ("CountDistinct", "TopK")
     return [
         said[name]
         for kind, said in told

@@ -67,6 +67,7 @@ class Answers:
             [cell.label if cell.keys else name for name, _, cell in shown], [cell.value for _, _, cell in shown], title=self._title,
             ends=[part.whisker(cell) for _, part, cell in shown], groups=[name if several else "" for name, _, _ in shown],
             subtitle="Whiskers: noise in 95% of draws, or where the truth lies", caption=f"{self.release.guarantee}{more}",
+            own_scales=True,
         )  # fmt: skip
 
     def __str__(self) -> str:

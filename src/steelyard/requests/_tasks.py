@@ -67,7 +67,7 @@ def _with_keys(task: Any, keys: Any) -> Any:
         return Together([_with_keys(each, keys) for each in task.tasks])
     if not isinstance(getattr(task, "keys", None), KeyDigest):
         raise InvalidTask("this request says its keys itself, or has none; leave keys= out.")
-    by = task.column if isinstance(task, TopK) else task.by
+    by = task.column if isinstance(task, TopK) and task.by is None else task.by
     found = read_keys(keys, [by] if isinstance(by, str) else by)
     assert not isinstance(found, KeyDigest)
     return replace(task, keys=task.keys.checked(found))

@@ -10,22 +10,23 @@ from typing import TYPE_CHECKING
 from steelyard.lazy import loading
 
 if TYPE_CHECKING:
-    from steelyard.server._check import check
+    from steelyard.server._check import check as check
     from steelyard.server._config import Config, read_config
-    from steelyard.server._links import link
-    from steelyard.server._routes import ROUTES, make_app
-    from steelyard.server._serve import serve, serve_one
+    from steelyard.server._links import link as link
+    from steelyard.server._routes import make_app
+    from steelyard.server._serve import serve
+    from steelyard.server._serve import serve_one as serve_one
     from steelyard.server._server import Server
     from steelyard.server._worker import Worker
 
-__all__ = ["ROUTES", "Config", "Server", "Worker", "check", "link", "make_app", "read_config", "serve", "serve_one"]
+__all__ = ["Config", "Server", "Worker", "make_app", "read_config", "serve"]
 _HOMES = {
+    "_worker": ("Worker",),
     "_check": ("check",),
     "_config": ("Config", "read_config"),
-    "_routes": ("ROUTES", "make_app"),
+    "_routes": ("make_app",),
     "_links": ("link",),
     "_serve": ("serve", "serve_one"),
     "_server": ("Server",),
-    "_worker": ("Worker",),
 }
 __getattr__ = loading(__name__, _HOMES)

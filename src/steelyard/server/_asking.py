@@ -17,7 +17,7 @@ from steelyard.server._looking import desk_of
 from steelyard.server._problems import Problem
 from steelyard.server._server import Server
 from steelyard.server._slots import time_of
-from steelyard.server.store import DataSet, Job, Person
+from steelyard.server._store import DataSet, Job, Person
 
 
 def task_of(request: Any) -> Task:

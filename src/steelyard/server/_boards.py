@@ -16,7 +16,7 @@ from steelyard.server._problems import Problem
 from steelyard.server._ranking import ranked
 from steelyard.server._slots import retry_after
 from steelyard.server._sources import check_source, named_alike
-from steelyard.server.store import Board, DataSet, Person, Submission
+from steelyard.server._store import Board, DataSet, Person, Submission
 
 if TYPE_CHECKING:
     from steelyard.server._server import Server

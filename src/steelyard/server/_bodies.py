@@ -48,7 +48,7 @@ def _expect(media: str, allowed: tuple[str, ...]) -> None:
 
 def _check_length(request: Request, most: int) -> None:
     length = request.headers.get("content-length", "0")
-    if not length.isdigit() or int(length[:20]) > most:
+    if not (length.isascii() and length.isdigit()) or int(length[:20]) > most:
         raise _too_large(most)
 
 

@@ -13,7 +13,7 @@ from steelyard.ledger import Account, open_account
 from steelyard.privacy import Currency, Unit
 from steelyard.requests import unit_typed
 from steelyard.server._problems import Problem
-from steelyard.server.store import DataSet, Person, Proposal
+from steelyard.server._store import DataSet, Person, Proposal
 
 if TYPE_CHECKING:
     from steelyard.server._server import Server
@@ -25,10 +25,19 @@ def propose(server: Server, dataset: DataSet, person: Person, given: dict[str, A
     """Propose an account for a set; what could never be opened is refused now."""
     _described(dataset)
     terms = {"unit": given.get("unit"), **caps_of(given)}
-    number = len(server.proposals.of_set(dataset.id)) + 1
-    name = dataset.name if number == 1 else f"{dataset.name}/{number}"
+    name = _new_name(server, dataset)
     _open(server, ":memory:", name, dataset, terms)
     return server.proposals.add(dataset.id, name, terms, person.id)
+
+
+def _new_name(server: Server, dataset: DataSet) -> str:
+    """The set's own name for its first account, a number behind it for others; none that was proposed, or that a person's account has."""
+    before = [each.account for each in server.proposals.of_set(dataset.id)]
+    if not before:
+        return dataset.name
+    below = [each.name for each in server.ledger.accounts() if each.terms.parent is not None]
+    taken, first = {*before, *below}, len(before) + 1
+    return next(name for n in range(first, first + 10_000) if (name := f"{dataset.name}/{n}") not in taken)
 
 
 def approve(server: Server, number: int, officer: Person) -> Proposal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from steelyard.documents import parse
 from steelyard.errors import InvalidTask
 from steelyard.server._problems import Problem, not_there
 from steelyard.server._rights import may
-from steelyard.server.store import DataSet, Job, Person
+from steelyard.server._store import DataSet, Job, Person
 
 if TYPE_CHECKING:
     from steelyard.server._server import Server
@@ -92,6 +93,8 @@ class Call:
         found = parse(self.body)
         if not isinstance(found, dict):
             raise InvalidTask("the body must be a JSON object.")
+        if b"\\u" in self.body:
+            _check_whole(found)
         return found
 
     def given(self, *names: str, optional: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -113,6 +116,14 @@ class Call:
     def may(self, act: str) -> bool:
         """Whether this person may do something here."""
         return may(self.roles, act)
+
+
+def _check_whole(found: Any) -> None:
+    """Refuse half a character, which JSON can write and no database can keep."""
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise InvalidTask("a text of the body holds half a character.") from None
 
 
 def reply(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

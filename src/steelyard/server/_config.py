@@ -48,6 +48,7 @@ class Config:
     largest_request: int = MEGABYTE
     largest_upload: int = 1024 * MEGABYTE
     largest_submission: int = 32 * MEGABYTE
+    all_uploads: int = 20 * 1024 * MEGABYTE
     log: str = ""
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from steelyard.server._config import Config
 from steelyard.server._problems import Problem
 from steelyard.server._server import Server
-from steelyard.server.store import Person
+from steelyard.server._store import Person
 
 SAFE = ("GET", "HEAD")
 HEADERS = {

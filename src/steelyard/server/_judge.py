@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import InvalidTask, LedgerError, TableError
 from steelyard.interrupts import INTERRUPTS
+from steelyard.privacy import Currency
 from steelyard.requests import open_holdout, read_labels
 from steelyard.server._boards import board_settings
 from steelyard.server._server import Server
 from steelyard.server._slots import moment
 from steelyard.server._sources import locate
-from steelyard.server.store import Board, Submission
+from steelyard.server._store import Board, Submission
 
 if TYPE_CHECKING:
     from steelyard.holdout import Holdout
@@ -75,10 +76,16 @@ class Judging:
                 raise InvalidTask("rows that a budget protects are no labels.")
             found = open_holdout(
                 place, board.label or None, board_settings(board, final=final), board.settings.get("id"),
-                name=f"{board.name}.final" if final else board.name, ledger=config.ledger_address,
+                name=self._on_ledger(f"{board.name}.final" if final else board.name), ledger=config.ledger_address,
             )  # fmt: skip
             self._holdouts[board.id, final] = found
         return found
+
+    def _on_ledger(self, name: str) -> str:
+        """A board's account: under a name that no set and no person can have, so that nobody's board takes the place of a budget."""
+        known = {account.name: account for account in self.server.ledger.accounts()}
+        earlier = name in known and known[name].terms.currency is Currency.NATS
+        return name if earlier else f"board:{name}"
 
     def _rows_of_sets(self) -> set[str]:
         """Where the files of sets are, links followed."""

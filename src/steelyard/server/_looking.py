@@ -13,7 +13,7 @@ from steelyard.server._acts import record
 from steelyard.server._call import Call, reply
 from steelyard.server._problems import Problem
 from steelyard.server._slots import retry_after
-from steelyard.server.store import DataSet, Job
+from steelyard.server._store import DataSet, Job
 from steelyard.tables import PaperTable
 
 if TYPE_CHECKING:

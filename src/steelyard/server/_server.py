@@ -15,7 +15,7 @@ from steelyard.ledger import Account, Ledger
 from steelyard.server._config import Config
 from steelyard.server._journal import Journal
 from steelyard.server._limits import Buckets
-from steelyard.server.store import Boards, Database, DataSet, Jobs, People, Person, Proposals, Sets, migrate
+from steelyard.server._store import Boards, Database, DataSet, Jobs, People, Person, Proposals, Sets, migrate
 from steelyard.session import Session
 from steelyard.tables import PaperTable
 

@@ -22,7 +22,7 @@ from steelyard.server._looking import desk_of
 from steelyard.server._server import Server
 from steelyard.server._slots import moment
 from steelyard.server._sources import locate
-from steelyard.server.store import DatabaseError, DataSet, Job
+from steelyard.server._store import DatabaseError, DataSet, Job
 from steelyard.session import Session
 from steelyard.tables import PaperTable, Table, read
 

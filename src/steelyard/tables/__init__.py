@@ -13,32 +13,48 @@ from typing import TYPE_CHECKING
 from steelyard.lazy import loading
 
 if TYPE_CHECKING:
-    from steelyard.tables._classes import check_kinds, codes, in_order
-    from steelyard.tables._entries import decoded, entries_of, finite_of, is_untyped, kind_of, numbers_of, texts_of
-    from steelyard.tables._files import is_csv, read_column, scan
-    from steelyard.tables._joint import WIDEST_SQUARED, Joint, moments, sides
-    from steelyard.tables._keyed import Bins, Capped
-    from steelyard.tables._keys import LISTED, KeyDigest, KeyList, Keys, check_list, keys, months, read_keys
+    from steelyard.tables._classes import check_kinds as check_kinds
+    from steelyard.tables._classes import codes as codes
+    from steelyard.tables._classes import in_order as in_order
+    from steelyard.tables._entries import decoded as decoded
+    from steelyard.tables._entries import entries_of as entries_of
+    from steelyard.tables._entries import finite_of as finite_of
+    from steelyard.tables._entries import is_untyped as is_untyped
+    from steelyard.tables._entries import kind_of as kind_of
+    from steelyard.tables._entries import numbers_of as numbers_of
+    from steelyard.tables._entries import texts_of as texts_of
+    from steelyard.tables._files import is_csv as is_csv
+    from steelyard.tables._files import read_column as read_column
+    from steelyard.tables._files import scan as scan
+    from steelyard.tables._joint import WIDEST_SQUARED as WIDEST_SQUARED
+    from steelyard.tables._joint import Joint as Joint
+    from steelyard.tables._joint import moments as moments
+    from steelyard.tables._joint import sides as sides
+    from steelyard.tables._keyed import Bins as Bins
+    from steelyard.tables._keyed import Capped as Capped
+    from steelyard.tables._keys import LISTED as LISTED
+    from steelyard.tables._keys import KeyDigest as KeyDigest
+    from steelyard.tables._keys import KeyList as KeyList
+    from steelyard.tables._keys import Keys, keys, months
+    from steelyard.tables._keys import check_list as check_list
+    from steelyard.tables._keys import read_keys as read_keys
     from steelyard.tables._paper import PaperTable
-    from steelyard.tables._sampling import Limits
-    from steelyard.tables._schema import Schema, as_written
+    from steelyard.tables._sampling import Limits as Limits
+    from steelyard.tables._schema import Schema
+    from steelyard.tables._schema import as_written as as_written
     from steelyard.tables._sources import read
     from steelyard.tables._table import Table
-    from steelyard.tables._totals import LIMIT, Bounded, Quantity
-    from steelyard.tables._unit_blocks import HeldBlocks, UnitBlocks
-    from steelyard.tables._views import PublicTable, chosen, public, view, view_of
+    from steelyard.tables._totals import LIMIT as LIMIT
+    from steelyard.tables._totals import Bounded as Bounded
+    from steelyard.tables._totals import Quantity as Quantity
+    from steelyard.tables._unit_blocks import HeldBlocks as HeldBlocks
+    from steelyard.tables._unit_blocks import UnitBlocks as UnitBlocks
+    from steelyard.tables._views import PublicTable, public, view
+    from steelyard.tables._views import chosen as chosen
+    from steelyard.tables._views import view_of as view_of
 
 __all__ = [
-    "LIMIT",
-    "LISTED",
-    "WIDEST_SQUARED",
-    "Bins",
-    "Bounded",
     "Capped",
-    "HeldBlocks",
-    "Joint",
-    "KeyDigest",
-    "KeyList",
     "Keys",
     "Limits",
     "PaperTable",
@@ -46,32 +62,11 @@ __all__ = [
     "Quantity",
     "Schema",
     "Table",
-    "UnitBlocks",
-    "as_written",
-    "check_kinds",
-    "check_list",
-    "chosen",
-    "codes",
-    "decoded",
-    "entries_of",
-    "finite_of",
-    "in_order",
-    "is_csv",
-    "is_untyped",
     "keys",
-    "kind_of",
-    "moments",
     "months",
-    "numbers_of",
     "public",
     "read",
-    "read_column",
-    "read_keys",
-    "scan",
-    "sides",
-    "texts_of",
     "view",
-    "view_of",
 ]
 _HOMES = {
     "_classes": ("check_kinds", "codes", "in_order"),

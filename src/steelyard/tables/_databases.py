@@ -11,6 +11,7 @@ Law: no cell can be an error, and no cell decides a type.
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -20,6 +21,7 @@ from steelyard.tables._frames import bind_stream
 from steelyard.tables._identity import base_table, without_password
 from steelyard.tables._kinds import check_names, kind_of
 from steelyard.tables._plain import SOURCE, Bind
+from steelyard.tables._postgres import bind_postgres
 
 _FILES = ("file", "http", "https", "ftp", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hdfs", "r2", "hf")
 HOW = "write it as scheme://place::table, such as duckdb:///sales.db::orders or sqlite:///sales.db::orders"
@@ -113,7 +115,7 @@ def _backend(scheme: str, address: str) -> Any:
         address = f"sqlite://{os.path.abspath(_database(address))}"
     problem = "none"
     try:
-        return ibis.connect(address)
+        return _closing(ibis.connect(address))
     except Exception as error:  # each driver has errors of its own, and nothing of the table was asked yet
         problem = type(error).__name__
         missing = isinstance(error, ImportError)
@@ -125,6 +127,13 @@ def _backend(scheme: str, address: str) -> Any:
         f"no connection to {without_password(address)} ({problem}). Check that the server runs and can be reached from here, and the "
         "name of the database, the user and the password."
     )
+
+
+def _closing(backend: Any) -> Any:
+    """The same, whose connection to a PostgreSQL server ends with it."""
+    if backend.name == "postgres":
+        weakref.finalize(backend, backend.con.close)
+    return backend
 
 
 def _schemes() -> set[str]:
@@ -155,8 +164,11 @@ def bind_ibis(table: Any) -> Bind:
     from ibis.common.exceptions import IbisError
 
     with suppress(IbisError):
-        if table.get_backend().name == "sqlite":
+        name = table.get_backend().name
+        if name == "sqlite":
             return bind_sqlite(_as_declared(table))
+        if name == "postgres":
+            return bind_postgres(table)
     empty = table.schema().to_pyarrow().empty_table()
     return bind_stream(lambda columns: table.select(*columns).to_pyarrow(), empty)
 

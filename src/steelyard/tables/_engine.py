@@ -278,9 +278,10 @@ class DuckEngine:
             yield from typed(reader, reader.schema)
 
     def _narrow(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
-        """Batches from a DuckDB of their own that reads little ahead: adding up is what takes the time."""
+        """Batches from a DuckDB of their own that reads little ahead: adding up is what takes the time, and its part of the memory."""
         spill = tempfile.mkdtemp(prefix="steelyard-")
-        more = {"threads": "2", "disable_parquet_prefetching": "true", "memory_limit": f"{self._memory} bytes"}
+        room = self._memory * 3 // 4
+        more = {"threads": "2", "disable_parquet_prefetching": "true", "memory_limit": f"{room} bytes"}
         connection = _connect(spill, more)
         try:
             self._show(connection, columns, _once(sql))

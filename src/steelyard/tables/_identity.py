@@ -114,6 +114,8 @@ SPARK_ROWS = {"LocalRelation", "CachedLocalRelation"}
 _CATALOGUES = {
     "duckdb": "SELECT table_type = 'BASE TABLE' FROM information_schema.tables WHERE lower(table_name) = lower(?)",
     "sqlite": "SELECT type = 'table' FROM sqlite_master WHERE lower(name) = lower(?)",
+    "postgres": "SELECT relkind IN ('r', 'p') AND NOT relrowsecurity FROM pg_class "
+    "WHERE relname = %s AND relkind IN ('r', 'p', 'v', 'm', 'f')",
 }
 
 

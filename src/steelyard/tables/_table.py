@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -563,13 +564,11 @@ class Table:
         return self._engine.rows(self._sql(question), self._needed(question))
 
     def _sql(self, question: Any) -> str:
-        import ibis
-
         if self._awaiting is not None:
             raise InvalidTask(
                 "a step of this table waits for the unit: ask through a Session, or name it: per_unit('user', ...)."
             )
-        return str(ibis.to_sql(question, dialect=self._engine.dialect.name))
+        return _compiled(question.op(), self._engine.dialect.name)
 
     @property
     def _counted(self) -> str:
@@ -596,6 +595,14 @@ class Table:
         while not isinstance(rows, ops.Project | ops.Aggregate) and hasattr(rows, "parent"):
             rows = rows.parent
         return bool(rows == self._base.op())
+
+
+@lru_cache(maxsize=128)
+def _compiled(question: Any, dialect: str) -> str:
+    """A question as SQL, written once: for a small table that takes longer than the answer. It is a function of public facts alone."""
+    import ibis
+
+    return str(ibis.to_sql(question.to_expr(), dialect=dialect))
 
 
 def _between(counts: Sequence[int]) -> list[int]:

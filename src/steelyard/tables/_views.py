@@ -44,6 +44,11 @@ class PublicTable:
         return self._table.identity
 
     @property
+    def origin(self) -> frozenset[str]:
+        """Where its rows lie."""
+        return self._table._engine.origin
+
+    @property
     def view_text(self) -> str:
         """Its text, where it is a view."""
         return self._table.view_text
@@ -86,7 +91,7 @@ def public(source: Any, *, name: str | None = None, **options: Any) -> PublicTab
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UncheckedQuery)
         table = read(source, name=name, **options)
-    if table._view is not None:
+    if table._view is not None or table._awaiting is not None:
         raise InvalidTask("a view of private tables is not public.")
     return PublicTable(table)
 
@@ -212,8 +217,13 @@ def _placed(given: Mapping[str, Any], first: Table) -> tuple[dict[str, Relation]
     """The relations of a statement, each source under a name of its own, and what is shown beside the first."""
     relations: dict[str, Relation] = {}
     besides: dict[str, Beside] = {}
+    hidden = {
+        leaf for each in given.values() if not isinstance(each, PublicTable) for leaf in View.of(each).relation.leaves
+    }
     for name, each in given.items():
         if isinstance(each, PublicTable):
+            if hidden & each.origin:
+                raise ViewRefused(f"{name!r} is called public, and its rows are those of a private table of this view.")
             besides[each.name] = Beside(each.base, lambda columns, each=each: each.arrow().select(columns))  # type: ignore[misc]
             relations[name] = public_leaf(each.base)
             continue

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 from steelyard.lazy import loading
 
 if TYPE_CHECKING:
-    from steelyard.views._parsing import condition, expression, query
-    from steelyard.views._relation import Relation, private_leaf, public_leaf
-    from steelyard.views._select import Checker
+    from steelyard.views._parsing import condition as condition
+    from steelyard.views._parsing import expression as expression
+    from steelyard.views._parsing import query as query
+    from steelyard.views._relation import Relation as Relation
+    from steelyard.views._relation import private_leaf as private_leaf
+    from steelyard.views._relation import public_leaf as public_leaf
+    from steelyard.views._select import Checker as Checker
 
-__all__ = ["Checker", "Relation", "condition", "expression", "private_leaf", "public_leaf", "query"]
+__all__: list[str] = []
 __getattr__ = loading(
     __name__,
     {

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.audit import decimals, floats, integers, texts
-from steelyard.audit._corpus import Corpus
+from steelyard.audit._corpus import Corpus, decimals, floats, integers, texts
 from steelyard.privacy import labels, rows, users
 
 POOLS = {"who": texts("a"), "amount": floats(), "land": texts("FR")}

@@ -10,8 +10,18 @@ from typing import Any
 
 import pytest
 
-from steelyard.audit import Epsilon, enumerated, largest_ratio
-from steelyard.audit._exact import ONE, Tape, TapeNoise, enumerate_tape, laplace_weights, law_of, matrix_check
+from steelyard.audit import Epsilon
+from steelyard.audit._exact import (
+    ONE,
+    Tape,
+    TapeNoise,
+    enumerate_tape,
+    enumerated,
+    laplace_weights,
+    largest_ratio,
+    law_of,
+    matrix_check,
+)
 from steelyard.errors import InvalidTask, OurBug
 from steelyard.mechanisms import AboveThreshold, Exponential, Finite, Laplace
 from steelyard.noise import Noise

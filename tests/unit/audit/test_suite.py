@@ -14,8 +14,9 @@ import pytest
 from audit.plain import PlainTable
 from audit.twins import Honest, IgnoresUpper, NarrowLaplace
 from steelyard import bounding, mechanisms
-from steelyard.audit import Verdict, audit, floats, texts
+from steelyard.audit import Verdict, audit
 from steelyard.audit import _suite as suite
+from steelyard.audit._corpus import floats, texts
 from steelyard.audit._verdict import Check
 from steelyard.cli import _trying as trying
 from steelyard.errors import InvalidTask

@@ -16,7 +16,7 @@ from steelyard.bounding._cap_choice import NoisyHistogram, choose_cap
 from steelyard.bounding._cap_grid import CapGrid
 from steelyard.bounding._cut import Added, Cut, blind_spot
 from steelyard.bounding._laws import spread_noise
-from steelyard.bounding._tails import BROKEN, Estimate, Trend, behind
+from steelyard.bounding._tails import BROKEN, ENDING, Estimate, Trend, behind
 from steelyard.errors import InvalidTask
 
 ROWS = 100_000
@@ -101,6 +101,17 @@ def short(draw: np.random.Generator) -> Users:
     return draw.integers(1, 500, 4000)
 
 
+def nearly_nobody(draw: np.random.Generator) -> Users:
+    """One in a hundred has all of it, spread over many bins, the others nothing."""
+    some = np.ceil(np.exp(5 + 1.5 * draw.normal(size=20_000)))
+    return np.where(draw.random(20_000) < 0.99, 0, some).astype(np.int64)
+
+
+def returns(draw: np.random.Generator) -> Users:
+    """A tail so heavy that a few hold most of the total."""
+    return np.ceil(np.minimum(3 * (1 - draw.random(1600)) ** (-1 / 0.6), 2.0**17)).astype(np.int64)
+
+
 def looked(counts: Users, law: str, level: float, draw: np.random.Generator) -> NoisyHistogram:
     if law == "gaussian":
         noise = np.rint(draw.normal(scale=1 / level, size=counts.size))
@@ -129,7 +140,7 @@ def covered(totals: Users, trend: Trend, *, law: str = "laplace", biased: bool =
 
 
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])
-@pytest.mark.parametrize("totals", [heavy, crowd, short, companies])
+@pytest.mark.parametrize("totals", [heavy, crowd, short, companies, nearly_nobody, returns])
 def test_the_interval_of_a_sum_holds_the_truth(totals: Callable[[np.random.Generator], Users], law: str) -> None:
     # the short form of bench/error_coverage.py, on generated totals
     assert covered(totals(np.random.default_rng(11)), BROKEN, law=law) >= 0.9
@@ -137,6 +148,15 @@ def test_the_interval_of_a_sum_holds_the_truth(totals: Callable[[np.random.Gener
 
 def test_an_interval_without_the_bias_is_caught() -> None:
     assert covered(heavy(np.random.default_rng(11)), BROKEN, biased=False) < 0.85
+
+
+def test_a_model_in_which_crowds_are_seen_one_bin_at_a_time_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steelyard.bounding._tails._CROWD", 10.0)
+    assert covered(nearly_nobody(np.random.default_rng(11)), BROKEN) < 0.5
+
+
+def test_a_model_in_which_every_tail_ends_alike_is_caught() -> None:
+    assert covered(returns(np.random.default_rng(11)), ENDING) < 0.85
 
 
 def test_a_tail_model_fitted_to_the_set_it_is_judged_on_is_caught_by_another_set() -> None:

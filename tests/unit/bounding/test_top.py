@@ -21,7 +21,7 @@ from steelyard.mechanisms._observe import Observed, observing
 from steelyard.noise import ExactNoise, TestNoise
 from steelyard.privacy import Loss, rows, users
 from steelyard.requests import task_from
-from steelyard.tables import Capped, Quantity, Table, read
+from steelyard.tables import Capped, KeyList, Quantity, Table, read
 from unit.bounding.remembered import USER, NoNoise, Remembered, distance, seen_in, terms
 
 NAMES = [f"p{i}" for i in range(40)]
@@ -114,6 +114,77 @@ def test_values_are_found_where_enough_units_hold_them() -> None:
     assert pure.release(replace(TASK, epsilon=2)).low["p0"] <= COUNTS["p0"]
 
 
+BY_KEY = {
+    "found": sy.TopK("product", k=2, mu=3, by="land", max_keys=6),
+    "found values": sy.TopK("product", k=2, mu=3, by="land", keys=["b", "zz", "a"], cap=6),
+    "public": sy.TopK("product", k=2, mu=3, by="land", keys=["b", "zz", "a"], values=NAMES, cap=6),
+}
+ASIDE: dict[str, Any] = {"epsilon": 60, "delta": "1e-6", "additive_delta": "5e-7"}
+
+
+@pytest.mark.parametrize("name", BY_KEY)
+def test_by_key_the_first_values_of_each_are_shown_and_cost_what_their_counts_cost(name: str) -> None:
+    task, account = BY_KEY[name], sy.open_account(":memory:", "a", unit=USER, **ASIDE)
+    release = sy.Session(TABLE, account).release(task, key="k")
+    assert list(release.value["a"]) == list(release.value["b"]) == ["p0", "p1"]
+    assert list(release.value) == (["a", "b"] if name == "found" else ["b", "zz", "a"])
+    assert all(list(held.values()) == sorted(held.values(), reverse=True) for held in release.value.values())
+    assert len(release.value.get("zz", {})) == (2 if name == "public" else 0)
+    truth = sum(p == "p0" and u % 2 == 0 for u, p in HELD)
+    assert release.error is not None
+    assert release.value["a"]["p0"] == pytest.approx(truth, abs=3 * release.error.interval)
+    pairs = None if name != "public" else [(land, value) for land in ("b", "zz", "a") for value in NAMES]
+    counted = sy.CountUsers(mu=3, by=["land", "product"], keys=pairs, max_keys=6)
+    assert account.spent == sy.Session(TABLE, account).quote(counted)
+    assert release.title == "Top 2 of product by land"
+    assert release.table.column_names[:3] == ["land", "product", "value"]
+    assert release.table.num_rows == (6 if name == "public" else 4)
+    assert "p1" in release.chart().svg()
+    assert sy.Session(TABLE, account).release(task, key="k").value == release.value
+
+
+def test_by_key_the_noise_is_fed_what_the_counts_of_pairs_feed_it() -> None:
+    for task in BY_KEY.values():
+        one, two = (seen_in(each, TABLE, terms(gaussian=True, aside=True)) for each in (task, task._by_pair))
+        assert one == two
+        assert one
+
+
+def test_the_first_values_and_histograms_of_values_are_asked_together_with_others() -> None:
+    by: dict[str, Any] = {"by": "land", "max_keys": 2}
+    parts: list[Any] = [
+        sy.Count(mu=2, cap=9, **by),
+        sy.TopK("product", k=2, mu=3, cap=6, **by),
+        sy.Histogram("product", mu=3, cap=9, **by),
+    ]
+    account = sy.open_account(":memory:", "a", unit=USER, **ASIDE)
+    session = sy.Session(TABLE, account)
+    quoted = session.quote(sy.Together(parts))
+    count, first, bars = (release := session.release(sy.Together(parts))).value
+    assert account.spent == quoted
+    assert quoted.amount <= sum(session.quote(each).amount for each in parts), "one search is paid for by all"
+    assert set(count) == set(first) == {land for land, _ in bars} == {"a", "b"}
+    assert list(first["a"]) == ["p0", "p1"]
+    assert all(part["error"] for part in release.point["parts"])
+    whole = sy.Together([sy.Count(epsilon=9, cap=9), TASK, sy.Histogram("product", epsilon=9, cap=9, values=["p0"])])
+    pure = sy.Session(TABLE, sy.open_account(":memory:", "b", unit=USER, epsilon=99))
+    assert pure.quote(whole) == Loss.pure(19)
+    rows_, held, one = pure.release(whole).value
+    assert rows_ == pytest.approx(len(HELD), rel=0.1)
+    assert next(iter(held)) == next(iter(one)) == "p0"
+
+
+def test_what_stands_under_a_key_that_was_not_shown_is_not_told() -> None:
+    """Pairs have their own search: one may be shown whose key is not. A twin that tells them all is seen here."""
+    from steelyard.bounding._apart import Apart
+
+    by: dict[str, Any] = {"by": "land", "max_keys": 2}
+    apart = Apart.of(sy.TopK("product", k=2, mu=30, cap=6, **by), TABLE.schema, terms(gaussian=True, aside=True))
+    shown = apart.groups.grouping.found(KeyList(["b"]))
+    assert [key for key, _ in apart.told(shown, [], TABLE, NoNoise()).value] == ["b"]
+    assert [key for key, _ in apart.plan.run(TABLE, NoNoise()).value] == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -128,7 +199,13 @@ def test_values_are_found_where_enough_units_hold_them() -> None:
         (lambda: sy.Histogram("v", epsilon=1, edges=["2025-01-01", 3]), "edges"),
         (lambda: sy.Histogram("v", epsilon=1, edges=["2025-02-01", "2025-01-01"]), "ascending"),
         (lambda: sy.Histogram("v", epsilon=1, edges=[dt.datetime(2025, 1, 1), DAY]), "edges"),
-        (lambda: sy.Together([sy.Histogram("v", epsilon=1, values=["a"])]), "alone"),
+        (lambda: sy.Together([sy.Histogram("v", epsilon=1, values=["a"], others=True)]), "alone"),
+        (lambda: sy.Together([sy.Count(epsilon=1, cap=1, by="k", keys=["x"]), TASK]), "same by"),
+        (lambda: sy.TopK("v", epsilon=1, by="k", values=["a"], max_keys=2), "public keys="),
+        (lambda: sy.TopK("v", epsilon=1, by="k"), "needs keys="),
+        (lambda: sy.TopK("v", epsilon=1, by="k", keys=["x"], values=["a"]), "give cap="),
+        (lambda: sy.TopK("v", epsilon=1, keys=["a"], cap=3), "no cap"),
+        (lambda: sy.TopK("v", epsilon=1, keys=["a"], values=["b"]), "without by="),
         (lambda: sy.Within(sy.Histogram("v", values=["a"]), 3), "Count by them"),
     ],
 )
@@ -194,6 +271,8 @@ def test_a_histogram_of_values_is_a_count_by_them() -> None:
     [
         TASK,
         sy.TopK(["land", "product"], epsilon=1, max_keys=3),
+        sy.TopK("product", epsilon=1, by=["land", "day"], keys=[("a", DAY)], values=["p0"], cap=4),
+        sy.TopK("product", epsilon=1, by="land", max_keys=4),
         sy.Histogram("day", epsilon=1, edges=EDGES),
         sy.Histogram("x", epsilon=1, edges=[0, "1/3"]),
         sy.Histogram("x", epsilon=1, values=["a"], by=["k", "l"], keys=[("x", 1)]),

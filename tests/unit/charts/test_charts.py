@@ -288,3 +288,18 @@ def test_a_picture_refers_to_nothing_outside_itself(words: str) -> None:
     for chart in all_kinds(words.replace("/", ""), [1.0, 2.0]).values():
         assert re.findall(r"\w+://[^\"]*", chart.svg()) == ["http://www.w3.org/2000/svg"]
         assert not re.search(r"url\(|@import|<image|<use", chart.svg().replace(words, ""))
+
+
+def test_groups_with_scales_of_their_own_each_fill_the_width() -> None:
+    names, values = ["a", "b", "a", "b"], [400_000, 200_000, 2, 1]
+    about: dict[str, Any] = {"title": "t", "groups": ["sum", "sum", "median", "median"]}
+    shared, apart = (bars(names, values, [1, 1, 1, 1], own_scales=own, **about).svg() for own in (False, True))
+
+    def widths(svg: str) -> list[float]:
+        return [float(found) for found in re.findall(r'<rect[^>]* width="([0-9.]+)" height="18"', svg)]
+
+    assert max(widths(shared)[2:]) < 1
+    assert widths(apart)[0] == pytest.approx(3 / 2 * widths(apart)[2], rel=0.01)  # its whisker is as wide as half of it
+    assert "400k" in shared
+    assert "400k" not in apart
+    assert "400,000" in apart

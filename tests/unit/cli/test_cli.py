@@ -140,7 +140,9 @@ def test_a_profile_is_paid_once_and_plans_are_free(capsys: pytest.CaptureFixture
         ["count-users", "spend.parquet", "--by", "country", "--keys", "FR,DE", "--max-keys", "1"],
         ["count-distinct", "spend.parquet", "country", "--cap", "2"],
         ["top-k", "spend.parquet", "country", "--k", "2", "--keys", "FR,DE,IT,XX"],
+        ["top-k", "spend.parquet", "user_id", "--by", "country", "--keys", "FR,DE", "--values", "1,2,3", "--cap", "4"],
         ["histogram", "spend.parquet", "country", "--values", "FR,DE", "--cap", "5"],
+        ["together", "spend.parquet", "--part", "count cap=9", "--part", "top-k country k=1 values=FR,DE"],
         ["together", "spend.parquet", "--part", "sum amount cap=90", "--part", "std amount upper=100 cap=5"],
     ],
 )

@@ -12,7 +12,7 @@ from steelyard.bounding import Count, Sum
 from steelyard.cli import main
 from steelyard.ledger import Account, Ledger, open_account
 from steelyard.privacy import Loss, users
-from steelyard.requests import task_in_words
+from steelyard.requests._spending import task_in_words
 from steelyard.session import Session
 from steelyard.tables import read
 

@@ -28,7 +28,15 @@ def people(tmp_path: Path) -> Path:
     age = random.uniform(0, 100, N)
     spend = np.clip(50 + 2 * age + random.normal(size=N) * 10, 0, 400)
     path = tmp_path / "people.parquet"
-    pd.DataFrame({"age": age, "spend": spend, "rich": spend > 150, "who": np.arange(N) // 2}).to_parquet(path)
+    pd.DataFrame(
+        {
+            "age": age,
+            "spend": spend,
+            "rich": spend > 150,
+            "band": np.array(["low", "mid", "top"])[np.searchsorted([110, 190], spend)],
+            "who": np.arange(N) // 2,
+        }
+    ).to_parquet(path)
     return path
 
 
@@ -88,6 +96,19 @@ def test_an_accuracy_is_reached_by_its_name(people: Path, out: Path) -> None:
     assert (
         "R squared on these rows, labels and predictions held within the label's bounds, is at least 0.3" in share.text
     )
+
+
+def test_an_accuracy_of_three_classes_is_reached_and_its_models_predict(
+    people: Path, out: Path, tmp_path: Path
+) -> None:
+    words = ("--features", "age:0:100", "--label", "band", "--model", "logistic", "--classes", "low,mid,top")
+    more = ("--rows", N, "--target-accuracy", "0.6", "--epsilon", 20, "--out", out)
+    met = command("fit", people, *words, *more)
+    assert (met.exit_code, met.data["bound"]) == (0, pytest.approx(0.4))
+    told = command("predict", out, people, "--out", tmp_path / "told.parquet")
+    assert told.exit_code == 0
+    found = pd.read_parquet(tmp_path / "told.parquet")
+    assert (found["prediction"].to_numpy() == pd.read_parquet(people)["band"].to_numpy()).mean() >= 0.59
 
 
 def test_the_command_line_leaves_with_that_code(people: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> None:

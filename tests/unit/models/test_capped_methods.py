@@ -28,8 +28,8 @@ from steelyard.models._objective import ObjectiveFit, gaussian_objective, pure_o
 from steelyard.models._output_perturbation import OutputFit
 from steelyard.models._passes import Method
 from steelyard.models._regression import LinearRegression, LogisticRegression
-from steelyard.models._rows import Rows
-from steelyard.models._user_descent import CappedFit, kept
+from steelyard.models._rows import Rows, kept
+from steelyard.models._user_descent import CappedFit
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO, Event, Terms, rows, users
 from steelyard.session import Session

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from steelyard.accounting._prices import price
 from steelyard.audit._suite import gaussian
 from steelyard.errors import InvalidTask
-from steelyard.models._columns import SIZE, Floats
+from steelyard.models._columns import SIZE, Features, Floats, Numeric
 from steelyard.models._gradient_descent import DescentFit
-from steelyard.models._rows import Rows
+from steelyard.models._passes import Reading
+from steelyard.models._rows import Classes, Rows
 from steelyard.noise import TestNoise
 from steelyard.privacy import rows
+from steelyard.tables import read
 
 
 def moved(fit: DescentFit, theta: list[float], row: list[float]) -> float:
@@ -63,3 +65,13 @@ def test_settings_without_meaning_are_refused() -> None:
     for bad in ({"steps": 0}, {"clip": 2}, {"clip": 0}, {"micro": 3}):
         with pytest.raises(InvalidTask):
             DescentFit(**{"width": 2, "micro": 10**5, **bad})  # type: ignore[arg-type]
+
+
+def test_a_descent_over_rows_behind_a_table_is_that_over_rows_in_memory() -> None:
+    places = np.arange(3000)
+    table = read({"a": places % 100 / 100, "y": places % 3})  # a third are of no class
+    data = Reading(table, Features([Numeric("a", 0, 1)]), Classes("y", [0, 1]), rows()).of(2)
+    method = DescentFit(2, 1_000_000, steps=3)
+    assert data.heard(method.loss) == data.rows().heard(method.loss) == 2000
+    far, near = (method.fit(given, TestNoise(4)) for given in (data, data.rows()))
+    assert (list(far.coefficients), far.details) == (list(near.coefficients), near.details)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steelyard.audit import Verdict, audit, floats
+from steelyard.audit import Verdict, audit
+from steelyard.audit._corpus import floats
 from steelyard.audit._suite import gaussian, pure
 from steelyard.mechanisms import Gaussian, Laplace, sigma_for
 from steelyard.models._columns import SIZE, Features, Numeric, Plain

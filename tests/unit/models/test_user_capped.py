@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +13,17 @@ from hypothesis import strategies as st
 
 from steelyard.accounting._prices import composed, grouped, price, steps
 from steelyard.audit._suite import gaussian, pure
-from steelyard.errors import InvalidTask, OurBug
+from steelyard.errors import InvalidTask, OurBug, ViewRefused
 from steelyard.mechanisms import Gaussian, Laplace
-from steelyard.models._passes import Training
-from steelyard.models._rows import Fitted, Rows
-from steelyard.models._user_descent import CappedFit, kept
+from steelyard.models import _passes as passes
+from steelyard.models._columns import Features, Numeric
+from steelyard.models._losses import LOGISTIC
+from steelyard.models._passes import Folded, Reading, Training
+from steelyard.models._rows import Classes, Fitted, Rows, kept
+from steelyard.models._user_descent import CappedFit
 from steelyard.noise import Noise
-from steelyard.privacy import Event, users
+from steelyard.privacy import Event, rows, users
+from steelyard.tables import read
 from unit.models.user_replay import furthest, joined, made_up, newcomers, reordered
 
 SECRET = bytes(range(32))
@@ -121,3 +126,33 @@ def test_groups_and_steps_that_mean_nothing_are_refused() -> None:
             CappedFit(RowSum(Fraction(1)), cap)  # type: ignore[arg-type]
     with pytest.raises(InvalidTask):
         kept(Rows(np.zeros((1, 1)), np.zeros(1), None), 1, SECRET)
+
+
+def behind(owners: list[int], each: int = 40) -> Any:
+    """So many different rows of each user, behind a table."""
+    places = np.concatenate([1000 * owner + np.arange(each) for owner in owners])
+    table = read({"who": np.repeat(owners, each), "a": places / 10_000, "y": places % 2})
+    return Reading(table, Features([Numeric("a", 0, 1)]), Classes("y", [0, 1]), WHO).of(2)
+
+
+def test_rows_behind_a_table_are_chosen_there_and_each_users_by_themselves() -> None:
+    both, one = (behind(owners).capped(7, SECRET).rows() for owners in ([3, 5], [3]))
+    assert both.users is None
+    assert (len(both.y), len(one.y)) == (14, 7)
+    assert set(bag(one)) < set(bag(both))
+    assert bag(behind([3]).capped(7, bytes(32)).rows()) != bag(one)
+
+
+def test_passes_over_a_long_sample_are_those_over_a_short_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = behind([1, 2, 3]).capped(5, SECRET)
+    near = sample.passes(LOGISTIC).sums(np.array([0.5, -0.25]))
+    monkeypatch.setattr(passes, "LIMIT", 0)
+    far = behind([1, 2, 3]).capped(5, SECRET).passes(LOGISTIC)
+    assert isinstance(far, Folded)
+    assert far.sums(np.array([0.5, -0.25])).count == near.count == 15
+
+
+def test_a_sample_of_users_is_no_table_of_single_rows() -> None:
+    chosen = behind([1, 2]).capped(5, SECRET).all
+    with pytest.raises(ViewRefused):
+        _ = Reading(chosen.table, chosen.features, chosen.label, rows()).stored

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 import steelyard as sy
-from steelyard.audit import audit, floats
+from steelyard.audit import audit
+from steelyard.audit._corpus import floats
 from steelyard.audit._suite import gaussian
 from steelyard.errors import InvalidTask, SteelyardError, UnitMismatch
 from steelyard.models import FitLinear, FitLogistic, LinearRegression, LogisticRegression, Numeric

@@ -15,7 +15,7 @@ from steelyard.ledger import open_account
 from steelyard.mechanisms import Laplace
 from steelyard.noise import ExactNoise, Noise
 from steelyard.privacy import Loss, rows
-from steelyard.requests import DryRun, WouldCharge
+from steelyard.requests._dry_run import DryRun, WouldCharge
 
 
 def test_a_dry_run_lets_nothing_be_added(tmp_path: Path) -> None:

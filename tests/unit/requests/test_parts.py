@@ -23,6 +23,7 @@ COLUMNS = {
     "ratio": "a b cap=1 over_cap=2",
     "count-users": "",
     "histogram": "a edges=0,1",
+    "top-k": "a values=x,y k=2",
 }
 
 

@@ -16,8 +16,9 @@ import pytest
 import steelyard as sy
 from browsing import SUM, new_team
 from serving import prepare
-from steelyard.server import Config, Server, Worker, make_app
+from steelyard.server import Config, Server, make_app
 from steelyard.server._serve import listen, write_config
+from steelyard.server._worker import Worker
 from steelyard.tables import PaperTable
 
 NOBODY = 65534

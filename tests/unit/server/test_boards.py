@@ -81,14 +81,14 @@ def test_another_team_does_not_see_a_submission(team: Team) -> None:
 @pytest.mark.parametrize("content", ["p\n1\n0\n", "", "p,q\n1,2\n", "p\n" + "x\n" * ROWS, "\0\1\2"])
 def test_a_fault_of_format_is_told_and_nothing_is_spent(team: Team, content: str) -> None:
     tess = team.browser("tess")
-    spent = team.server.account("returns").spent
+    spent = team.server.account("board:returns").spent
     sent = send(tess, content, "one")
     assert sent.status == 202
     team.worker.once()
     told = tess.get(sent.headers["location"]).json
     assert told["state"] == "refused", told
     assert str(team.server.config.folder) not in told["answer"]["detail"]
-    assert team.server.account("returns").spent == spent
+    assert team.server.account("board:returns").spent == spent
 
 
 def test_a_closed_board_takes_nothing_and_only_its_custodian_closes_it(team: Team) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from browsing import SUM, Browser, Team, new_team
 from steelyard.ledger import Ledger
-from steelyard.server.store import Proposal
+from steelyard.server._store import Proposal
 
 ASKS = "/api/v1/sets/spend/releases"
 

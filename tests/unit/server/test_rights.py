@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from browsing import SUM, Browser, Team, new_team
-from steelyard.server import ROUTES
 from steelyard.server._app import Application
 from steelyard.server._rights import RIGHTS, explain
+from steelyard.server._routes import ROUTES
 from steelyard.server.pages import show_problem
 
 PEOPLE = ("officer", "carl", "ana", "ben", "tess", "eve", "nobody")

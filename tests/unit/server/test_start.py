@@ -20,9 +20,10 @@ from browsing import SUM, Browser, new_team
 from steelyard.cli import main
 from steelyard.ledger import open_account
 from steelyard.privacy import users
-from steelyard.server import Config, Server, Worker, make_app
+from steelyard.server import Config, Server, make_app
 from steelyard.server import _first as first
 from steelyard.server._serve import Child
+from steelyard.server._worker import Worker
 
 RUN = "import sys; from steelyard.cli import main; sys.exit(main(sys.argv[1:]))"
 

@@ -356,3 +356,15 @@ def test_the_ends_of_time_are_no_day() -> None:
         (2, None),
         (3, datetime.date(1970, 1, 1)),
     }
+
+
+def test_what_is_private_is_not_public_in_the_same_view(orders: Table, tmp_path: Path) -> None:
+    path = tmp_path / "orders.parquet"
+    pq.write_table(pa.table({"user": [1, 2], "country": ["fr", "de"], "price": [1.0, 2.0]}), path)
+    statement = "select t.user, p.price as theirs from t join p on t.country = p.country"
+    for private, public in ((read(path), sy.public(path)), (read(path).where("price > 1"), sy.public(read(path)))):
+        with pytest.raises(ViewRefused, match="'p' is called public"):
+            sy.view(statement, t=private, p=public)
+    for made in (orders.where("price > 1"), orders.per_unit(days="count(distinct day)")):
+        with pytest.raises(InvalidTask, match="not public"):
+            sy.public(made)

@@ -11,28 +11,19 @@ from typing import TYPE_CHECKING
 from steelyard.lazy import loading
 
 if TYPE_CHECKING:
-    from steelyard.models.accuracy._chart import path_chart
+    from steelyard.models.accuracy._chart import path_chart as path_chart
     from steelyard.models.accuracy._first_above import First, doubling, first_above
-    from steelyard.models.accuracy._goal import Goal, Stop
-    from steelyard.models.accuracy._reach import Reached, reach, within
-    from steelyard.models.accuracy._telling import epsilons, say, teller
+    from steelyard.models.accuracy._goal import Goal
+    from steelyard.models.accuracy._goal import Stop as Stop
+    from steelyard.models.accuracy._reach import Reached as Reached
+    from steelyard.models.accuracy._reach import reach
+    from steelyard.models.accuracy._reach import within as within
+    from steelyard.models.accuracy._telling import epsilons as epsilons
+    from steelyard.models.accuracy._telling import say as say
+    from steelyard.models.accuracy._telling import teller as teller
     from steelyard.models.accuracy._total import GradualSum
 
-__all__ = [
-    "First",
-    "Goal",
-    "GradualSum",
-    "Reached",
-    "Stop",
-    "doubling",
-    "epsilons",
-    "first_above",
-    "path_chart",
-    "reach",
-    "say",
-    "teller",
-    "within",
-]
+__all__ = ["First", "Goal", "GradualSum", "doubling", "first_above", "reach"]
 _HOMES = {
     "_chart": ("path_chart",),
     "_first_above": ("First", "doubling", "first_above"),

@@ -8,14 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models.accuracy._family import Step, Told
-from steelyard.models.accuracy._split import Split
 from steelyard.models.accuracy._users import unit_of
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Neighbours, Unit
+
+if TYPE_CHECKING:
+    from steelyard.models.accuracy._split import Split
 
 _LABEL, _FIRST_COUNT, _LAST_COUNT = 5.0, 500, 20_000  # how sharp counts are: millionths of mu
 

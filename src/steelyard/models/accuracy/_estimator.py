@@ -17,8 +17,9 @@ from steelyard.account import Account
 from steelyard.bounding import Count, Sum
 from steelyard.errors import InvalidTask
 from steelyard.models._fits import FitLinear, FitLogistic
+from steelyard.models._model import Model, OneVsRest, shared
 from steelyard.models.accuracy._chart import path_chart, relative
-from steelyard.models.accuracy._goal import NULL, PARAMETERS, TWO_CLASSES, Certificate, Goal, Progress
+from steelyard.models.accuracy._goal import NULL, PARAMETERS, UNDECLARED, Certificate, Goal, Progress
 from steelyard.models.accuracy._planning import like, places, whole
 from steelyard.models.accuracy._reach import Reached, reach, within
 from steelyard.models.accuracy._scikit import LEARNT, arrays, bases, forget, like_inner, tags_like
@@ -190,20 +191,26 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[np.float64]:
         """What the model predicts."""
         self._need("model_")
-        told = self._told(X)
-        return np.asarray(told if self.model_.kind == "linear" else self.classes_[(told > 0.5).astype(int)])
+        if hasattr(self, "classes_"):
+            chances = self.predict_proba(X)
+            return np.asarray(self.classes_[chances.argmax(axis=1)])
+        return self._told(X, self.model_)
 
     @like_inner("predict_proba")
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of each class, for a classifier."""
         self._need("model_")
-        told = self._told(X)
+        if isinstance(self.model_, OneVsRest):
+            return shared(np.column_stack([self._told(X, model) for model in self.model_.models]))
+        told = self._told(X, self.model_)
         return np.column_stack([1 - told, told])
 
     @like_inner("decision_function")
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """The log-odds of the second class, for a classifier."""
+        """The log-odds of the second class, for a classifier; of more than two the logarithm of each one's chance."""
         chances = np.clip(self.predict_proba(X), 1e-300, 1)
+        if chances.shape[1] > 2:
+            return np.asarray(np.log(chances))
         return np.asarray(np.log(chances[:, 1]) - np.log(chances[:, 0]))
 
     @like_inner("score")
@@ -215,15 +222,15 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         from sklearn.metrics import accuracy_score, r2_score
 
         told = self.predict(X)
-        measure = r2_score if self.model_.kind == "linear" else accuracy_score
+        measure = accuracy_score if hasattr(self, "classes_") else r2_score
         return float(measure(y, told, sample_weight=sample_weight))
 
-    def _told(self, X: Any) -> NDArray[np.float64]:
+    def _told(self, X: Any, model: Model) -> NDArray[np.float64]:
         from steelyard.models._estimator import features_of
 
         values = features_of(self, X, reset=False)
-        columns = dict(zip(self.model_.features.source, np.ascontiguousarray(values.T), strict=True))
-        return np.asarray(self.model_.predict(columns))
+        columns = dict(zip(model.features.source, np.ascontiguousarray(values.T), strict=True))
+        return np.asarray(model.predict(columns))
 
     def chart(self) -> Any:
         """A picture of the path."""
@@ -295,10 +302,10 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         task: FitLinear | FitLogistic
         y: NDArray[Any]
         if isinstance(model, LogisticRegression):
-            if model.classes is None or len(model.classes) != 2:
-                raise InvalidTask(TWO_CLASSES)
+            if model.classes is None:
+                raise InvalidTask(UNDECLARED)
             self.classes_, y = model.coded(labels)
-            task = FitLogistic(features, payment.label, (0, 1))
+            task = FitLogistic(features, payment.label, range(len(self.classes_)))
         else:
             task, y = FitLinear(features, payment.label, *model.y_bounds), numbers_of(self, labels)
         session = payment.session(payment.table(values, y, users), self.noise)
@@ -323,8 +330,11 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
             forget(self, LEARNT)  # an earlier model answered another question
         else:
             self.model_ = found.model
-            *weights, self.intercept_ = found.model.coefficients.values()
-            self.coef_ = np.array(weights)
+            several = found.model.models if isinstance(found.model, OneVsRest) else (found.model,)
+            lines = np.array([list(model.coefficients.values()) for model in several])
+            one = len(several) == 1
+            self.coef_ = lines[0, :-1] if one else lines[:, :-1]
+            self.intercept_: Any = float(lines[0, -1]) if one else lines[:, -1]
         return self
 
     def _need(self, name: str) -> None:

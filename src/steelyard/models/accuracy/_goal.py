@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from steelyard.release import Release
 
 TWO_CLASSES = (
-    "an accuracy is certified for two classes, such as classes=[0, 1]: of more, every level would be a release for each class, and the range of their joint "
-    "loss, by which looks are priced, is not proved. Ask about one class against the others, or fit all of them at a fixed epsilon. Nothing was charged."
+    "an excess_loss, an accuracy on an account of pure epsilon, and check='disjoint' are for two classes, such as classes=[0, 1]. Of more, ask for target_accuracy or target_loss "
+    "on an account with a delta, or about one class against the others. Nothing was charged."
 )
+UNDECLARED = "an accuracy is certified for declared classes, such as classes=[0, 1]: which of them occur is private. Nothing was charged."
 CHECKS = ("auto", "every", "screened", "certificate", "disjoint")
 NULL, MET, CAP, IMPOSSIBLE = "null_model_ok", "target_met", "cap_reached", "target_impossible"
 UNSHOWN = "not_shown"

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.accounting import LEAST, MOST
+from steelyard.accounting import LEAST, MOST, composed
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Objective, UserObjective
 from steelyard.models._columns import Features
-from steelyard.models._model import Model
+from steelyard.models._model import Model, OneVsRest
 from steelyard.models._objective import REACH, ObjectiveFit, pure_objective
 from steelyard.models._rows import Classes
 from steelyard.models.accuracy._crowd import Counts, Crowd
@@ -51,9 +51,9 @@ _MARGINS = (1.006, 1.013, 1.03, 1.1)  # what a last draw may cost, against the n
 
 @dataclass(frozen=True)
 class LogisticSearch(ModelSearch):
-    """A search for classifiers of two classes, by their mean log loss.
+    """A search for classifiers, by their mean log loss or by the share of right classes.
 
-    A row whose label is no declared class, or missing, counts as undecided: it has loss log 2 under every model.
+    A row whose label is no declared class, or missing, counts as undecided: it has the loss log K of K classes alike under every model.
     """
 
     features: Features
@@ -64,7 +64,7 @@ class LogisticSearch(ModelSearch):
 
     def __post_init__(self) -> None:
         values = self.target.values
-        if len(values) != 2:
+        if len(values) > 2 and self.split is not None:
             raise InvalidTask(TWO_CLASSES)
         object.__setattr__(self, "classes", values)
 
@@ -73,18 +73,21 @@ class LogisticSearch(ModelSearch):
         """The label, as rows are read."""
         return Classes(self.label, self.classes)
 
-    def told(self, goal: Goal, found: Found) -> tuple[str, Model | None]:
+    def told(self, goal: Goal, found: Found) -> tuple[str, Model | OneVsRest | None]:
         """The question in words, and the model that was found, if one was."""
         question = f"the {'accuracy' if goal.kind == 'error' else 'mean log loss'} on {goal.where}"
         if goal.kind == "excess":
             question = "the penalized mean log loss above the best possible"
         if found.model is None:
             return question, None if found.release is None else Model.from_json(found.release.value)
-        (first, second), weights = self.classes, found.model.tolist()
-        made = Model(
-            "logistic", self.features, self.label, weights, positive=second, negative=first, margin=found.margin
+        weights = found.model.reshape(-1, self.features.width).tolist()
+        targets = [self.classes[target - 1] for target in self.target.targets]
+        other = self.classes[0] if len(targets) == 1 else None
+        models = tuple(
+            Model("logistic", self.features, self.label, line, positive=value, negative=other, margin=found.margin)
+            for line, value in zip(weights, targets, strict=True)
         )
-        return question, made
+        return question, models[0] if len(models) == 1 else OneVsRest(models)
 
     def asked(self, goal: Goal) -> Goal:
         """The goal as it is."""
@@ -95,13 +98,21 @@ class LogisticSearch(ModelSearch):
         return goal
 
     def null(self, goal: Goal) -> tuple[Array, float] | None:
-        """The model that predicts one half: it loses log 2 on every row, the best not less than nothing; which class it errs on is private."""
-        return None if goal.kind == "error" else (np.zeros(self.features.width), math.log(2))
+        """The model that gives all classes alike: of two it loses log 2 on every row, the best not less than nothing; which class it errs on is private."""
+        width = self.features.width * len(self.target.targets)
+        return None if goal.kind == "error" else (np.zeros(width), math.log(len(self.classes)))
 
     def judge(self, goal: Goal, transcript: Transcript) -> Judge:
         """The currency chooses the draw and the judge, the unit the weights, the split the rows."""
         terms = transcript.desk.terms
         pure, given = terms.currency is Currency.PURE, (goal, self.features.width, Crowd(terms.unit, self.split))
+        if len(self.classes) > 2:
+            from steelyard.models.accuracy._many import ManyDraws
+
+            if pure or goal.kind == "excess":
+                raise InvalidTask(TWO_CLASSES)
+            many = ManyDraws(*given, len(self.classes))
+            return Looks(goal, many, goal.failure * share_of(transcript.rank(goal)), transcript.dearer)
         family = PureDraws(*given) if pure else GaussianDraws(*given)
         if goal.kind == "excess":
             fields = self.features, self.label, self.classes, goal.amount, goal.confidence, self.penalty
@@ -118,6 +129,9 @@ def steepness(width: int, least: Fraction = _FLAT) -> Fraction:
 
 class LogisticFamily(Family):
     """What both currencies share: the average of all draws by precision, on the grid."""
+
+    models = 1
+    """How many are drawn at a level: one that tells two classes apart, or one for each of more."""
 
     def __init__(self, goal: Goal, width: int, crowd: Crowd) -> None:
         super().__init__()
@@ -155,13 +169,15 @@ class LogisticFamily(Family):
         return {"margin": reach / 2**MARGIN}
 
     def draw(self, fit: ObjectiveFit, **facts: int) -> Step:
-        """One perturbed objective as a level."""
-        grain = fit.mechanism.step
+        """One perturbed objective, or one for each class, as a level."""
+        grain, targets = fit.mechanism.step, [2] if self.models == 1 else list(range(1, self.models + 1))
 
         def compute(rows: Any, noise: Noise) -> list[int]:
-            return [round(Fraction(float(x)) / grain) for x in fit.solve(rows.memory, noise)]
+            found = [fit.solve(rows.against(target), noise) for target in targets]
+            return [round(Fraction(float(x)) / grain) for weights in found for x in weights]
 
-        return Step("level", fit.event, compute, {"grain": str(grain), **facts})
+        event = fit.event if self.models == 1 else composed(*[fit.event] * self.models)
+        return Step("level", event, compute, {"grain": str(grain), **facts})
 
 
 class GaussianDraws(LogisticFamily):
@@ -193,13 +209,14 @@ class GaussianDraws(LogisticFamily):
 
     def level(self, cost: int) -> Step:
         """A fresh objective perturbation, after which all have cost about this much."""
-        return self.draw(ObjectiveFit(self._made(min(max(math.isqrt(cost - self.paid) // self._moves, LEAST), MOST))))
+        shift = math.isqrt((cost - self.paid) // self.models) // self._moves
+        return self.draw(ObjectiveFit(self._made(min(max(shift, LEAST), MOST))))
 
     def rest(self, left: int) -> Step | None:
         """The dearest perturbation that costs no more than this."""
         if self.secret and not self._counts.told:
             return None
-        most = math.isqrt(left) // self._moves
+        most = math.isqrt(left // self.models) // self._moves
         for margin in _MARGINS:
             shift = min(math.floor(most / margin), MOST)
             made = self._made(shift) if shift >= LEAST else None

@@ -8,7 +8,7 @@ from typing import cast
 
 from steelyard.desk import Desk
 from steelyard.models._columns import Features
-from steelyard.models._model import Model
+from steelyard.models._model import Model, OneVsRest
 from steelyard.models._rows import Label
 from steelyard.models.accuracy._goal import Found, Goal, check_penalty, public_n
 from steelyard.models.accuracy._search import Question, Search
@@ -36,7 +36,7 @@ class ModelSearch(ABC):
         """The label, as rows are read."""
 
     @abstractmethod
-    def told(self, goal: Goal, found: Found) -> tuple[str, Model | None]:
+    def told(self, goal: Goal, found: Found) -> tuple[str, Model | OneVsRest | None]:
         """The question in words, and the model that was found, if one was."""
 
     def check(self, schema: Schema, terms: Terms) -> None:

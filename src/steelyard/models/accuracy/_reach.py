@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from steelyard.accounting import mu_cap
 from steelyard.bounding import Count, Sum
 from steelyard.errors import InvalidTask
 from steelyard.models._fits import FitLinear, FitLogistic
-from steelyard.models._model import Model
 from steelyard.models.accuracy._goal import (
     CAP,
     IMPOSSIBLE,
@@ -61,12 +61,13 @@ LATER = (
 class Reached:
     """A model that answers the question, or the best guess where nothing is certified; or a total, as its ``release``.
 
+    ``model`` is a ``Model``, of more than two classes a ``OneVsRest``, or None.
     Losses of the ``path`` are in the label's own units. ``epsilon`` is ex post and speaks of everything this path has released;
     ``epsilon_filter`` is what the same spending means on the account's own scale, ``promised`` the account's epsilon; ``spent`` is
     in the ledger's smallest units. ``str()`` says how it ended, what is certain, and what it cost.
     """
 
-    model: Model | None
+    model: Any
     certificate: Certificate
     reason: str
     path: tuple[Stop, ...]

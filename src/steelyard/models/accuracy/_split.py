@@ -67,6 +67,12 @@ class Held(ABC):
         """The signed rows for a solver, those of a user weighing one together."""
         return Memory(self.signed, shares(self.owners))
 
+    def against(self, target: int) -> Memory:
+        """The same of one class against the others; of two the second is the target."""
+        if target == 2 and "signed" in self.__dict__:
+            return self.memory
+        return Memory(np.asarray(self.x * signs(self.y, target)[:, None]), shares(self.owners))
+
 
 @dataclass(frozen=True)
 class SplitPart(Held):

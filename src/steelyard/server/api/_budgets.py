@@ -8,7 +8,7 @@ from steelyard.server import _budgets as budgets
 from steelyard.server._acts import record
 from steelyard.server._call import Call, Endpoint, reply
 from steelyard.server._problems import not_there
-from steelyard.server.store import Proposal
+from steelyard.server._store import Proposal
 
 
 def propose(call: Call) -> Any:

@@ -24,7 +24,7 @@ def new_token(call: Call) -> Any:
     """A token; its secret is told here and never again."""
     given = call.given("name", optional=("scope", "days"))
     name, scope, days = given["name"], given.get("scope", "ask"), given.get("days", 90)
-    if not (isinstance(name, str) and isinstance(scope, str) and isinstance(days, int)):
+    if not (isinstance(name, str) and isinstance(scope, str) and type(days) is int):
         raise InvalidTask("a token has a name, a scope, and a number of days.")
     return reply({"token": call.server.people.new_token(call.who.id, name, scope, days)}, 201)
 

@@ -31,7 +31,10 @@ def spent(call: Call) -> Any:
 def verify(call: Call) -> Any:
     """Check the whole chain, and receipts against it if some are given."""
     given = call.given(optional=("receipts",))
-    receipts = [_receipt(each) for each in given.get("receipts", [])]
+    told = given.get("receipts", [])
+    if not isinstance(told, list):
+        raise InvalidTask("receipts are a list.")
+    receipts = [_receipt(each) for each in told]
     found = call.server.ledger.verify(receipts=receipts)
     return {"ok": found.ok, "findings": list(found.findings), "entries": found.entries, "head": found.head}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from steelyard.errors import InvalidTask
@@ -12,9 +13,10 @@ from steelyard.server._call import Call, Endpoint, person_named, reply, text_of
 from steelyard.server._links import link
 from steelyard.server._problems import Problem
 from steelyard.server._sources import SUFFIXES, check_source, named_alike
-from steelyard.server.store import DataSet
+from steelyard.server._store import DataSet
 
 _OPTIONS = ("types", "delimiter")
+_KEPT = 86400.0
 
 
 def mine(call: Call) -> Any:
@@ -92,11 +94,26 @@ def upload(call: Call) -> Any:
         raise InvalidTask("send one file, with ?format=parquet or ?format=csv.")
     folder = call.server.config.folder / "uploads"
     folder.mkdir(mode=0o700, exist_ok=True)
+    _make_room(call, folder, call.file.stat().st_size)
     name = f"{call.file.name}{suffix}"
     os.rename(call.file, folder / name)
     call.server.sets.set_source(call.set.id, "upload", name, {})
     record(call, "uploaded a source", f"{call.set.name}: sha256 {call.file_digest}")
     return reply({"state": "new"}, 202)
+
+
+def _make_room(call: Call, folder: Path, size: int) -> None:
+    """Remove uploads that no set has had for a day, and refuse one for which there is no room then."""
+    server = call.server
+    named, files = {each.source for each in server.sets.all() if each.kind == "upload"}, list(folder.iterdir())
+    for file in files:
+        if file.name not in named and server.clock() - file.stat().st_mtime > _KEPT:
+            file.unlink(missing_ok=True)
+    taken = sum(file.stat().st_size for file in files if file.exists())
+    if taken + size > server.config.all_uploads:
+        raise Problem(
+            413, "TooLarge", "uploads take up all the room that they may; whoever runs the server decides on more."
+        )
 
 
 def members(call: Call) -> Any:

@@ -10,12 +10,12 @@ from starlette.responses import Response
 from steelyard.charts import at_error, intervals
 from steelyard.server import _boards as boards
 from steelyard.server._call import Call, Endpoint
+from steelyard.server._store import Board, Submission
 from steelyard.server.api import _boards as boards_api
 from steelyard.server.pages._forms import filled, format_of, through, tried
 from steelyard.server.pages._lines import STATES, card, rank_of
 from steelyard.server.pages._parts import at, day, go, page
 from steelyard.server.pages._pictures import Picture, shown
-from steelyard.server.store import Board, Submission
 
 _KINDS = {
     "free": "certified; the guess was right",

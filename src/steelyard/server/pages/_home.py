@@ -7,10 +7,10 @@ from typing import Any
 from starlette.responses import Response
 
 from steelyard.server._call import Call, Endpoint
+from steelyard.server._store import DataSet
 from steelyard.server.pages._budgets import SETS, YOURS, bar_of
 from steelyard.server.pages._lines import card
 from steelyard.server.pages._parts import about, at, go, page
-from steelyard.server.store import DataSet
 
 _NONE = "You are in no data set yet. A custodian lets people in; an officer makes a new set."
 

@@ -15,8 +15,8 @@ from steelyard.server import _boards as boards
 from steelyard.server import _looking as looking
 from steelyard.server._call import Call
 from steelyard.server._problems import Problem, not_there
+from steelyard.server._store import Board, Job
 from steelyard.server.pages._parts import at, day
-from steelyard.server.store import Board, Job
 
 _LISTED = 50
 STATES = {

@@ -21,8 +21,8 @@ from steelyard import __version__
 from steelyard.charts import printable
 from steelyard.server._call import Call
 from steelyard.server._problems import TITLES, Problem
+from steelyard.server._store import DataSet
 from steelyard.server.pages._static import address
-from steelyard.server.store import DataSet
 
 _TEMPLATES = Path(__file__).parent / "templates"
 DONE = {

@@ -104,7 +104,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_charged() -> None:
     with pytest.raises(InvalidTask, match="leave it out"):
         first.release(Session(TABLE, account(SWAPPED)), ids="id")
     with pytest.raises(InvalidTask, match="two classes"):
-        LogisticSearch(FEATURES, "y", (0, 1, 2), Fraction(1, 9))
+        LogisticSearch(FEATURES, "y", (0, 1, 2), Fraction(1, 9), Split())
     assert pure.spent.amount == 0
 
 

@@ -23,7 +23,7 @@ from steelyard.models.accuracy._reach import Reached
 from steelyard.models.accuracy._transcript import Transcript
 from steelyard.noise import Noise, TestNoise
 from steelyard.privacy import Event, Unit, rows, users
-from steelyard.requests import DryRun, WouldCharge
+from steelyard.requests._dry_run import DryRun, WouldCharge
 from steelyard.session import Session
 from steelyard.tables import Table, read
 

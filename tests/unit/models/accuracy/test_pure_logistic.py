@@ -151,5 +151,8 @@ def test_what_does_not_fit_is_refused_before_a_charge() -> None:
         Session(table(), open_account(":memory:", "g", unit=rows(), epsilon=1)).open(SEARCH)
     unit = users("a", neighbours="replace", n=7)
     Session(table(), open_account(":memory:", "i", unit=unit, epsilon=1)).open(SEARCH)  # n is taken at its word
+    three = LogisticSearch(SEARCH.features, "y", [0, 1, 2], Fraction(1, 100))
+    pure = open_account(":memory:", "p", unit=unit, epsilon=1)
     with pytest.raises(InvalidTask, match="two classes"):
-        LogisticSearch(SEARCH.features, "y", [0, 1, 2], Fraction(1, 100))
+        Session(table(), pure).open(three).reach_loss(0.5, 0.9)
+    assert pure.spent.amount == 0

@@ -17,10 +17,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from steelyard.errors import EngineMissing, LedgerLocked, SteelyardError
+from steelyard.errors import EngineMissing, InvalidTask, LedgerLocked, SteelyardError
 
 SCHEMA = "steelyard_server"
 _WAIT = 10.0
+_ODD = "a text or a number of the request is none that the server's database can hold."
 
 
 class DatabaseError(SteelyardError):
@@ -111,9 +112,13 @@ class Database:
     def _translated(self) -> Iterator[None]:
         try:
             yield
+        except UnicodeEncodeError:
+            raise InvalidTask(_ODD) from None
         except self._errors as error:
             if self.postgres:
                 self._drop()
+                if isinstance(error, _psycopg().DataError):
+                    raise InvalidTask(_ODD) from None
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise LedgerLocked("the server's database is busy; nothing was charged. Try again.") from None
             raise DatabaseError(f"the server's database cannot be used ({type(error).__name__}).") from error

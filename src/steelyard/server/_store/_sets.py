@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from steelyard.errors import InvalidTask
-from steelyard.server.store._link import Database
+from steelyard.server._store._link import Database
 
 ROLES = ("custodian", "analyst")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")

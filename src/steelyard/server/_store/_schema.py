@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from steelyard.errors import SteelyardError
-from steelyard.server.store._link import SCHEMA, Database, StoreLink
+from steelyard.server._store._link import SCHEMA, Database, StoreLink
 
 MIGRATIONS: tuple[str, ...] = (
     """

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from steelyard.server.store._link import Database
+from steelyard.server._store._link import Database
 
 _PROPOSAL = "id, dataset, account, terms, proposer, approver, state"
 

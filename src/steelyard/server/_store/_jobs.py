@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from steelyard.server.store._link import Database
+from steelyard.server._store._link import Database
 
 WAITING = ("asked", "charged")
 _JOB = "id, dataset, person, account, name, request, state, asked, sequence, charged, visible, tries, published"

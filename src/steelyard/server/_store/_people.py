@@ -9,7 +9,7 @@ from typing import Any
 
 from steelyard.errors import InvalidTask
 from steelyard.server._secrets import TOKEN, check_password, digest, hash_password, new_secret
-from steelyard.server.store._link import Database
+from steelyard.server._store._link import Database
 
 IDLE, LONGEST, FRESH, CODE_LASTS = 12 * 3600.0, 7 * 86400.0, 1800.0, 900.0
 SCOPES = ("ask", "plan")

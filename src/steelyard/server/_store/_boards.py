@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from steelyard.errors import InvalidTask
-from steelyard.server.store._link import Database
-from steelyard.server.store._sets import check_name
+from steelyard.server._store._link import Database
+from steelyard.server._store._sets import check_name
 
 _BOARD = "id, name, title, dataset, source, label, settings, open_to_all, state, facts, slot"
 _SUBMISSION = "id, board, team, person, name, digest, guess, file, asked, state, visible, answer, tries"

@@ -1,0 +1,65 @@
+"""A real cluster: every task is answered where the rows lie, and a worker that is lost costs nobody a second charge or a hint.
+
+One cluster and one driver for all tests of this file, since starting Java takes longer than asking.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster import cluster
+from steelyard import desk
+from steelyard.tables import _engine as engine
+
+TESTS = Path(__file__).parents[1]
+IN_MEMORY = {"AccuracyFirst, logistic": desk.FAILED, "AccuracyFirst, disjoint": desk.FAILED}
+"""These searches still gather their rows where they run (docs/scale.md), and the limit on the driver stops them."""
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the driver saw."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with cluster(folder) as made:
+        own = {"JAVA_HOME": made.java, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        own |= {"STEELYARD_HOME": str(folder / "home"), "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
+        groups = ",".join(str(worker.group) for worker in made.workers)
+        command = [sys.executable, "-m", "faults.cluster_asker", str(folder), made.url, groups]
+        done = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, **own}, timeout=500, check=False
+        )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_every_task_is_answered_on_two_workers(report: dict[str, Any]) -> None:
+    assert report["workers"] == 2
+    assert {name: found["said"] for name, found in report["tasks"].items() if not found["ok"]} == IN_MEMORY
+
+
+def test_no_rows_come_to_the_driver(report: dict[str, Any]) -> None:
+    assert report["rows_fetched"] == engine.FAILED  # where they do come, the same limit ends the question
+    assert report["grown_mb"] < 150
+
+
+def test_executors_that_are_killed_give_one_fixed_message_and_one_charge_and_a_second_try_is_free(
+    report: dict[str, Any],
+) -> None:
+    lost = report["executors lost"]
+    assert lost["said"] == [[desk.FAILED, True]] * 2  # the first try and the second say the same
+    assert (lost["values"], lost["entries"]) == ([], 1)
+
+
+def test_a_worker_that_is_lost_is_made_up_for_by_the_other(report: dict[str, Any]) -> None:
+    lost = report["worker lost"]
+    assert lost["said"] == []
+    assert len(lost["values"]) == 2
+    assert len(set(lost["values"])) == 1  # the second try got the stored answer
+    assert lost["entries"] == 1
