@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
+import ibis
 import numpy as np
 import pytest
 from hypothesis import given
@@ -73,3 +74,10 @@ def test_a_question_is_written_as_sql_once_and_others_are_not_taken_for_it() -> 
     assert (after.misses - before.misses, after.hits - before.hits) == (3, 5)
     assert other.capped_sum(users("u"), Quantity("x"), 0, 9) == 3  # the words are shared, the rows are not
     assert _table._compiled.cache_info().misses == after.misses
+
+
+def test_a_question_is_not_taken_for_one_whose_constant_is_equal_and_another() -> None:
+    table = read({"u": np.array([1]), "x": np.array([1.0])})
+    zero, minus = (table._base.mutate(y=ibis.literal(value, "float64")) for value in (0.0, -0.0))
+    assert zero.op() == minus.op()  # to Ibis they are one
+    assert [" -0.0 " in f" {table._sql(each)} " for each in (zero, minus)] == [False, True]
