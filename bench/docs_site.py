@@ -86,7 +86,16 @@ def reference() -> dict[str, str]:
 
 def _room(path: str, names: list[str]) -> str:
     door = f"# {path}\n\n::: {path}\n    options: {{members: false, show_root_heading: false, show_root_toc_entry: false}}\n"
-    return door + "".join(f"\n::: {path}.{name}\n" for name in names)
+    return door + "".join(
+        f"\n::: {found}\n" for name in names for found in (f"{path}.{name}", *_class_of(f"{path}.{name}"))
+    )
+
+
+def _class_of(path: str) -> list[str]:
+    """The class of its own module that a name is another name of."""
+    thing = _target(path)
+    other = thing.parent.members.get(str(thing.value)) if thing.is_attribute else None
+    return [other.path] if other is not None and other.is_class else []
 
 
 def _short_names() -> str:

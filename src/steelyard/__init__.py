@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Account": "ledger",
@@ -75,14 +75,16 @@ _CALLED = {"Plan": "ReportPlan"}
 __all__ = sorted(_HOMES)
 
 
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'steelyard' has no attribute {name!r}")
-    if home == "":
-        return importlib.import_module(f"steelyard.{name}")
-    found = globals()[name] = getattr(importlib.import_module(f"steelyard.{home}"), _CALLED.get(name, name))
-    return found
+if not TYPE_CHECKING:  # a type checker knows every name, and finds one that is misspelt
+
+    def __getattr__(name: str) -> object:
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module 'steelyard' has no attribute {name!r}")
+        if home == "":
+            return importlib.import_module(f"steelyard.{name}")
+        found = globals()[name] = getattr(importlib.import_module(f"steelyard.{home}"), _CALLED.get(name, name))
+        return found
 
 
 def __dir__() -> list[str]:

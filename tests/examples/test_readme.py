@@ -14,6 +14,7 @@ from steelyard.cli import main
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+STEPS = (ROOT / "docs" / "first_steps.md").read_text()
 
 
 def test_the_fifteen_lines_do_what_they_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +36,7 @@ def test_the_fifteen_lines_do_what_they_say(tmp_path: Path, monkeypatch: pytest.
 
 def test_the_look_and_the_plan_do_what_they_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    first, second = re.findall(r"```python\n(.*?)```", README, re.S)[:2]
+    first, second = (re.findall(r"```python\n(.*?)```", page, re.S)[0] for page in (README, STEPS))
     names = dict[str, Any]()
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(first.split("account =")[0] + second, names)  # noqa: S102 - our own README
@@ -45,7 +46,7 @@ def test_the_look_and_the_plan_do_what_they_say(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_model_and_the_holdout_do_what_they_say() -> None:
-    first, third = re.findall(r"```python\n(.*?)```", README, re.S)[::2]
+    first, third = re.findall(r"```python\n(.*?)```", README + STEPS, re.S)[::2]
     names = dict[str, Any]()
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(first.splitlines()[0] + "\n" + third, names)  # noqa: S102 - our own README

@@ -59,8 +59,7 @@ class Cut:
         ends = {name: _ends(lost, noise, float(name), two=seen.signed) for name in _CONFIDENCES}
         room = float(seen.grid.upper * step - upper)
         full = any(float(np.mean(side.users[:, -1] > 0)) >= 0.5 for side in seen.broken)
-        amount = Estimate.of(usual, 0.95).around(Estimate.of(lost, 0.95))
-        return cls(amount, ends, blind_spot(seen, room), full)
+        return cls(Estimate.between(usual, lost, 0.95), ends, blind_spot(seen, room), full)
 
     @property
     def told(self) -> dict[str, Any]:

@@ -136,7 +136,7 @@ class TopK:
     @lazy
     def _by_pair(self) -> CountUsers:
         """Units by key and value: the ones that are counted, or found."""
-        from steelyard.bounding._totals import CountUsers
+        from steelyard.bounding._totals import CountUsers  # above this module, but for this
 
         names = (*read_by(self.by), *read_by(self.column))
         pairs: Any = None

@@ -317,7 +317,8 @@ class LedgerAccount:
         return fragment(f"Account {self.name}", Tabular(("", ""), rows), bar)
 
 
-Account = LedgerAccount  # what a user holds; ``steelyard.account.Account`` is the protocol that it implements
+Account = LedgerAccount
+"""What a user holds; ``steelyard.account.Account`` is the protocol that it implements."""
 
 
 def check_name(text: str, what: str) -> str:
