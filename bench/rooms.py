@@ -47,7 +47,7 @@ PURPOSES = {
     "plan": "what a task says",
     "documents": "JSON and back",
     "tables": "private rows",
-    "views": "what may stand before",
+    "views": "checked queries",
     "noise": "exact draws",
     "accounting": "prices",
     "privacy": "exact nouns",
