@@ -7,6 +7,7 @@ be able to tell, but by waiting.
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import random
@@ -63,6 +64,20 @@ class Deaths:
         if again:
             self._children[role] = fork(self._works[role])
 
+    def come_up(self, port: int) -> None:
+        """Wait until the web process answers, so that on a slow machine too there is something under way to be killed."""
+        ends = time.monotonic() + 10
+        while time.monotonic() < ends:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            try:
+                connection.request("GET", "/healthz")
+                connection.getresponse().read()
+                return
+            except (OSError, http.client.HTTPException):
+                time.sleep(0.02)
+            finally:
+                connection.close()
+
     def watch(self) -> None:
         """Start again what ended by itself, as the parent of a real server does."""
         for role, child in self._children.items():
@@ -79,6 +94,8 @@ def main() -> None:
     sys.stdin.readline()  # when the clients are ready
     kills, deadline = 0, time.monotonic() + given["seconds"]
     while kills < given["kills"] and time.monotonic() < deadline:
+        if kills % 3 == 0:
+            storm.come_up(config.port)
         time.sleep(chance.expovariate(1 / given["pause"]))
         storm.kill(chance.choice(("web", "worker")))
         kills += 1

@@ -26,7 +26,7 @@ from steelyard.server import Config, Server
 from steelyard.server._serve import write_config
 
 STORM = Path(__file__).parent / "server_storm.py"
-CAP, LARGE, PRICE, CLIENTS, PATIENCE, PAUSE = "2", "20", "0.02", 3, 180, 0.1
+CAP, LARGE, PRICE, CLIENTS, PATIENCE, PAUSE = "2", "20", "0.02", 3, 180, 0.15
 FAILED = "failed"
 
 
