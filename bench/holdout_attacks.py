@@ -212,10 +212,11 @@ def main() -> None:
     parser.add_argument("--long", type=int, default=100_000, help="questions of a long run")
     parser.add_argument("--long-runs", type=int, default=1)
     parser.add_argument("--metric", choices=("accuracy", "auc", "balanced_accuracy", "f1", "rmse"), default="accuracy")
+    parser.add_argument("--attacks", nargs="+", choices=list(attacks.ATTACKS), help="these alone (default: all)")
     parser.add_argument("--quick", action="store_true", help="few questions, few runs")
     given = parser.parse_args()
     began, counts = process_time(), (100, 1000) if given.quick else (100, 1000, 3000, 10_000)
-    names = list(attacks.ATTACKS)
+    names = given.attacks or list(attacks.ATTACKS)
     if given.part in ("all", "climbed"):
         climbed(given.n, counts, 2 if given.quick else given.repetitions)
     if given.part in ("all", "certified"):
