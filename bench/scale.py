@@ -1,12 +1,13 @@
 """Every kind of question on many skewed rows: CPU seconds and peak memory, beside DuckDB doing the same grouping without privacy.
 
-    python bench/scale.py [--rows 20000000] [--only sum quantile …] [--folder DIR] [--model]
+    python bench/scale.py [--rows 20000000] [--only sum quantile …] [--folder DIR] [--model | --asked]
 
 The rows are generated: 138,000 users, one of whom has a twentieth of all rows, and 2,000 keys, one of which has three tenths. Every job
 runs in a process of its own; shown are the CPU seconds of the work alone (after imports), the peak memory of the process, and both over
 DuckDB's own for the plain grouping beside it. The file is deleted afterwards, unless --folder says where to keep it (and find it again).
 With a folder what was measured is kept there too, and --model fits the cost of each job on all sizes but the largest (seconds to begin with, and
-seconds for a million rows) and predicts the largest, which it was not fitted on.
+seconds for a million rows) and predicts the largest, which it was not fitted on. --asked counts, on a few rows, how often each job asks the engine and
+how often it passes over rows that it kept.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -137,6 +139,35 @@ def run(kind: str, name: str, path: str) -> None:
     print(json.dumps([time.process_time() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
 
 
+def asked(path: str) -> None:
+    """How many questions each job asks the engine (on Spark each is a job), and how many passes it makes over kept rows."""
+    import steelyard as sy
+    from steelyard.tables import _engine as engine
+    from steelyard.tables import _unit_blocks as blocks
+
+    counts: Counter[str] = Counter()
+    for kind, names in ((engine.DuckEngine, ("rows", "arrow", "batches", "fold", "unit_blocks")), (blocks.HeldBlocks, ("fold",)), (blocks.KeptBlocks, ("fold",))):  # fmt: skip
+        for name in names:
+            counted(kind, name, "questions" if kind is engine.DuckEngine else "passes", counts)
+    print(f"{'':33}{'questions':>10}{'passes over kept rows':>23}")
+    for name in tasks(sy):
+        work = private(name, path)
+        counts.clear()
+        work()
+        print(f"{name:33}{counts['questions']:10}{counts['passes']:23}", flush=True)
+
+
+def counted(kind: Any, name: str, what: str, counts: Counter[str]) -> None:
+    """Count the calls of a method."""
+    plain_call = getattr(kind, name)
+
+    def call(*given: Any, **named: Any) -> Any:
+        counts[what] += 1
+        return plain_call(*given, **named)
+
+    setattr(kind, name, call)
+
+
 def model(folder: Path) -> None:
     """What each job costs to begin with and for a million rows, and how well that predicts a size that it was not fitted on."""
     import numpy as np
@@ -172,6 +203,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--job", nargs=3)
     parser.add_argument("--model", action="store_true")
+    parser.add_argument("--asked", action="store_true")
     given = parser.parse_args()
     if given.job:
         run(*given.job)
@@ -184,6 +216,10 @@ def main() -> None:
         beside = dict[str, tuple[float, float]]()
         if not path.exists():
             make(path, given.rows)
+        if given.asked:
+            warnings.simplefilter("ignore")
+            asked(str(path))
+            return
         print(f"{given.rows:,} rows{'':21}{'CPU s':>9}{'peak MB':>9}{'CPU / plain':>13}{'MB / plain':>12}")
         for name, (_, grouping, _) in tasks(sy).items():
             if given.only and name not in given.only:

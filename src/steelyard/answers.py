@@ -257,7 +257,7 @@ def table(parts: Sequence[Part]) -> Any:
 
     cells = [cell for part in parts for cell in part.cells]
     names = list(dict.fromkeys(name for cell in cells for name, _ in cell.keys))
-    names = names or [name for part in parts[:1] for name in _names(keyed(part.task))]
+    names = names or [name for part in parts[:1] for name in _all_names(part.task)]
     columns = {} if len(parts) == 1 else {"answer": pa.array([cell.of for cell in cells], pa.string())}
     own = {*_NUMBERS, *columns}
     for name in names:
@@ -392,6 +392,12 @@ def keyed(task: Mapping[str, Any]) -> Any:
     if task.get("type") == "Histogram" and not task.get("edges", True):
         return [*_names(task.get("by")), task["column"]]
     return task.get("by")
+
+
+def _all_names(task: Mapping[str, Any]) -> list[str]:
+    """The columns of keys that an empty answer has, too."""
+    inner = _names(task["column"]) if task.get("type") == "TopK" and task.get("by") is not None else []
+    return [*_names(keyed(task)), *inner]
 
 
 def _names(by: Any) -> list[str]:

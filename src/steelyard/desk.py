@@ -20,7 +20,7 @@ from steelyard.accounting import price
 from steelyard.errors import InsecureNoise, OurBug, TableError
 from steelyard.interrupts import attempt
 from steelyard.noise import Noise
-from steelyard.plan import Outcome, as_it_is
+from steelyard.plan import Outcome
 from steelyard.privacy import Event, Loss, Terms, Unit, canonical
 from steelyard.release import Release, promise, sealed_payload
 
@@ -84,6 +84,7 @@ class Desk:
         self.terms: Terms = account.terms
         self._key, self._request = key, dict(request)
         self._priced: tuple[Event, Loss] | None = None
+        self._bound: dict[str, str] = {}  # what the steps of this request are bound to: it never changes
 
     @property
     def schema(self) -> Schema:
@@ -122,10 +123,14 @@ class Desk:
 
         Whether it belongs to this very request, and what it has cost by now.
         """
-        found = {name[len(self._key) + 1 :]: told for name, told in self._account.answered(self._key).items()}
-        named = [self._naming(step) for step in found]
-        own = [self._account.bound_to(naming["request"], naming["of"]) for naming in named]
-        return {step: (told[0] == mine, told[1]) for (step, told), mine in zip(found.items(), own, strict=True)}
+        found = {}
+        for name, (bound, cost) in self._account.answered(self._key).items():
+            step = name[len(self._key) + 1 :]
+            if step not in self._bound:
+                naming = self._naming(step)
+                self._bound[step] = self._account.bound_to(naming["request"], naming["of"])
+            found[step] = bound == self._bound[step], cost
+        return found
 
     def seal(self, data: bytes) -> bytes:
         """A digest of these bytes under a key of this very request, which never leaves the ledger's own key."""
@@ -138,7 +143,7 @@ class Desk:
         compute: _Compute,
         *,
         step: int = 0,
-        present: Callable[[Any], Any] = as_it_is,
+        present: Callable[[Any], Any] | None = None,
     ) -> Release:
         """The stored answer of a paid step, computed first if there is none yet.
 

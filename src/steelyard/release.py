@@ -16,7 +16,7 @@ import steelyard.answers as answers
 from steelyard.account import Receipt
 from steelyard.accounting import told
 from steelyard.documents import plain
-from steelyard.plan import Error, Outcome, as_it_is
+from steelyard.plan import Error, Outcome
 from steelyard.privacy import Currency, Event, Loss, Status, Terms, Unit, canonical, decimal_text
 
 if TYPE_CHECKING:
@@ -244,20 +244,27 @@ class Release:
     def from_json(cls, text: str) -> Release:
         """Read back what ``to_json`` wrote (the value comes back as plain JSON)."""
         data = json.loads(text)
-        return cls._read(data, data["value"], Receipt.from_json(data["receipt"]))
+        return cls._read(data, Receipt.from_json(data["receipt"]))
 
     @classmethod
     def delivered(
-        cls, stored: bytes, receipt: Receipt, day: str | None = None, present: Callable[[Any], Any] = as_it_is
+        cls, stored: bytes, receipt: Receipt, day: str | None = None, present: Callable[[Any], Any] | None = None
     ) -> Release:
         """The release as read back from the ledger's store: what law 1 lets out; ``day`` if it was given before."""
         data = json.loads(stored)
-        return cls._read(data, present(data["value"]), receipt, day)
+        return cls._read(data, receipt, day, present)
 
     @classmethod
-    def _read(cls, data: Mapping[str, Any], value: Any, receipt: Receipt, day: str | None = None) -> Release:
-        error = None if data["error"] is None else Error(**data["error"])
-        guarantee, event = Guarantee.from_json(data["guarantee"]), Event.from_json(data["event"])
+    def _read(
+        cls,
+        data: Mapping[str, Any],
+        receipt: Receipt,
+        day: str | None = None,
+        present: Callable[[Any], Any] | None = None,
+    ) -> Release:
+        guarantee, event, told = Guarantee.from_json(data["guarantee"]), Event.from_json(data["event"]), data["error"]
+        value, error = data["value"], None if told is None else Error(**told)
+        value = value if present is None else present(value)
         return cls(value, error, guarantee, data["point"], event, data["task"], receipt, day)
 
 

@@ -28,9 +28,10 @@ TASKS: dict[str, Any] = {
     "together": sy.Together([sy.Sum("amount", epsilon=1, cap=100), sy.Count(epsilon=1, cap=10)]),
     "together by key": sy.Together([sy.Sum("amount", epsilon=1, cap=100, **KEYS), sy.Count(epsilon=1, cap=10, **KEYS)]),
     "users": sy.CountUsers(epsilon=1),
+    "top by key": sy.TopK("amount", k=2, epsilon=9, values=[1, 2, 3], cap=4, **KEYS),
 }
 ROWS = {"sum": 1, "auto": 1, "median": 1, "users": 1, "histogram": 2, "together": 2, "profile": 41}
-ROWS |= {"quantiles by key": 6, "histogram by key": 6, "together by key": 6}
+ROWS |= {"top by key": 6, "quantiles by key": 6, "histogram by key": 6, "together by key": 6}
 
 
 @pytest.fixture(scope="module")

@@ -197,8 +197,8 @@ def plan_caps(histogram: NoisyHistogram, level: float, noise: str | None = None,
     worse = _regret(serving.loss(every, caps, level, law))
     lost, error = serving.told(_lost(histogram.ending, caps), caps, level, law)
     _, wide = serving.told(every, caps, level, law)
-    low, high = np.quantile(error, 0.025, axis=0), np.quantile(wide, 0.975, axis=0)
-    at, high = int(worse.argmin()), np.maximum(high, low)
+    at, low = int(worse.argmin()), np.minimum(error.min(axis=0), wide.min(axis=0))  # nothing may be cut off
+    high = np.quantile(wide, 0.95, axis=0)
     least = float(np.median(error[:, at]))
     told = np.maximum(np.clip(least * worse / worse[at], low, high), least)
     lines, band = (np.median(lost, axis=0), real * mean_noise(level, law), told), (low, np.maximum(high, told))
@@ -305,7 +305,7 @@ class ContributionProfile:
             side[0].cut(np.array([float(positive(cap, "cap") / self.step)]))[:, 0] * float(self.step)
             for side in (self.histogram.ending, self.histogram.broken)
         )
-        return Estimate.of(usual, confidence).around(Estimate.of(far, confidence))
+        return Estimate.between(usual, far, confidence)
 
     def lost(self, caps: Sequence[Fraction]) -> Floats:
         """What each cap cuts off, for every equally likely set of users behind the counts; none at all: a cap of zero."""

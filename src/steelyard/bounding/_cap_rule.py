@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING
 
 from steelyard.bounding._amounts import Noisy, Spend, bound
@@ -155,10 +154,10 @@ class CapRule:
         self, table: Table, terms: Terms, column: str | None, step: Fraction, total: Spend
     ) -> Callable[[Sequence[int]], Sequence[int]]:
         """The question that is looked at: totals or their sizes, by key the norms that the cap will bound."""
-        quantity, grouping = Quantity(column, step), self.grouping
+        grouping, sizes = self.grouping, self.lower is None
         if not grouping.by:
-            return partial(table.totals_histogram, terms.unit, quantity, sizes=self.lower is None)
-        part = Capped(quantity, 0, "l2" if total.gaussian else "l1")
+            return lambda edges: table.totals_histogram(terms.unit, Quantity(column, step), edges, sizes=sizes)
+        part = Capped(Quantity(column, step), 0, "l2" if total.gaussian else "l1")
         limits = Limits(grouping.max_keys, grouping.rows_per_key)
         return lambda edges: table.norms_histogram(terms.unit, part, edges, grouping.by, grouping.public, limits)
 
@@ -194,10 +193,10 @@ class CapRule:
         The total's grid has as many steps whatever the cap, so that its price does not depend on it. One number takes the least
         noise there is; a vector, noise that composes.
         """
-        kind, steps = Gaussian if total.gaussian else Laplace, total.steps
+        kind, steps, least = Gaussian if total.gaussian else Laplace, total.steps, self.scalar and not total.gaussian
         once, scale = None if look is None else look.scale(1), total.scale(steps)
         seen = None if look is None or once is None else BoughtCounts(look, kind(1, once))
-        if self.scalar and not total.gaussian:
+        if least:
             return seen, Staircase.least(steps, steps / scale)
         return seen, kind(steps, scale)
 

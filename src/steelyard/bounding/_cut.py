@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -59,16 +59,20 @@ class Cut:
         ends = {name: _ends(lost, noise, float(name), two=seen.signed) for name in _CONFIDENCES}
         room = float(seen.grid.upper * step - upper)
         full = any(float(np.mean(side.users[:, -1] > 0)) >= 0.5 for side in seen.broken)
-        amount = Estimate.of(usual, 0.95).around(Estimate.of(lost, 0.95))
-        return cls(amount, ends, blind_spot(seen, room), full)
+        return cls(Estimate.between(usual, lost, 0.95), ends, blind_spot(seen, room), full)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What an error says of it, beside the noise."""
+        amount = self.amount
+        return {
+            "bias": abs(amount.value), "bias_low": amount.low, "bias_high": amount.high, "offsets": self.offsets,
+            "blind_spot": self.blind_spot, "at_least": self.at_least, **({"of": _HELD} if self.at_least else {}),
+        }  # fmt: skip
 
     def onto(self, error: Error) -> Error:
         """The same noise with what was cut off beside it."""
-        amount = self.amount
-        return replace(
-            error, bias=abs(amount.value), bias_low=amount.low, bias_high=amount.high, offsets=self.offsets,
-            blind_spot=self.blind_spot, at_least=self.at_least, of=_HELD if self.at_least else error.of,
-        )  # fmt: skip
+        return replace(error, **self.told)
 
     def beside(self, error: Error) -> Error:
         """The same for noise of another size: the two intervals are added up, which is on the safe side."""

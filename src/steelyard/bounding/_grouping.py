@@ -49,7 +49,7 @@ class Grouping:
                 "(on an account that sets additive_delta= aside) give max_keys=, the most keys one unit may reach."
             )
         names = read_by(by)
-        found = read_keys(keys, names)
+        found = None if keys is None else read_keys(keys, names)
         for name, value in (("max_keys", max_keys), ("rows_per_key", rows_per_key)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST):
                 raise InvalidTask(f"{name} must be a whole number from 1 to {MOST}; got {value!r}.")

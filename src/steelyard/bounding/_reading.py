@@ -343,6 +343,10 @@ def _refuse_unknown(wish: Within, task: Any, terms: Terms) -> None:
 
 def _refuse_bought(wish: Within, task: Ratio | CountDistinct | TopK, terms: Terms) -> None:
     """Refuse caps that are bought or planned, and keys or candidates that are found."""
+    if isinstance(task, TopK) and task.by is not None:
+        raise InvalidTask(
+            f"{wish.name}: the first values under each key are not planned; ask CountUsers by key and value."
+        )
     caps = (task.cap, task.over_cap) if isinstance(task, Ratio) else (getattr(task, "cap", 1),)
     needed = isinstance(task, Ratio) or terms.unit.kind != "rows"
     if needed and any(isinstance(cap, str | ContributionProfile) for cap in caps):

@@ -35,8 +35,9 @@ _EMPTY = 10  # of signed totals, one in so many sides on which no crowd is seen 
 _NONE = -50.0  # the logarithm of a rate of nobody
 _TRIED = 0.05  # how many particles try whether a bin begins another crowd
 _RARE = 50.0  # a priori it does with one in 20 * 50 f for a crowd of f users: about one in a hundred in all
-_CROWD = 1.5  # noise scales: where a count is lower no crowd begins
-_HUMPS = 0.5  # how many crowds begin with any slope and bend, as a hump does; the others fall at once
+_CROWD = {"laplace": 10.0, "gaussian": 6.0}  # noise scales: where a count is lower no crowd begins
+_FAINT_CROWD = 1.5  # the same where crowds may be seen in several bins together
+_HUMPS = 0.5  # how many of those begin with any slope and bend, as a hump does; the others fall at once
 _LEARNT = 4  # half octaves after which the counts have told a trend's slope
 _FLAT = 0.15  # no trend that breaks is taken to have been flatter: Pareto with an index near 0.4
 
@@ -48,7 +49,8 @@ class Trend:
     They are followed from ``window`` / level users on; so many are ``straight`` (Pareto), and slopes ``wander``. So often one
     ``breaks``, and ``again`` once it did, down to ``seldom`` of that where it is flatter than ``after``: its logarithm falls by ``fall`` in the
     mean, by six times that at the ``deep`` end of a crowd, and goes straight on with a slope around ``after``, give or take a factor
-    of e^``afters``; where it was flatter before, with one between the two, that before counting for ``heavier``.
+    of e^``afters``; where it was flatter before, with one between the two, that before counting for ``heavier``. Other crowds may
+    be ``faint`` where they begin.
     """
 
     window: float
@@ -62,12 +64,13 @@ class Trend:
     afters: float = 0.4
     seldom: float = 1.0
     heavier: float = 0.0
+    faint: bool = False
 
 
 SMOOTH = Trend(600.0, 0.8, 0.015)
 """Trends that do not break: for the middle of what is plausible."""
 
-ENDING = Trend(200.0, 0.5, 0.03, breaks=0.2, again=0.1, after=0.5, afters=0.2)
+ENDING = Trend(200.0, 0.5, 0.03, breaks=0.2, again=0.1, after=0.5, afters=0.2, faint=True)
 """Trends that end, or fall and go on in another way: for the middle of what a cap may cut off."""
 
 BROKEN = replace(ENDING, seldom=0.5, heavier=0.5)
@@ -92,9 +95,14 @@ class Estimate:
         low, value, high = (float(v) for v in np.quantile(draws, (rest, 0.5, 1 - rest)))
         return cls(value, low, high, confidence)
 
-    def around(self, other: Estimate) -> Estimate:
-        """This middle, and ends that hold those of both."""
-        return Estimate(self.value, min(self.low, other.low), max(self.high, other.high), self.confidence)
+    @classmethod
+    def between(cls, usual: Floats, far: Floats, confidence: float) -> Estimate:
+        """The median of the ``usual`` draws, and the shortest of some ends that hold so many of those that may be ``far``."""
+        rest, value = 1 - cls.of(far, confidence).confidence, float(np.median(usual))
+        below = np.linspace(0.0, rest, 6)
+        lows, highs = np.quantile(far, below), np.quantile(far, 1 - rest + below)
+        at = int((highs - lows).argmin())
+        return cls(value, min(float(lows[at]), value), max(float(highs[at]), value), confidence)
 
 
 @dataclass(frozen=True)
@@ -231,10 +239,11 @@ class _Cloud:
 
     def _begin_crowds(self, count: float, room: float, found: Floats, weight: Floats) -> Floats:
         """Some particles take the count for another crowd, if it is above what noise alone brings; changes ``weight``."""
-        least = _CROWD / self.level
+        least = (_FAINT_CROWD if self.trend.faint else _CROWD[self.law]) / self.level
         if count < least:
             return found
-        tried, humps = self.draw.random(_PARTICLES) < _TRIED, self.draw.random(_PARTICLES) < _HUMPS
+        tried = self.draw.random(_PARTICLES) < _TRIED
+        humps = self.draw.random(_PARTICLES) < (_HUMPS if self.trend.faint else 0.0)
         crowd = np.rint(count - _noise(self.law, self.level, self.draw, (_PARTICLES,)))
         weight[tried] = np.where(crowd >= least, -np.log(_RARE * np.maximum(crowd, 1.0)), -np.inf)[tried]
         self.log_rate = np.where(tried, np.log(np.maximum(crowd, 1.0) / max(room, 1e-9)), self.log_rate)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steelyard.accounting import composed
 from steelyard.bounding._amounts import Spend, check_unit, noise_error
@@ -29,7 +29,6 @@ from steelyard.bounding._grouping import (
 )
 from steelyard.bounding._private_keys import PrivateKeys
 from steelyard.bounding._ranks import level_epsilon
-from steelyard.bounding._totals import CountUsers
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Exponential, Gaussian, Laplace, sigma_for
@@ -37,6 +36,9 @@ from steelyard.noise import Noise
 from steelyard.plan import Error, Outcome, Plan
 from steelyard.privacy import MICRO, Neighbours, Number, Terms, Unit
 from steelyard.tables import Capped, KeyDigest, KeyList, Limits, Quantity, Schema, Table, read_keys
+
+if TYPE_CHECKING:
+    from steelyard.bounding._totals import CountUsers
 
 _MOST, _MOST_CANDIDATES = 1000, 2**14
 _SHARE = {"laplace": Fraction(1, 2), "gaussian": Fraction(7, 10)}
@@ -134,6 +136,8 @@ class TopK:
     @lazy
     def _by_pair(self) -> CountUsers:
         """Units by key and value: the ones that are counted, or found."""
+        from steelyard.bounding._totals import CountUsers  # above this module, but for this
+
         names = (*read_by(self.by), *read_by(self.column))
         pairs: Any = None
         if isinstance(self.keys, KeyDigest) or isinstance(self.values, KeyDigest):

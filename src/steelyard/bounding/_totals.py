@@ -287,6 +287,7 @@ class Request:
         cls, column: str | None, rule: CapRule, grouping: Grouping, spend: Spend, schema: Schema, terms: Terms
     ) -> Request:
         """Share the spend out, and refuse what the schema rules out."""
+        schema.require_unit(terms.unit)
         if column is not None:
             schema.require_numeric(column)
             rule = rule.of_kind(schema.columns[column])
@@ -297,7 +298,6 @@ class Request:
         _, event = mechanism.size, mechanism.event  # worked out before rows are read
         event = event if look is None else composed(look.mechanism.event, event)
         predicted = None if fixed is None else Ready(column, fixed, mechanism, share, whole(column, terms)).error
-        schema.require_unit(terms.unit)
         present = grouping.present if grouping.by else as_it_is
         return cls(column, rule, groups, terms, look, share, mechanism, fixed, predicted, event, present)
 
@@ -333,17 +333,18 @@ class Ready:
 
     def balls(self, grouping: Grouping) -> Sequence[Bounded | Capped | Joint]:
         """The total's bounds; by key its ball, in the norm of the noise."""
-        amount = self.amount
+        amount, one = self.amount, grouping.public is None
         quantity = Quantity(self.column, amount.step)
-        if grouping.public is None:
+        if one:
             return [Bounded(quantity, amount.lower, amount.upper)]
         return [Capped(quantity, amount.upper, norm_of(self.mechanism))]
 
     @property
     def error(self) -> Error:
         """The error to expect within these bounds."""
-        alone, cut = noise_error(self.mechanism, self.amount.step, 0.0 if self.whole else None), self.bounds.cut
-        return replace(alone if cut is None else cut.onto(alone), note=self.bounds.note)
+        more = {} if self.bounds.cut is None else self.bounds.cut.told
+        alone = noise_error(self.mechanism, self.amount.step, 0.0 if self.whole else None)
+        return replace(alone, **more, note=self.bounds.note)
 
     def told(self, grouping: Grouping, found: Integers, table: Table, noise: Noise) -> Outcome:
         """Noise, and what the noisy integers mean; counts are rounded to whole rows after the noise."""

@@ -127,7 +127,9 @@ def _prose(words: str, kind: str = "") -> Mark:
 
 
 def _figure(inside: Mark, caption: str) -> Mark:
-    return tag("figure", inside, *([tag("figcaption", caption)] if caption else []))
+    """A table or a text, which may be wider than a narrow screen: then it scrolls, and a keyboard reaches it."""
+    said = [tag("figcaption", caption)] if caption else []
+    return tag("figure", inside, *said, tabindex="0", aria_label=caption or inside.name)
 
 
 def _table(table: Tabular) -> Mark:

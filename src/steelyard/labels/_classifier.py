@@ -151,7 +151,8 @@ class LabelPrivateClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         else:
             labels, classes = _column(y), in_order(self.classes)
         if len(np.unique(classes)) != len(classes) or len(classes) < 2:
-            raise ValueError(f"a classifier needs at least two classes, each once; got {len(classes)} class.")
+            twice = f"{len(classes) - len(np.unique(classes))} of them given twice" if len(classes) > 1 else "1 class"
+            raise ValueError(f"a classifier needs at least two classes, each once; got {twice}.")
         check_size(len(classes))
         check_kinds(y, classes.tolist())
         places = codes(labels, classes.tolist())

@@ -164,8 +164,11 @@ class MultinomialRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc
         for ridge in RIDGES:
             theta = self._at(objective, ridge, theta)
             value, _, likely = objective.at(theta)
-            promised = value - ridge / 2 * float((theta * theta).sum()) + objective.flattery(likely, vectors)
-            if not promised < least:
+            lost = value - ridge / 2 * float((theta * theta).sum())
+            promised = lost + objective.flattery(likely, vectors)
+            if (
+                lost < 0 or not promised < least
+            ):  # no model loses less than nothing: this one has learnt the noise by heart
                 break
             found, least, kept = theta, promised, ridge
         self.alpha_ = kept

@@ -56,6 +56,11 @@ class Prior:
             given = [wanted.get(label, 0) for label in nodes.labels]
         if isinstance(given, str) or not isinstance(given, Iterable):
             raise InvalidTask(f"prior must be None, 'private', or weights for the nodes; got {given!r}.")
+        if getattr(given, "ndim", 1) != 1:
+            raise InvalidTask(
+                "prior= is one weight for each node, the same for all records. Where every record has weights of its own, "
+                "LabelPrivateClassifier takes them; records in public groups take a mapping from group to weights."
+            )
         return cls("public", read_prior(given, len(nodes.labels)))
 
     @classmethod

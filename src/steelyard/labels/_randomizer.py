@@ -39,6 +39,10 @@ from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Event, Loss
 from steelyard.tables import numbers_of
 
+_CONSTANT = (
+    "under this prior randomized response tells most often the truth by always saying the likeliest label, so the noisy labels say nothing. "
+    "Use method='auto' (for classes LabelPrivateClassifier), or a larger epsilon."
+)
 _NAMES = (
     "epsilon", "lower", "upper", "method", "prior", "loss", "account", "nodes", "missing", "column", "noise",
     "unbiased", "noise_loss", "outputs",
@@ -172,6 +176,8 @@ class LabelRandomizer:
         weighed = None if self.unbiased else records // len(groups)
         built = [(*build(self.method, nodes, prior, rest, self.loss, weighed, noise), prior) for prior in found]
         made = [GroupFit(method, sampler_of(mechanism, missing), prior) for method, mechanism, prior in built]
+        if self.method == "rr_with_prior" and all(len(each.sampler.values) == 1 for each in made):
+            warnings.warn(_CONSTANT, UserWarning, stacklevel=3)
         self._adopt(dict(zip(groups, made, strict=True)), Fraction(micro, MICRO))
         return self
 

@@ -22,7 +22,7 @@ from steelyard.noise import Noise
 from steelyard.tables import kind_of, numbers_of
 
 try:
-    from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
+    from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone, is_classifier
     from sklearn.utils import check_consistent_length, get_tags
     from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 except ImportError:
@@ -85,6 +85,10 @@ class LabelPrivateRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator): 
             raise InvalidTask("LabelPrivateRegressor needs an estimator to train, such as Ridge().")
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        if is_classifier(self.estimator):
+            raise InvalidTask(
+                f"{type(self.estimator).__name__} is a classifier, and this learns numbers; LabelPrivateClassifier learns classes. Nothing was charged."
+            )
         biased = self.method in BIASED
         check_loss(self.estimator, biased=biased)
         labels = _numbers(y, finite=self.missing is None)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from steelyard.plan import Task
 
 COULD = (
-    "sum(x), count(*), count(distinct x), count(distinct the unit), avg(x), median(x), quantile(x, 0.9), variance(x), stddev(x) "
+    "sum(x), count(*), count(x), count(distinct x), count(distinct the unit), avg(x), median(x), quantile(x, 0.9), variance(x), stddev(x) "
     "and sum(x) / sum(y) can be asked for, grouped by columns of the row"
 )
 LIMITS = ("cap", "upper", "lower", "over_cap", "over_upper")
@@ -109,6 +109,11 @@ def part(name: str, node: Any, made: dict[str, Any], unit: str | None) -> Wanted
         rank = node.args.get("quantile") or node.args.get("expression")
         said = {} if rank is None else {"quantile": _rank(rank)}
         found = Wanted(_OF_VALUES.get(type(node), Sum), (_column(name, value, made),), said)
+    if found is None and type(node) in (exp.Min, exp.Max):
+        rank = "0.01" if type(node) is exp.Min else "0.99"
+        raise InvalidTask(
+            f"{node.sql(dialect='duckdb')} cannot be asked for: it is one person's value. quantile(x, {rank}) can be, and says what it is."
+        )
     if found is None:
         raise InvalidTask(
             f"{node.sql(dialect='duckdb')} cannot be asked for: {COULD}. Write the aggregates among the columns and work others out from "
@@ -123,9 +128,11 @@ def _counted(name: str, node: Any, condition: Any, made: dict[str, Any], unit: s
     inner = node.this
     if type(inner) is exp.Star and condition is None:
         return Wanted(Count)
-    if type(inner) is exp.Star:
+    if inner is not None and type(inner) is not exp.Distinct and not inner.find(exp.AggFunc, exp.Window):
+        known = None if type(inner) is exp.Star else exp.Not(this=exp.Is(this=inner, expression=exp.Null()))
+        holds = exp.and_(*(each for each in (condition, known) if each is not None))
         one, none = exp.Literal.number(1), exp.Literal.number(0)
-        return Wanted(Sum, (_column(name, exp.Case(ifs=[exp.If(this=condition, true=one)], default=none), made),))
+        return Wanted(Sum, (_column(name, exp.Case(ifs=[exp.If(this=holds, true=one)], default=none), made),))
     if type(inner) is exp.Distinct and len(inner.expressions) == 1:
         value = inner.expressions[0]
         if condition is None and unit is not None and _is(value, unit):

@@ -21,7 +21,7 @@ from steelyard.server import _bodies as bodies
 from steelyard.server import _door as door
 from steelyard.server import _things as things
 from steelyard.server._call import Call, Endpoint
-from steelyard.server._problems import Problem, not_there, problem_of
+from steelyard.server._problems import Problem, not_there, problem_of, take
 from steelyard.server._server import Server
 
 _AT_ONCE = {True: 16, False: 3}
@@ -104,11 +104,7 @@ class Application:
         bucket = call.endpoint.bucket
         if not bucket or (bucket == "sign in") != (whose == "address"):
             return
-        name = call.address if whose == "address" else str(call.who.id)
-        wait = self.server.buckets[bucket].take(name)
-        if wait:
-            told = {"Retry-After": str(max(1, round(wait + 0.5)))}
-            raise Problem(429, "TooMany", "too many of these at once; wait a little.", headers=told)
+        take(self.server.buckets[bucket], call.address if whose == "address" else str(call.who.id))
 
     def _handle(self, call: Call) -> Response:
         found = call.endpoint.handler(call)

@@ -18,6 +18,7 @@ from steelyard.errors import InvalidTask
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 MEGABYTE = 1 << 20
+SPARK = "spark:"
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class Config:
     """Where a server lives, what it may open, and its limits; every field has a default for one person on one machine.
 
     ``slot`` is how many seconds after its charge an answer may first be seen; then at twice that, four times, and so on. ``roots``
-    are the folders below which files may be registered, by a name that people see; ``sources`` are addresses, by theirs.
+    are the folders below which files may be registered, by a name that people see; ``sources`` are addresses, by theirs. ``spark`` is where
+    sources that begin with ``spark:`` are read: a master such as ``local[4]``, or a Connect address such as ``sc://spark:15002``.
     """
 
     folder: Path = field(
@@ -39,6 +41,7 @@ class Config:
     database: str = ""
     roots: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    spark: str = ""
     slot: float = 0.0
     plans_per_second: float = 20.0
     asks_per_second: float = 20.0
@@ -64,6 +67,8 @@ class Config:
             found = urlsplit(self.public_url)
             if found.scheme != "https" and found.hostname not in LOCAL:
                 raise InvalidTask("--public-url must begin with https://: cookies and answers travel over it.")
+        if any(each.startswith(SPARK) for each in self.sources.values()) and not self.spark:
+            raise InvalidTask('a source that begins with "spark:" needs the setting spark, such as spark = "local[4]".')
         if not 0 <= self.slot <= 3600:
             raise InvalidTask("slot is a number of seconds from 0 to 3600.")
 

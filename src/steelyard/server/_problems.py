@@ -23,6 +23,7 @@ from steelyard.errors import (
     TableError,
 )
 from steelyard.privacy import Loss
+from steelyard.server._limits import Buckets
 
 TYPE = "urn:steelyard:problem:"
 TITLES = {
@@ -64,6 +65,14 @@ class Problem(Exception):
 def not_there() -> Problem:
     """What is not there, and what is there for others only, look alike."""
     return Problem(404, "NotFound", "there is nothing here, or nothing that you may see.")
+
+
+def take(buckets: Buckets, whose: str) -> None:
+    """Take one from somebody's bucket, or refuse with when there will be one."""
+    wait = buckets.take(whose)
+    if wait:
+        told = {"Retry-After": str(max(1, round(wait + 0.5)))}
+        raise Problem(429, "TooMany", "too many of these at once; wait a little.", headers=told)
 
 
 def problem_of(error: BaseException) -> Problem:

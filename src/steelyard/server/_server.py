@@ -38,6 +38,7 @@ class Server:
             "plan": Buckets(config.plans_per_second, 4 * config.plans_per_second),
             "ask": Buckets(config.asks_per_second, 4 * config.asks_per_second),
             "sign in": Buckets(config.sign_ins_per_minute / 60, config.sign_ins_per_minute),
+            "one name": Buckets(config.sign_ins_per_minute / 60, config.sign_ins_per_minute),
         }
         self.answers: dict[int, dict[str, Any]] = {}  # what was released, by entry
         self.opened: dict[tuple[int, str], list[str]] = {}  # accounts over a set's people, by set and newest account

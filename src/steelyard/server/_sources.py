@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 from steelyard.errors import InvalidTask, TableError
-from steelyard.server._config import Config
+from steelyard.server._config import SPARK, Config
 
 KINDS = ("root", "upload", "named")
 SUFFIXES = (".parquet", ".csv")
@@ -42,6 +43,16 @@ def locate(config: Config, kind: str, source: str) -> str:
     root, _, path = source.partition("/")
     check_source(config, kind, source)
     return _inside(Path(config.roots[root]), path)
+
+
+def open_source(config: Config, kind: str, source: str) -> Any:
+    """What ``read`` takes of a source: its address, or the data frame of one that Spark reads."""
+    place = locate(config, kind, source)
+    if kind != "named" or not place.startswith(SPARK):
+        return place
+    from steelyard.tables import spark_frame  # of the worker alone: the web process loads no engine
+
+    return spark_frame(config.spark, place.removeprefix(SPARK))
 
 
 def named_alike(config: Config, source: str, other: str) -> bool:

@@ -21,7 +21,7 @@ from steelyard.server._judge import Judging
 from steelyard.server._looking import desk_of
 from steelyard.server._server import Server
 from steelyard.server._slots import moment
-from steelyard.server._sources import locate
+from steelyard.server._sources import open_source
 from steelyard.server._store import DatabaseError, DataSet, Job
 from steelyard.session import Session
 from steelyard.tables import PaperTable, Table, read
@@ -88,7 +88,7 @@ class Worker:
     def _table(self, dataset: DataSet) -> Table:
         known = self._tables.get(dataset.id)
         if known is None or known[0] != dataset.version:
-            place = locate(self.server.config, dataset.kind, dataset.source)
+            place = open_source(self.server.config, dataset.kind, dataset.source)
             known = dataset.version, read(place, name=dataset.name, **dataset.options)
             self._tables[dataset.id] = known
         return known[1]

@@ -34,6 +34,18 @@ _HELD = {*SPARK_ROWS, "Range", "OneRowRelation"}
 """What a plan may begin with that is no file, no RDD and no other system's table."""
 
 
+def spark_frame(where: str, place: str) -> Any:
+    """A data frame by its place, a table of the catalogue or (with a slash) Parquet files, of a master or a Connect server."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise EngineMissing("a source on Spark needs its driver.", install=INSTALL) from None
+    builder: Any = SparkSession.builder
+    asked = builder.remote(where) if where.startswith("sc://") else builder.master(where)
+    session = asked.appName("steelyard").config("spark.ui.enabled", "false").getOrCreate()
+    return session.read.parquet(place) if "/" in place else session.table(place)
+
+
 _lock = threading.Lock()
 _asking: dict[str, int] = {}  # how many questions look at a view that exists while they run
 

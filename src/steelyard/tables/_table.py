@@ -568,7 +568,10 @@ class Table:
             raise InvalidTask(
                 "a step of this table waits for the unit: ask through a Session, or name it: per_unit('user', ...)."
             )
-        return _compiled(question.op(), self._engine.dialect.name)
+        import ibis.expr.operations as ops
+
+        asked = question.op()
+        return _compiled(asked, self._engine.dialect.name, tuple(repr(each.value) for each in asked.find(ops.Literal)))
 
     @property
     def _counted(self) -> str:
@@ -598,8 +601,11 @@ class Table:
 
 
 @lru_cache(maxsize=128)
-def _compiled(question: Any, dialect: str) -> str:
-    """A question as SQL, written once: for a small table that takes longer than the answer. It is a function of public facts alone."""
+def _compiled(question: Any, dialect: str, literals: tuple[str, ...]) -> str:
+    """A question as SQL, written once: for a small table that takes longer than the answer. It is a function of public facts alone.
+
+    Ibis takes questions for equal whose constants are, and 0.0 equals -0.0: ``literals`` tells such apart.
+    """
     import ibis
 
     return str(ibis.to_sql(question.to_expr(), dialect=dialect))

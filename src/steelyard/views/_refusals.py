@@ -23,6 +23,18 @@ _TOLD: dict[str, tuple[str, str]] = {
     "windows": ("named windows are not translated", "OVER (PARTITION BY ...) written out"),
     "into": ("a view writes nothing", "SELECT alone"),
     "locks": ("a view locks nothing", "SELECT alone"),
+    "spec": ("frames of rows are not translated", "the aggregate OVER (PARTITION BY the unit), or lag and lead"),
+    "on": ("DISTINCT ON takes whichever row comes first", "row_number() OVER (PARTITION BY the unit ORDER BY ...) in a sub-query, and WHERE around it"),
+    "method": ("NATURAL, ASOF and POSITIONAL joins are not translated", "JOIN ... USING (...)"),
+    "by_name": ("by_name: columns are matched by their order", "UNION ALL with the columns in the same order"),
+    "all": ("GROUP BY ALL is for the question itself", "the columns by name"),
+    "columns": ("columns are not renamed in FROM", "AS in the SELECT"),
+    "except_": ("except is not on the list of what a view may use", "the columns by name"),
+    "replace": ("replace is not on the list of what a view may use", "the columns by name"),
+    "rename": ("rename is not on the list of what a view may use", "the columns by name, with AS"),
+    "recursive": ("RECURSIVE is not on the list of what a view may use", "WITH alone"),
+    "when": ("a version of a table is refused", "the table as it is"),
+    "db": ("tables are named as they were given to the view", "the name alone"),
     "order": ("ORDER BY inside an aggregate is not translated", "an aggregate that needs no order: sum, count, min, max, avg"),
 }  # fmt: skip
 _NODES: dict[str, tuple[str, str]] = {
@@ -60,6 +72,30 @@ _NODES: dict[str, tuple[str, str]] = {
     "Stddev": ("a sum of squares depends on the order of rows", "sum, count, min, max, avg"),
     "StddevSamp": ("a sum of squares depends on the order of rows", "sum, count, min, max, avg"),
     "Variance": ("a sum of squares depends on the order of rows", "sum, count, min, max, avg"),
+    **dict.fromkeys(("Rollup", "Cube", "GroupingSets"), ("several groupings at once are not on the list of what a view may use", "GROUP BY columns; UNION ALL of several")),
+    **dict.fromkeys(("All", "Any"), (f"ALL and ANY over a query are not on the list of what a view may use: {_MIXED}", "a value that is written down")),
+    **dict.fromkeys(("Sum", "Count", "Avg", "Min", "Max"), ("an aggregate inside another, or in WHERE, is not on the list of what a view may use", "a sub-query in FROM that is grouped by the unit")),
+    **dict.fromkeys(("Dot", "Bracket", "Array", "Struct", "Map", "DataType"), ("lists and structs are not on the list of what a view may use", "a column for each entry, before the table is read")),
+    **dict.fromkeys(("ReadCSV", "ReadParquet", "GenerateSeries"), ("a table function is refused: a view reads the tables that it is given", "name=sy.read(...) or name=sy.public(...)")),
+    "Columns": ("columns chosen by a pattern are not on the list of what a view may use", "the columns by name"),
+    "Repeat": ("repeat is not on the list of what a view may use: texts may not grow", "the column itself"),
+    "MD5": ("hashes are not on the list of what a view may use", "the column itself"),
+    "FirstValue": ("first_value is not on the list of what a view may use", "min or max OVER (PARTITION BY the unit), or lag"),
+    "LastValue": ("last_value is not on the list of what a view may use", "min or max OVER (PARTITION BY the unit), or lead"),
+    "Ntile": ("ntile is not on the list of what a view may use", "row_number() or rank()"),
+    "PercentRank": ("percent_rank is not on the list of what a view may use", "rank()"),
+    "ArgMax": ("arg_max is not on the list of what a view may use: ties are left to the engine", "row_number() in a sub-query, and WHERE around it"),
+    "ArgMin": ("arg_min is not on the list of what a view may use: ties are left to the engine", "row_number() in a sub-query, and WHERE around it"),
+    "LogicalOr": ("bool_or is not on the list of what a view may use", "max(CAST(x AS BIGINT))"),
+    "LogicalAnd": ("bool_and is not on the list of what a view may use", "min(CAST(x AS BIGINT))"),
+    "ApproxDistinct": ("an approximate count depends on the engine", "count(DISTINCT x)"),
+    "NullSafeEQ": ("IS NOT DISTINCT FROM is not on the list of what a view may use", "x = y OR (x IS NULL AND y IS NULL)"),
+    "NullSafeNEQ": ("IS DISTINCT FROM is not on the list of what a view may use", "x <> y, with IS NULL where it matters"),
+    "Tuple": ("a tuple is not on the list of what a view may use", "a condition on each column, joined by AND"),
+    "Trunc": ("trunc is not on the list of what a view may use", "floor(x) or ceil(x)"),
+    "Sign": ("sign is not on the list of what a view may use", "CASE WHEN x > 0 THEN 1 WHEN x < 0 THEN -1 ELSE 0 END"),
+    "Escape": ("ESCAPE is not on the list of what a view may use", "contains, starts_with, ends_with"),
+    "AtTimeZone": ("a clock's zone differs between engines", "moments without a time zone"),
     "Interval": ("only whole days are added to dates", "day + INTERVAL 3 DAY"),
     "Lateral": ("LATERAL and table functions are not translated", "a JOIN of tables"),
 }  # fmt: skip
@@ -104,7 +140,7 @@ def refuse_node(node: Any) -> NoReturn:
         name = str(node.this).lower()
         why, instead = _FUNCTIONS.get(name, (f"{name} is not on the list of functions that a view may use", ""))
         if name.startswith(_FILES):
-            why = f"{name} reads files or the state of the system"
+            why, instead = f"{name} reads files or the state of the system", "a table that is given by name"
         refuse(shown(node), why, instead)
     kind = type(node).__name__
     why, instead = _NODES.get(kind, (f"{kind} is not on the list of what a view may use", ""))

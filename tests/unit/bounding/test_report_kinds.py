@@ -144,6 +144,7 @@ def test_kinds_travel_as_json_and_have_names_of_their_own() -> None:
         (Within(CountDistinct("product", cap=2), 1), "only units with more than 2"),
         (Within(CountDistinct("product", cap=2, by="product", max_keys=2), 1, noise_alone=True), "what will be found"),
         (Within(TopK("product", max_keys=2), 1), "what will be found"),
+        (Within(TopK("product", by="x", keys=[1], values=["a"], cap=2), 1), "first values under each key"),
     ],
 )  # fmt: skip
 def test_what_is_not_known_beforehand_is_refused(wish: Within, told: str) -> None:

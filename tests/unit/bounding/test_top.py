@@ -141,6 +141,8 @@ def test_by_key_the_first_values_of_each_are_shown_and_cost_what_their_counts_co
     assert release.table.num_rows == (6 if name == "public" else 4)
     assert "p1" in release.chart().svg()
     assert sy.Session(TABLE, account).release(task, key="k").value == release.value
+    nobody = sy.Session(read({"user": [1], "land": ["a"], "product": ["p0"]}), account).release(replace(task, mu=1))
+    assert nobody.table.column_names[:3] == ["land", "product", "value"]
 
 
 def test_by_key_the_noise_is_fed_what_the_counts_of_pairs_feed_it() -> None:

@@ -220,3 +220,18 @@ def test_one_changed_label_moves_its_own_noisy_label_alone(stages: int, estimato
     moved = np.flatnonzero((left[0] != right[0]).any(axis=1)).tolist()
     assert set(moved) <= {37 if stages == 2 else 12}
     assert left[1:] == right[1:]
+
+
+def test_no_ridge_is_taken_whose_fit_has_learnt_the_noise_by_heart() -> None:
+    """Noisy losses have no floor: a criterion that believes in a loss below nothing chose a model worse than none here (2.64)."""
+    draw = np.random.default_rng(5)
+    X = draw.normal(size=(5000, 12))
+    y = (X @ draw.normal(size=(12, 10)) - 0.2 * np.arange(10) + draw.gumbel(size=(5000, 10))).argmax(axis=1)
+    model = LabelPrivateClassifier(epsilon=0.3, classes=range(10), noise=TestNoise(5)).fit(X, y)
+    assert log_loss(y, model.predict_proba(X)) < np.log(10)
+
+
+def test_a_class_that_is_given_twice_is_named_as_such() -> None:
+    X, y = records(100)
+    with pytest.raises(ValueError, match="each once; got 1 of them given twice"):
+        LabelPrivateClassifier(epsilon=1, classes=[*NAMES, NAMES[0]]).fit(X, y)

@@ -207,6 +207,7 @@ process.stdout.write(JSON.stringify(out));
 """
 
 
+@pytest.mark.filterwarnings("ignore:under this prior randomized response:UserWarning")
 def test_changed_documents_are_drawn_from_alike_or_refused(node: str) -> None:
     """What Python's judge passes, JavaScript reads, and draws the same from; what it reads has the weights Python reads."""
 

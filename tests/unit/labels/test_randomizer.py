@@ -62,6 +62,7 @@ def worst_ratio(applied: TableSampler, candidates: list[float]) -> Fraction:
 LABELS = [-5.0, 0.0, 0.3, 1.0, 2.7, 3.0, 99.0, math.nan, math.inf]
 
 
+@pytest.mark.filterwarnings("ignore:under this prior randomized response:UserWarning")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), 3])
 def test_any_two_labels_give_laws_within_e_to_the_epsilon(method: str, epsilon: Fraction) -> None:
@@ -314,3 +315,16 @@ def test_the_event_is_for_a_changed_label() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert LabelRandomizer(1, 0, 3).fit().sampler_.event.neighbours is Neighbours.CHANGE_LABEL
+
+
+def test_a_prior_under_which_every_label_comes_out_alike_is_warned_of() -> None:
+    labels_told = [0.0, 1.0] * 20
+    with pytest.warns(UserWarning, match="always saying the likeliest label, so the noisy labels say nothing"):
+        noisy = LabelRandomizer(1, 0, 1, "rr_with_prior", prior=[76, 24]).fit_transform(labels_told)
+    assert set(noisy) == {0.0}
+    LabelRandomizer(3, 0, 1, "rr_with_prior", prior=[76, 24]).fit()  # a larger epsilon says something
+
+
+def test_a_prior_for_each_record_is_sent_where_it_is_taken() -> None:
+    with pytest.raises(InvalidTask, match="LabelPrivateClassifier takes them"):
+        LabelRandomizer(1, 0, 1, "rr_with_prior", prior=np.tile([0.7, 0.3], (5, 1))).fit()

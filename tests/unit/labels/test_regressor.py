@@ -350,3 +350,13 @@ def test_a_label_that_is_no_number_is_refused_without_being_repeated() -> None:
         with pytest.raises(ValueError, match="must be numbers") as refusal:
             LabelPrivateRegressor(Ridge(), epsilon=1, lower=0, upper=10).fit(X, odd)
         assert "secret" not in str(refusal.value)
+
+
+def test_a_classifier_is_sent_to_the_one_that_learns_classes() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    account = open_account(":memory:", "c", unit=labels("label"), epsilon="1")
+    model = LabelPrivateRegressor(LogisticRegression(), epsilon=1, lower=0, upper=1, method="rr", account=account)
+    with pytest.raises(InvalidTask, match="LabelPrivateClassifier learns classes"):
+        model.fit([[0.0], [1.0]] * 20, [0, 1] * 20)
+    assert account.spent.amount == 0

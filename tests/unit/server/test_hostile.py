@@ -14,7 +14,8 @@ import pytest
 
 import steelyard as sy
 from browsing import SUM, Browser, Team, new_team
-from steelyard.server import ROUTES
+from steelyard.errors import LedgerLocked
+from steelyard.server._routes import ROUTES
 
 HALF, NUL = "\ud800", "\0"
 RECEIPT = {"sequence": 1, "head": "", "cost": sy.Loss.pure(1).to_json(), "account": "", "ledger_id": ""}
@@ -57,6 +58,13 @@ def test_what_makes_no_sense_is_refused_and_is_no_failure(team: Team, what: str)
 def test_documents_that_are_deep_or_long_are_refused(team: Team, body: bytes) -> None:
     sent = {"content-type": "application/json"}
     assert team.browser("ana").ask("POST", "/api/v1/sets/spend/plans", raw=body, headers=sent).status == 422
+
+
+@pytest.mark.parametrize("body", [b'{"name": "\xed\xa0\x80"}', '{"name": "\ud800"}'.encode("utf-16", "surrogatepass")])
+def test_half_a_character_in_bytes_is_refused_too(team: Team, body: bytes) -> None:
+    sent = {"content-type": "application/json"}
+    assert team.browser("ana", by="session").ask("POST", "/api/v1/me/tokens", raw=body, headers=sent).status == 422
+    assert team.browser("officer", by="session").ask("POST", "/api/v1/people", raw=body, headers=sent).status == 422
 
 
 def others(team: Team) -> Iterator[tuple[str, Browser]]:
@@ -152,6 +160,32 @@ def test_a_board_takes_no_budgets_place_and_a_person_no_accounts(tmp_path: Path)
     assert [each["account"] for each in waiting] == ["salaries", "spend", "spend/3"]
     assert server.account("salaries").terms.unit == sy.users("user_id")
     assert server.account("spend/2").terms.parent == "spend"
+
+
+def test_one_name_is_not_guessed_at_from_many_addresses(tmp_path: Path) -> None:
+    """Each try comes from another address; after a few the name has to wait, be it somebody's or not, and other names do not."""
+    team = new_team(tmp_path, sign_ins_per_minute=3, trusted_proxy="127.0.0.1")
+
+    def tried(name: str, number: int) -> int:
+        form = {"name": name, "password": f"a guess of the number {number}"}
+        return (
+            Browser(team.app).ask("POST", "/sign-in", form=form, headers={"x-forwarded-for": f"10.0.0.{number}"}).status
+        )
+
+    assert [tried("carl", number) for number in range(5)] == [401] * 3 + [429] * 2
+    assert [tried("nobody at all", number) for number in range(10, 15)] == [401] * 3 + [429] * 2
+    assert tried("ana", 20) == 401
+
+
+def test_no_source_changes_without_an_act_on_the_chain(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(*given: object, **named: object) -> int:
+        raise LedgerLocked("busy")
+
+    carl, before = team.browser("carl", by="session"), team.server.sets.named("spend")
+    monkeypatch.setattr("steelyard.ledger.Ledger.note", busy)
+    assert carl.post("/api/v1/sets/spend/source", {"kind": "root", "source": "data/other.csv"}).status == 503
+    assert carl.ask("PUT", "/api/v1/sets/spend/upload?format=csv", raw=b"x\n1\n").status == 503
+    assert team.server.sets.named("spend") == before
 
 
 def test_uploads_fill_no_more_than_their_room(tmp_path: Path) -> None:

@@ -6,12 +6,15 @@ import math
 from fractions import Fraction
 from typing import Any
 
+import ibis
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
-from steelyard.tables import LIMIT, Bounded, Capped, Limits, Quantity
+from steelyard.privacy import users
+from steelyard.tables import LIMIT, Bounded, Capped, Limits, Quantity, _table, read
 
 
 @given(st.floats() | st.integers() | st.booleans() | st.none() | st.decimals(allow_nan=False, allow_infinity=False))
@@ -59,3 +62,22 @@ def test_a_step_that_makes_no_grid_is_refused(step: Any) -> None:
 def test_bounds_that_make_no_sense_are_refused(make: Any) -> None:
     with pytest.raises(InvalidTask):
         make()
+
+
+def test_a_question_is_written_as_sql_once_and_others_are_not_taken_for_it() -> None:
+    table, other = (read({"u": np.array([1, 1, 2]), "x": np.array(values)}) for values in ([5, 6, 7], [1, 1, 1]))
+    caps = (0, 0, 8, 9)
+    before = _table._compiled.cache_info()
+    found = [table.capped_sum(users("u"), Quantity("x"), 0, cap) for cap in caps for _ in range(2)]
+    assert found == [0, 0, 0, 0, 15, 15, 16, 16]
+    after = _table._compiled.cache_info()
+    assert (after.misses - before.misses, after.hits - before.hits) == (3, 5)
+    assert other.capped_sum(users("u"), Quantity("x"), 0, 9) == 3  # the words are shared, the rows are not
+    assert _table._compiled.cache_info().misses == after.misses
+
+
+def test_a_question_is_not_taken_for_one_whose_constant_is_equal_and_another() -> None:
+    table = read({"u": np.array([1]), "x": np.array([1.0])})
+    zero, minus = (table._base.mutate(y=ibis.literal(value, "float64")) for value in (0.0, -0.0))
+    assert zero.op() == minus.op()  # to Ibis they are one
+    assert [" -0.0 " in f" {table._sql(each)} " for each in (zero, minus)] == [False, True]

@@ -243,6 +243,19 @@ def test_what_mixes_units_or_differs_between_engines_is_refused_with_its_reason(
     assert reason.lower() in str(refusal.value).lower()
 
 
+def test_a_refused_clause_comes_with_the_nearest_allowed_form() -> None:
+    told = {}
+    for statement, _, _ in REFUSED:
+        try:
+            checked(statement)
+        except ViewRefused as refusal:
+            told[statement] = str(refusal)
+    assert len(told) > 60
+    assert [statement for statement, words in told.items() if "Allowed instead: " not in words] == [
+        "select user, list_aggregate(list, 'sum') as v from t"  # of a function that nobody knows, none is near
+    ]
+
+
 def test_there_are_sixty_of_each() -> None:
     assert min(len(ACCEPTED), len(REFUSED)) >= 60
 

@@ -119,13 +119,9 @@ def run(judge: Judge, transcript: Transcript, progress: Progress | None) -> tupl
             progress(judge.history[-1])
 
     refused: BudgetExceeded | None = None
-    last, most = (
-        False,
-        transcript.spent + transcript.left,
-    )  # whether these are the last steps; up to where the account pays
+    before, left = transcript.spent, transcript.left
+    last, most = False, before + left  # whether these are the last steps; up to where the account pays
     while judge.verdict is None:
-        before = transcript.spent
-        left = min(transcript.left, most - before)
         last = last or judge.scarce(left)
         step = judge.last(left) if last else judge.next()
         if step is None:
@@ -136,4 +132,7 @@ def run(judge: Judge, transcript: Transcript, progress: Progress | None) -> tupl
             if last and left_of(more) >= left:
                 return CAP, refused or more
             refused, last, most = refused or more, True, before + left_of(more)
+        if judge.verdict is None:
+            before = transcript.spent
+            left = min(transcript.left, most - before)
     return judge.verdict.reason, refused

@@ -82,8 +82,11 @@ def set_source(call: Call) -> Any:
         raise InvalidTask(
             "this file has the labels of a board, which tells scores that hide nobody; rows are a file of their own."
         )
-    call.server.sets.set_source(call.set.id, kind, source, _options(options))
-    record(call, "registered a source", f"{call.set.name}: {kind} {source}")
+    checked = _options(options)
+    record(
+        call, "registered a source", f"{call.set.name}: {kind} {source}"
+    )  # first: no source is another without an act on the chain
+    call.server.sets.set_source(call.set.id, kind, source, checked)
     return reply({"state": "new"}, 202)
 
 
@@ -96,9 +99,9 @@ def upload(call: Call) -> Any:
     folder.mkdir(mode=0o700, exist_ok=True)
     _make_room(call, folder, call.file.stat().st_size)
     name = f"{call.file.name}{suffix}"
+    record(call, "uploaded a source", f"{call.set.name}: sha256 {call.file_digest}")
     os.rename(call.file, folder / name)
     call.server.sets.set_source(call.set.id, "upload", name, {})
-    record(call, "uploaded a source", f"{call.set.name}: sha256 {call.file_digest}")
     return reply({"state": "new"}, 202)
 
 

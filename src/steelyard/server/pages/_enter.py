@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from steelyard.server._call import Call, Endpoint
 from steelyard.server._door import from_our_pages
-from steelyard.server._problems import Problem
+from steelyard.server._problems import Problem, take
 from steelyard.server.pages._parts import at, go, page
 
 _LASTS = 7 * 86400
@@ -43,7 +43,11 @@ def show_sign_in(call: Call, problem: str = "") -> Response:
 def sign_in(call: Call) -> Response:
     """Sign in by name and password."""
     _check_own(call)
-    cookie = call.server.people.sign_in(call.form.get("name", ""), call.form.get("password", ""))
+    name = call.form.get("name", "")
+    take(
+        call.server.buckets["one name"], name[:100]
+    )  # one name from many addresses, and whether somebody has it or not
+    cookie = call.server.people.sign_in(name, call.form.get("password", ""))
     return show_sign_in(call, _UNKNOWN) if cookie is None else _signed_in(call, cookie, call.form.get("next", "/"))
 
 

@@ -85,7 +85,7 @@ def _charts(call: Call, by: str) -> list[Picture]:
     return [
         _chart(by, currency, rows)
         for currency in Currency
-        if (rows := [each for each in found if each["currency"] == str(currency)])
+        if (rows := [each for each in found if each["amount"] and each["currency"] == str(currency)])
     ]
 
 
