@@ -26,7 +26,7 @@ class Rooms(griffe.Extension):
         """Correct what was read of a package, before its modules are."""
         if isinstance(mod.filepath, Path) and mod.filepath.name == "__init__.py":
             _keep_rooms(mod, mod.filepath.parent)
-            if mod.path != "steelyard" and not mod.exports and "_HOMES" in mod.members:
+            if mod.path != "steelyard" and "_HOMES" in mod.members:
                 _load_homes(mod)
 
 
@@ -38,9 +38,12 @@ def _keep_rooms(module: griffe.Module, folder: Path) -> None:
 
 
 def _load_homes(module: griffe.Module) -> None:
-    """Names of a room by the module that has them, and ``__all__`` is their list."""
-    homes = ast.literal_eval(str(module["_HOMES"].value))
+    """Names of a room by the module that has them; ``__all__`` is their list where it is not written out."""
+    try:
+        homes = ast.literal_eval(str(module["_HOMES"].value))
+    except ValueError:
+        return  # no plain list of names: such a room imports them for type checkers, which is read too
     for name, home in homes.items():
-        if name not in module.members:
+        if isinstance(home, str) and name not in module.members:
             module.set_member(name, griffe.Alias(name, f"{module.path}.{home}.{name}"))
-    module.exports = sorted(homes)
+    module.exports = module.exports or sorted(homes)

@@ -27,7 +27,7 @@ def build(folder: Path, python: str) -> tuple[Path, Path]:
     subprocess.run([python, "-m", "venv", str(folder / "build")], check=True)
     tool = str(folder / "build" / "bin" / "python")
     subprocess.run([tool, "-m", "pip", "install", "-q", "build"], check=True, stderr=subprocess.DEVNULL)
-    subprocess.run([tool, "-m", "build", "-o", str(folder / "dist"), str(ROOT)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([tool, "-m", "build", "-o", str(folder / "dist"), str(ROOT)], check=True, capture_output=True)
     (wheel,), (sdist,) = (folder / "dist").glob("*.whl"), (folder / "dist").glob("*.tar.gz")
     return wheel, sdist
 

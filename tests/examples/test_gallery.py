@@ -57,5 +57,5 @@ def test_every_chart_of_a_public_name_is_in_the_gallery() -> None:
         "HoldoutPlan": "from steelyard.holdout import plan", "Answers": "session.sql(",
     }  # fmt: skip
     found = drawing_names()
-    assert {"AccuracyFirst", "Release", "Tradeoff", "bars", "matrix", "spending_chart"} <= found
+    assert {"AccuracyFirst", "Release", "Tradeoff", "bars", "matrix", "tradeoff"} <= found
     assert [name for name in sorted(found) if shown_as.get(name, name) not in page] == []
