@@ -46,14 +46,11 @@ def aggregates(**keys: Any) -> list[Any]:
     values: dict[str, Any] = {"mu": 2, "upper": 13, "cap": 4, **keys}
     return [
         sy.Sum("revenue", mu=2, cap=50, **keys),
-        sy.Sum("revenue", mu=2, upper=500, **keys),
         sy.Count(mu=2, cap=5, **keys),
         sy.CountUsers(mu=2, **keys),
-        sy.CountDistinct("day", mu=2, cap=3, **keys),
-        sy.CountDistinct("country", mu=2, **keys),
+        sy.CountDistinct("day", mu=2, **keys),
         sy.Ratio("revenue", "quantity", mu=2, cap=60, over_cap=20, **keys),
-        *(kind("price", **values) for kind in (sy.Mean, sy.Variance, sy.Std, sy.Median)),
-        sy.Mean("price", mu=2, upper="auto", **keys),
+        *(kind("price", **values) for kind in (sy.Mean, sy.Variance, sy.Std)),
         sy.Quantile("price", quantile=["0.25", "0.9"], **values),
         sy.Histogram("price", mu=2, edges=[0, 1, 5, 13], cap=4, **keys),
         sy.Histogram("day", mu=2, edges=sy.months("2026-01", "2026-03"), **keys),
@@ -64,11 +61,10 @@ MONTHS = sy.keys(country=["fr", "de", "zz"], month=sy.months("2026-01", "2026-03
 BY: dict[str, Any] = {"by": ["country", "month"], "keys": MONTHS}
 FOUND: dict[str, Any] = {"by": "country", "max_keys": 2}
 QUESTIONS: dict[str, Any] = {
-    "all of the table": sy.Together(aggregates()),
+    "all of the table": sy.Together([*aggregates(), sy.Sum("revenue", mu=2, upper=500), sy.Mean("price", mu=2, upper="auto"), sy.Median("price", mu=2, upper=13)]),
     "by public keys of two columns and the rest": sy.Together(aggregates(**BY, others=True)),
-    "by keys that are found": sy.Together([*aggregates(**FOUND), sy.TopK("month", k=2, mu=2, cap=3, **FOUND), sy.Histogram("month", mu=2, cap=4, **FOUND)]),
+    "by keys that are found": sy.Together([*aggregates(**FOUND)[:5], sy.TopK("month", k=2, mu=2, cap=3, **FOUND), sy.Histogram("month", mu=2, cap=4, **FOUND)]),
     "profile": sy.Profile("revenue", mu=1, upper=1000),
-    "profile of rows": sy.Profile(mu=1, rows=True, upper=100),
     "ranges": sy.Histogram("price", mu=1, edges=range(14), cap=3, ranges=True),
     "users by keys that are found": sy.CountUsers(mu=3, others=True, by=["country", "month"], max_keys=3),
     "candidates": sy.TopK("country", k=2, mu=2, keys=["fr", "de", "it", "zz"]),
@@ -86,7 +82,7 @@ def account() -> Any:
     return sy.open_account(":memory:", "a", unit=unit, epsilon=500, delta="1e-2", additive_delta="5e-3")
 
 
-def answered(table: Table, name: str) -> tuple[list[Observed], Any]:
+def answered(table: Table, view: Table, name: str) -> tuple[list[Observed], Any]:
     """What the noise was fed, and what came out."""
     session = sy.Session(table, account(), noise=TestNoise(5))
     with observing() as seen:
@@ -95,7 +91,7 @@ def answered(table: Table, name: str) -> tuple[list[Observed], Any]:
             public = sy.public(REGIONS)
             found = session.sql(STATEMENT, mu=4, keys=["west", "south"], max_keys=2, regions=public, **about)
             return list(seen), found.rows
-        value = session.over(sold(table)).release(QUESTIONS[name]).value
+        value = session.over(view).release(QUESTIONS[name]).value
         return list(seen), getattr(value, "counts", value)
 
 
@@ -108,13 +104,16 @@ def one_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def engines(spark: Any) -> tuple[Table, Table]:
-    return read(ROWS), read(spark.createDataFrame(ROWS))
+def engines(spark: Any) -> list[tuple[Table, Table]]:
+    """A stored table on each engine, and the view of it."""
+    return [(table, sold(table)) for table in (read(ROWS), read(spark.createDataFrame(ROWS)))]
 
 
 @pytest.mark.parametrize("name", [*QUESTIONS, "a statement"])
-def test_a_question_is_answered_from_the_same_integers_on_both_engines(name: str, engines: tuple[Table, Table]) -> None:
-    here, there = (answered(each, name) for each in engines)
+def test_a_question_is_answered_from_the_same_integers_on_both_engines(
+    name: str, engines: list[tuple[Table, Table]]
+) -> None:
+    here, there = (answered(*each, name) for each in engines)
     assert here == there
     assert any(any(each.values) for each in here[0]), "nothing but zeros agrees with everything"
 
