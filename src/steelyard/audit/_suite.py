@@ -169,9 +169,8 @@ def randomizers() -> dict[str, Any]:
     from steelyard.labels._classes import ClassSampler
 
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UserWarning
-        )  # one says the same label to everybody here, and is audited all the same
+        # one of them says the same label to everybody here, and is audited all the same
+        warnings.filterwarnings("ignore", "under this prior randomized response", UserWarning)
         made = {name: LabelRandomizer(1, 0, 12, name, [20, *[1] * 12]).fit() for name in (*METHODS, *KINDS)}
     found: dict[str, Any] = {f"labels-{name.replace('_', '-')}": each.sampler_ for name, each in made.items()}
     return {**found, **{f"labels-classes-{size}": ClassSampler.of(size, 1) for size in (2, 3, 9)}}
