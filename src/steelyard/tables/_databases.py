@@ -101,7 +101,13 @@ def open_ibis(scheme: str, address: str, table: str) -> Any:
     names = sorted(backend.list_tables())
     if table not in names:
         raise TableError(f"there is no table {table!r} in that database. {_there_are(names)}")
-    return open_sqlite(backend, table) if scheme == "sqlite" else backend.table(table)
+    return open_sqlite(backend, table) if scheme == "sqlite" else _of_known_types(backend, table)
+
+
+def _of_known_types(backend: Any, table: str) -> Any:
+    with suppress(AttributeError):  # Ibis has no word for some types, such as a regclass, and says so in this way
+        return backend.table(table)
+    raise TableError(f"{table!r} has a column of a type that Ibis does not know. Read a view without it.")
 
 
 def _backend(scheme: str, address: str) -> Any:

@@ -4,6 +4,8 @@ The server writes each cell as text, by fixed settings, and the private DuckDB r
 and takes it for missing: a driver that makes Python objects of them fails at a date of infinity or a numeric NaN, and then one row decides
 whether a release comes. Only the columns needed are fetched, in batches, into a table that DuckDB puts on disk where it is
 long. A numeric without bounds is a double, correctly rounded. The server's own settings and the caller's session are left as they were.
+Types whose text may be far longer than their cell (jsonb, arrays, composites) are shown and cannot be used, and a text of more than 128 KiB is missing: the server ends a
+question whose row takes a gigabyte.
 Law: no cell can be an error, and no cell decides a type.
 """
 
@@ -18,30 +20,50 @@ from steelyard.errors import TableError
 from steelyard.tables._kinds import check_names, kind_of
 from steelyard.tables._plain import AFTER_LAST_DAY, FIRST_DAY, SOURCE, Bind
 
-_BATCH = 1 << 16
+_BATCH = 1 << 11
+_LONGEST = 1 << 17
+"""Bytes of a text that is read: 1,600 columns of them, each byte escaped, are less than what the server can send of one row, and a batch less than Arrow holds."""
 _DIGITS = 38
 _SETTINGS = (
     "SET LOCAL datestyle = 'ISO, YMD'",
     "SET LOCAL timezone = 'UTC'",
     "SET LOCAL extra_float_digits = 3",
+    "SET LOCAL bytea_output = 'hex'",
+    "SET LOCAL intervalstyle = 'postgres'",
     "SET LOCAL client_encoding = 'UTF8'",
 )
 _READ_AS_DECLARED = ("boolean", "integer", "float", "decimal", "date", "timestamp", "uuid")
+_WRITTEN_SHORT = ("string", "interval", "time", "inet", "macaddr", "binary")
+_BASES = {
+    16: "BOOLEAN", 18: "VARCHAR", 19: "VARCHAR", 20: "BIGINT", 21: "SMALLINT", 23: "INTEGER", 25: "VARCHAR", 650: "VARCHAR", 700: "FLOAT", 701: "DOUBLE",
+    1042: "VARCHAR", 1043: "VARCHAR", 1082: "DATE", 1114: "TIMESTAMP", 1184: "TIMESTAMP WITH TIME ZONE", 1700: "DOUBLE", 2950: "UUID",
+}  # fmt: skip
+"""How types are read that Ibis does not know, such as domains: by the number of the type below them."""
+_MONEY, _BYTES = 790, 17
+_UNUSABLE = "STRUCT(v VARCHAR)"
 
 
 def bind_postgres(table: Any) -> Bind:
     """An Ibis table or expression of a PostgreSQL backend, fetched for each question, only the columns needed."""
     import pyarrow
 
-    backend, kinds = table.get_backend(), {name: _declared(kind) for name, kind in table.schema().items()}
-    check_names(list(kinds))
+    backend, declared = table.get_backend(), table.schema()
+    check_names(list(declared))
     _check_encoding(backend.con)
-    asked, lock = backend.compile(table), threading.Lock()
+    wrapped = {
+        name for name, kind in declared.items() if kind.is_json() or kind.is_geospatial()
+    }  # by Ibis, in functions
+    plain = [name for name in declared if name not in wrapped]
+    if not plain:
+        raise TableError("the table has no column that can be used: only JSON or shapes.")
+    asked, lock = backend.compile(table.select(*plain) if wrapped else table), threading.Lock()
+    types = dict.fromkeys(declared, 0) | _types(backend.con, asked)
+    kinds = {name: _declared(kind, types[name]) for name, kind in declared.items()}
 
     def bind(cursor: Any, columns: Sequence[str], once: bool) -> None:
         names = list(columns or kinds)
         schema = pyarrow.schema([(name, pyarrow.string()) for name in names])
-        cells = ", ".join(_written(name, kinds[name]) for name in names)
+        cells = ", ".join(_written(name, kinds[name], types[name]) for name in names)
         with lock:
             question = f"COPY (SELECT {cells} FROM ({asked}) AS {SOURCE}) TO STDOUT"
             batches = _fetched(backend.con, question, schema) if columns else iter(())
@@ -53,13 +75,34 @@ def bind_postgres(table: Any) -> Bind:
     return bind
 
 
-def _written(name: str, kind: str) -> str:
+def _types(connection: Any, asked: str) -> dict[str, int]:
+    """The number of each column's type, or of that below a domain; no row is read."""
+    import psycopg
+
+    problem = "none"
+    try:
+        with connection.transaction(), connection.cursor() as cursor:
+            found = cursor.execute(f"SELECT * FROM ({asked}) AS {SOURCE} LIMIT 0").description or ()
+            return {column.name: column.type_code for column in found}
+    except psycopg.Error as error:
+        problem = type(error).__name__
+    raise TableError(
+        f"the server does not show the table ({problem}). Check that this user may read all of its columns."
+    )
+
+
+def _written(name: str, kind: str, type_: int) -> str:
     """A cell as text; days and moments outside the years 1 to 9999 are missing already there, since their text is read differently."""
     column = _quoted(name)
-    text = f"CAST({column} AS text)"
+    text = f"CAST({column} AS pg_catalog.text)"
+    if kind == _UNUSABLE:
+        return "CAST(NULL AS pg_catalog.text)"
     if kind == "DATE" or kind.startswith("TIMESTAMP"):
         return f"CASE WHEN {column} >= '{FIRST_DAY}' AND {column} < '{AFTER_LAST_DAY}' THEN {text} END"
-    return text
+    if kind == "VARCHAR":
+        size = f"2 * pg_catalog.octet_length({column})" if type_ == _BYTES else f"pg_catalog.octet_length({text})"
+        return f"CASE WHEN {size} <= {_LONGEST} THEN {text} END"
+    return f"CAST(CAST({column} AS pg_catalog.numeric) AS pg_catalog.text)" if type_ == _MONEY else text
 
 
 def _fetched(connection: Any, question: str, schema: Any) -> Iterator[Any]:
@@ -76,12 +119,15 @@ def _fetched(connection: Any, question: str, schema: Any) -> Iterator[Any]:
                 yield pyarrow.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _declared(kind: Any) -> str:
-    """The DuckDB type that a column's text is read as."""
+def _declared(kind: Any, type_: int) -> str:
+    """The DuckDB type that a column's text is read as, told by the declared type alone."""
     from ibis.backends.sql.datatypes import DuckDBType
 
     if kind_of(kind) not in _READ_AS_DECLARED:
-        return "VARCHAR"
+        if not type_:
+            return _UNUSABLE
+        short = any(getattr(kind, f"is_{name}")() for name in _WRITTEN_SHORT)
+        return "VARCHAR" if short else _BASES.get(type_, _UNUSABLE)
     if kind.is_decimal() and not _fits(kind.precision, kind.scale):
         return "DOUBLE"
     return str(DuckDBType.to_string(kind))

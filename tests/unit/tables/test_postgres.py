@@ -15,8 +15,10 @@ import postgres
 import steelyard as sy
 from steelyard.errors import TableError, UncheckedQuery
 from steelyard.tables import Capped, Quantity, _databases, _frames, _postgres
+from steelyard.tables._identity import base_table
 
 CENTS = Fraction(1, 100)
+LONGEST = _postgres._LONGEST
 COLUMNS = (
     "u bigint, k text, x double precision, n numeric, m numeric(12, 2), d date, t timestamp, z timestamptz, "
     "b boolean, r real, i smallint, j jsonb, w varchar(9), long numeric(60, 3)"
@@ -106,6 +108,74 @@ def test_a_driver_that_makes_objects_of_cells_lets_one_row_decide(
     monkeypatch.setattr(_databases, "bind_postgres", through_objects)
     with pytest.raises(TableError, match="could not answer"):
         opened(name).count_units(sy.users("d"))
+
+
+LONG = [
+    ("jsonb", "SELECT 9, jsonb_agg(1e131071) FROM generate_series(1, 9000)"),  # two kilobytes, whose text is a gigabyte
+    ("numeric[]", "SELECT 9, array_agg(1e131071) FROM generate_series(1, 9000)"),
+]
+
+
+@pytest.mark.parametrize(("kind", "cell"), LONG)
+def test_a_cell_whose_text_is_longer_than_a_server_can_send_is_no_failure(
+    place: tuple[Any, str], kind: str, cell: str
+) -> None:
+    connection, name = place
+    connection.execute(f"CREATE TABLE {name}_long (v {kind}, u bigint)")
+    connection.execute(f"INSERT INTO {name}_long (u, v) {cell}")
+    try:
+        table = opened(f"{name}_long")
+        assert (table.columns["v"], table.count_units(sy.rows()), table.count_units(sy.users("u"))) == ("other", 1, 1)
+    finally:
+        connection.execute(f"DROP TABLE {name}_long")
+
+
+def test_a_text_beyond_the_limit_is_missing_and_those_below_it_fit_in_a_row_and_a_batch(
+    place: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_postgres, "_LONGEST", 10)
+    connection, name = place
+    connection.execute(f"CREATE TABLE {name}_long (v text, h bytea, m money, p polygon)")
+    connection.execute(
+        f"INSERT INTO {name}_long VALUES ('0123456789', '\\x0011', 1234.5, NULL), ('0123456789a', '\\x001122334455', -0.5, NULL), ('ééééé', NULL, NULL, NULL), ('éééééa', NULL, NULL, NULL)"
+    )
+    try:
+        table = opened(f"{name}_long")
+        assert [table.count_units(sy.users(each)) for each in ("v", "h")] == [2, 1]
+        assert table.capped_sum(sy.rows(), Quantity("m", CENTS), -(2**40), 2**40) == 123_400
+        assert table.columns["p"] == "other"
+    finally:
+        connection.execute(f"DROP TABLE {name}_long")
+    assert _postgres._BATCH * LONGEST < 2**31, "a column of a batch is one array"
+    assert 2 * 1600 * LONGEST < 2**30, "a row is one message, each byte of it escaped"
+
+
+def test_a_column_that_is_worked_out_as_it_is_read_makes_a_table_one_as_given(place: tuple[Any, str]) -> None:
+    """Else one row of zero decides whether there is an answer."""
+    connection, name = place
+    connection.execute(f"ALTER TABLE {name} ADD share int GENERATED ALWAYS AS (10 / i) VIRTUAL")
+    with pytest.warns(UncheckedQuery):
+        assert not opened(name).stored
+
+
+def test_a_table_with_a_foreign_part_is_one_as_given(place: tuple[Any, str]) -> None:
+    connection, name = place
+    connection.execute(f"CREATE FOREIGN DATA WRAPPER {name}_w")
+    connection.execute(f"CREATE SERVER {name}_s FOREIGN DATA WRAPPER {name}_w")
+    connection.execute(f"CREATE TABLE {name}_child () INHERITS ({name})")
+    try:
+        assert base_table(connection, name, "postgres")
+        connection.execute(f"CREATE FOREIGN TABLE {name}_far () INHERITS ({name}_child) SERVER {name}_s")
+        assert not base_table(connection, name, "postgres")
+    finally:
+        connection.execute(f"DROP FOREIGN DATA WRAPPER {name}_w CASCADE")
+
+
+def test_a_table_that_cannot_be_shown_is_refused_before_a_charge(place: tuple[Any, str]) -> None:
+    connection, name = place
+    connection.execute(f"ALTER TABLE {name} ADD c regclass")
+    with pytest.raises(TableError, match="does not know"):
+        opened(name)
 
 
 def test_a_long_table_comes_in_batches(place: tuple[Any, str], monkeypatch: pytest.MonkeyPatch) -> None:
