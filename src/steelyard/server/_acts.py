@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from steelyard.server._call import Call
@@ -10,6 +11,11 @@ if TYPE_CHECKING:
     from steelyard.server._server import Server
 
 _LONGEST = 2000
+
+
+def acting(call: Call) -> AbstractContextManager[object]:
+    """A block that does an act and ends with its ``record``: the act is seen once the block ends, so never without a note on the chain."""
+    return call.server.database.write()
 
 
 def record(call: Call, act: str, thing: str, account: str = "") -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from steelyard.errors import InvalidTask, SteelyardError, WeakPromise
+from steelyard.errors import InvalidTask, WeakPromise
 from steelyard.ledger import Account, open_account
 from steelyard.privacy import Currency, Unit
 from steelyard.requests import unit_typed
@@ -51,11 +51,7 @@ def approve(server: Server, number: int, officer: Person) -> Proposal:
     assert dataset is not None
     if not server.proposals.decide(number, officer.id, "approved"):
         raise Problem(409, "Decided", "the proposal was decided meanwhile.")
-    try:
-        account = _open(server, server.config.ledger_address, found.account, dataset, found.terms)
-    except SteelyardError:
-        server.proposals.reopen(number)
-        raise
+    account = _open(server, server.config.ledger_address, found.account, dataset, found.terms)
     server.sets.set_account(dataset.id, account.name)
     return found
 

@@ -188,6 +188,51 @@ def test_no_source_changes_without_an_act_on_the_chain(team: Team, monkeypatch: 
     assert team.server.sets.named("spend") == before
 
 
+ACTS: dict[str, tuple[str, str, str, Any]] = {
+    "a board": ("carl", "POST", "/api/v1/sets/spend/boards", {"name": "unnoted", "source": "data/l.csv"}),
+    "a new person on a team": ("carl", "POST", "/api/v1/boards/noted/teams", {"team": "t", "person": "new"}),
+    "the end of a phase": ("carl", "POST", "/api/v1/boards/noted/close", None),
+    "a role": ("carl", "POST", "/api/v1/sets/spend/members", {"person": "eve", "role": "custodian"}),
+    "a role with an account": ("carl", "POST", "/api/v1/sets/spend/members", {"person": "eve", "role": "analyst", "epsilon": 1}),
+    "a role that is taken": ("carl", "DELETE", "/api/v1/sets/spend/members/ben/analyst", None),
+    "a proposal": ("carl", "POST", "/api/v1/sets/spend/account", {"unit": "rows", "epsilon": 1}),
+    "an approval": ("officer", "POST", "/api/v1/approvals/1", {"approve": True}),
+    "a refusal": ("officer", "POST", "/api/v1/approvals/1", {"approve": False}),
+    "a set": ("officer", "POST", "/api/v1/sets", {"name": "unnoted", "custodian": "carl"}),
+    "a person": ("officer", "POST", "/api/v1/people", {"name": "new", "officer": True}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ACTS)
+def test_no_act_is_done_without_a_note_on_the_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """While a note cannot be written, nothing is another in the server's database; afterwards the same act is done, and noted."""
+    team = new_team(tmp_path)
+    carl = team.browser("carl", by="session")
+    assert carl.post("/api/v1/sets/spend/boards", {"name": "noted", "source": "data/l.csv"}).status == 201
+    assert carl.post("/api/v1/sets/spend/account", {"unit": "users:user_id", "epsilon": 4}).status == 201
+    team.server.boards.set_state(1, "open")
+    who, method, path, data = ACTS[what]
+    somebody, before = team.browser(who, by="session"), _kept(team)
+
+    def busy(*given: object, **named: object) -> int:
+        raise LedgerLocked("busy")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("steelyard.ledger.Ledger.note", busy)
+        assert somebody.ask(method, path, data).status == 503
+    assert _kept(team) == before
+    notes = len(team.server.ledger.notes())
+    assert somebody.ask(method, path, data).status in (200, 201)
+    assert _kept(team) != before
+    assert len(team.server.ledger.notes()) > notes
+
+
+def _kept(team: Team) -> list[Any]:
+    """What the server's database says of people, sets, roles, budgets and boards."""
+    tables = ("people", "sets", "members", "proposals", "boards", "teams", "competitors")
+    return [team.server.database.rows(f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables]
+
+
 def test_uploads_fill_no_more_than_their_room(tmp_path: Path) -> None:
     team = new_team(tmp_path, all_uploads=3000)
     carl, folder = team.browser("carl", by="session"), team.server.config.folder / "uploads"

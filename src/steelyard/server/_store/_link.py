@@ -32,7 +32,7 @@ class StoreLink:
     """One connection inside a transaction."""
 
     def __init__(self, driver: Any, postgres: bool) -> None:
-        self.driver, self.postgres = driver, postgres
+        self.driver, self.postgres, self.busy = driver, postgres, False
         weakref.finalize(self, driver.close)
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
@@ -68,7 +68,7 @@ class Database:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[StoreLink]:
-        """A transaction; it is durable when the block ends, and gone if the block raises."""
+        """A transaction; it is durable when the block ends, and gone if the block raises. One inside another is a part of it."""
         with self._transaction("BEGIN" if self.postgres else "BEGIN IMMEDIATE") as link:
             yield link
 
@@ -99,7 +99,11 @@ class Database:
     def _transaction(self, begin: str) -> Iterator[StoreLink]:
         with self._translated():
             link = self._link()
+            if link.busy:  # a part of the transaction around it, which decides
+                yield link
+                return
             link.driver.execute(begin)
+            link.busy = True
             try:
                 yield link
                 link.driver.execute("COMMIT")
@@ -107,6 +111,8 @@ class Database:
                 with contextlib.suppress(*self._errors):
                     link.driver.execute("ROLLBACK")
                 raise
+            finally:
+                link.busy = False
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:

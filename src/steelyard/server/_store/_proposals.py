@@ -68,14 +68,6 @@ class Proposals:
             )
         return changed > 0
 
-    def reopen(self, number: int) -> None:
-        """Take an approval back whose account could not be opened."""
-        with self._database.write() as link:
-            link.execute(
-                "UPDATE proposals SET state = 'proposed', approver = NULL WHERE id = ? AND state = 'approved'",
-                (number,),
-            )
-
 
 def _read(row: tuple[Any, ...]) -> Proposal:
     number, dataset, account, terms, *rest = row

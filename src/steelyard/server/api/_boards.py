@@ -6,7 +6,7 @@ from typing import Any
 
 from steelyard.errors import InvalidTask
 from steelyard.server import _boards as boards
-from steelyard.server._acts import record
+from steelyard.server._acts import acting, record
 from steelyard.server._call import Call, Endpoint, key_of, reply, text_of
 from steelyard.server._links import link
 
@@ -20,8 +20,9 @@ def mine(call: Call) -> Any:
 def make(call: Call) -> Any:
     """Open a board over labels of the set."""
     given = call.given("name", "source", optional=("title", "label", "settings", "open_to_all"))
-    made = boards.open_board(call.server, call.set, given)
-    record(call, "opened a board", f"{made.name}: {made.source}")
+    with acting(call):
+        made = boards.open_board(call.server, call.set, given)
+        record(call, "opened a board", f"{made.name}: {made.source}")
     return reply({"name": made.name, "state": made.state}, 201)
 
 
@@ -32,8 +33,9 @@ def one(call: Call) -> Any:
 
 def close(call: Call) -> Any:
     """End the phase for good; whether a final one begins, is being decided, or the board is closed."""
-    then = boards.next_phase(call.server, call.board)
-    record(call, "closed a phase", f"{call.board.name}: now {then}")
+    with acting(call):
+        then = boards.next_phase(call.server, call.board)
+        record(call, "closed a phase", f"{call.board.name}: now {then}")
     return reply({"state": then})
 
 
@@ -43,9 +45,10 @@ def join(call: Call) -> Any:
     known = server.people.named(text_of(given, "person"))
     if known is not None and known.officer:
         raise InvalidTask("an officer sees every submission, and is on no team.")
-    person = known or server.people.add(text_of(given, "person"))
-    server.boards.join(server.boards.add_team(call.board.id, text_of(given, "team")), person.id)
-    record(call, "put on a team", f"{call.board.name}: {person.name} in {given['team']}")
+    with acting(call):
+        person = known or server.people.add(text_of(given, "person"))
+        server.boards.join(server.boards.add_team(call.board.id, text_of(given, "team")), person.id)
+        record(call, "put on a team", f"{call.board.name}: {person.name} in {given['team']}")
     return reply({"link": "" if known else link(server, person.id)}, 201)
 
 

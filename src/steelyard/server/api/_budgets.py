@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from steelyard.server import _budgets as budgets
-from steelyard.server._acts import record
+from steelyard.server._acts import acting, record
 from steelyard.server._call import Call, Endpoint, reply
 from steelyard.server._problems import not_there
 from steelyard.server._store import Proposal
@@ -13,8 +13,9 @@ from steelyard.server._store import Proposal
 
 def propose(call: Call) -> Any:
     """Propose an account for the set."""
-    made = budgets.propose(call.server, call.set, call.who, call.given("unit", optional=budgets.CAPS))
-    record(call, "proposed an account", f"{made.account}: {made.terms}")
+    with acting(call):
+        made = budgets.propose(call.server, call.set, call.who, call.given("unit", optional=budgets.CAPS))
+        record(call, "proposed an account", f"{made.account}: {made.terms}")
     return reply(facts(call, made), 201)
 
 
@@ -33,12 +34,13 @@ def decide(call: Call) -> Any:
     number, given = call.params["proposal"], call.given("approve")
     if not (number.isascii() and number.isdigit()) or len(number) > 18 or not isinstance(given["approve"], bool):
         raise not_there()
-    if given["approve"]:
-        made = budgets.approve(call.server, int(number), call.who)
-        record(call, "approved an account", f"{made.account}: {made.terms}")
-    else:
-        budgets.decline(call.server, int(number), call.who)
-        record(call, "declined an account", number)
+    with acting(call):
+        if given["approve"]:
+            made = budgets.approve(call.server, int(number), call.who)
+            record(call, "approved an account", f"{made.account}: {made.terms}")
+        else:
+            budgets.decline(call.server, int(number), call.who)
+            record(call, "declined an account", number)
     return reply(None)
 
 

@@ -9,8 +9,8 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 
 from steelyard.account import Receipt
 from steelyard.errors import InvalidTask
+from steelyard.server._acts import acting, record
 from steelyard.server._acts import acts as acts_of
-from steelyard.server._acts import record
 from steelyard.server._call import Call, Endpoint, person_named, reply, text_of
 from steelyard.server._links import link
 from steelyard.server._problems import Problem
@@ -65,8 +65,9 @@ def people(call: Call) -> Any:
 def add_person(call: Call) -> Any:
     """Make a person known; the link signs them in once."""
     given = call.given("name", optional=("officer",))
-    made = call.server.people.add(text_of(given, "name"), officer=given.get("officer") is True)
-    record(call, "made a person known", f"{made.name}{' as officer' if made.officer else ''}")
+    with acting(call):
+        made = call.server.people.add(text_of(given, "name"), officer=given.get("officer") is True)
+        record(call, "made a person known", f"{made.name}{' as officer' if made.officer else ''}")
     return reply({"name": made.name, "link": link(call.server, made.id)}, 201)
 
 
@@ -84,7 +85,7 @@ def disable(call: Call) -> Any:
     person = person_named(call, call.params["person"])
     if person.id == call.who.id:
         raise InvalidTask("you cannot shut yourself out.")
-    call.server.people.disable(person.id)
+    call.server.people.disable(person.id)  # first, for once: a ledger that is busy or closed must keep nobody in
     record(call, "shut a person out", person.name)
     return reply(None)
 

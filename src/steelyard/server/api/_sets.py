@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.errors import InvalidTask
-from steelyard.server._acts import record
+from steelyard.server._acts import acting, record
 from steelyard.server._budgets import CAPS, accounts_of, open_own
 from steelyard.server._call import Call, Endpoint, person_named, reply, text_of
 from steelyard.server._links import link
@@ -34,9 +34,10 @@ def make(call: Call) -> Any:
         raise InvalidTask("slot is a number of seconds from 0 to 3600.")
     if custodian.officer:
         raise InvalidTask("an officer approves budgets and verifies spending, and belongs to no set.")
-    made = call.server.sets.add(given["name"], text_of(given, "title"), slot=float(slot))
-    call.server.sets.join(made.id, custodian.id, "custodian")
-    record(call, "made a set", f"{made.name}, custodian {custodian.name}")
+    with acting(call):
+        made = call.server.sets.add(given["name"], text_of(given, "title"), slot=float(slot))
+        call.server.sets.join(made.id, custodian.id, "custodian")
+        record(call, "made a set", f"{made.name}, custodian {custodian.name}")
     return reply({"name": made.name}, 201)
 
 
@@ -142,10 +143,11 @@ def join(call: Call) -> Any:
         raise Problem(
             409, "NoAccount", "no budget was opened for this set yet: propose one, and have an officer approve it."
         )
-    person = known or server.people.add(text_of(given, "person"))
-    account = open_own(server, call.set, person, given).name if role == "analyst" else ""
-    server.sets.join(call.set.id, person.id, role, account)
-    record(call, "gave a role", f"{call.set.name}: {person.name} is {role} {account}".rstrip())
+    with acting(call):
+        person = known or server.people.add(text_of(given, "person"))
+        account = open_own(server, call.set, person, given).name if role == "analyst" else ""
+        server.sets.join(call.set.id, person.id, role, account)
+        record(call, "gave a role", f"{call.set.name}: {person.name} is {role} {account}".rstrip())
     return reply({"account": account, "link": "" if known else link(server, person.id)}, 201)
 
 
@@ -157,8 +159,9 @@ def leave(call: Call) -> Any:
         raise InvalidTask("this person has no such role in the set.")
     if account:
         call.server.account(account).by(call.who.name).freeze(f"{person.name} left the set")
-    call.server.sets.leave(call.set.id, person.id, role)
-    record(call, "took a role", f"{call.set.name}: {person.name} is no longer {role}")
+    with acting(call):
+        call.server.sets.leave(call.set.id, person.id, role)
+        record(call, "took a role", f"{call.set.name}: {person.name} is no longer {role}")
     return reply(None)
 
 
