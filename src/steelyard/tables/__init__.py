@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from steelyard.tables._classes import check_kinds as check_kinds
     from steelyard.tables._classes import codes as codes
     from steelyard.tables._classes import in_order as in_order
+    from steelyard.tables._compiled import compiled
     from steelyard.tables._entries import decoded as decoded
     from steelyard.tables._entries import entries_of as entries_of
     from steelyard.tables._entries import finite_of as finite_of
@@ -63,6 +64,7 @@ __all__ = [
     "Quantity",
     "Schema",
     "Table",
+    "compiled",
     "keys",
     "months",
     "public",
@@ -71,6 +73,7 @@ __all__ = [
 ]
 _HOMES = {
     "_classes": ("check_kinds", "codes", "in_order"),
+    "_compiled": ("compiled",),
     "_entries": ("decoded", "entries_of", "finite_of", "is_untyped", "kind_of", "numbers_of", "texts_of"),
     "_files": ("is_csv", "read_column", "scan"),
     "_joint": ("WIDEST_SQUARED", "Joint", "moments", "sides"),

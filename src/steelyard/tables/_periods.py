@@ -1,6 +1,6 @@
 """Which rows belong to a period: a comparison of a row's own time with two public ends.
 
-Law: every row belongs to one period or to none, whatever the others hold. So the time is a date, or in DuckDB (``local``) a timestamp without a zone: what a zone makes of a moment
+Law: every row belongs to one period or to none, whatever the others hold. So the time is a date, or in DuckDB (``clocked``) a timestamp without a zone: what a zone makes of a moment
 depends on a setting, which Spark's timestamps have, and a text on how it is read. A null and an infinite time lie between no two ends. The user and the time must be the table's own
 columns: were a view to give the name of either to something else, two releases could count one row under two periods.
 """
@@ -44,7 +44,7 @@ def _ends(unit: Unit, period: str) -> tuple[date, date]:
     return date(int(year), start + 1, 1), date(after // 12, after % 12 + 1, 1)
 
 
-def period_condition(view: View, schema: Mapping[str, Any], unit: Unit, *, local: bool) -> str:
+def period_condition(view: View, schema: Mapping[str, Any], unit: Unit, *, clocked: bool) -> str:
     """The condition, in words of a view, that a row is of a unit's period; refused where that is not told by the row alone."""
     first, after = period_ends(unit)
     assert unit.column is not None
@@ -55,7 +55,7 @@ def period_condition(view: View, schema: Mapping[str, Any], unit: Unit, *, local
 
             raise ColumnMissing(name, list(schema))
     kind = schema[unit.time]
-    moment = kind.is_timestamp() and kind.timezone is None and local
+    moment = kind.is_timestamp() and kind.timezone is None and clocked
     if not (kind.is_date() or moment):
         raise TableError(
             f"column {unit.time!r} holds {kind} values here; a period is told by a date (in DuckDB also by a timestamp without a time zone). "

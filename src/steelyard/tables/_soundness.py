@@ -87,9 +87,9 @@ def computes(engine: Dialect, ask: Callable[[str], list[tuple[Any, ...]]], name:
     expected = [(i, *(each.integer(value) for each in quantities)) for i, value in enumerate(numbers)]
     named = rows.select(n=identity(rows.x).notnull().cast("int64"), i=ibis.literal(2**63 - 1, "int64"))
     added = named.agg(n=named.n.sum(), s=wide_sum(named.i, engine))
-    if sorted(ask(str(ibis.to_sql(shown, dialect=engine.name)))) != expected:
+    if sorted(ask(engine.written(shown))) != expected:
         return False
-    return [tuple(map(int, row)) for row in ask(str(ibis.to_sql(added, dialect=engine.name)))] == [
+    return [tuple(map(int, row)) for row in ask(engine.written(added))] == [
         (len(_VALUES) - 1, len(numbers) * (2**63 - 1))
     ]
 
@@ -132,7 +132,7 @@ def _about_lie() -> list[tuple[str, list[tuple[Any, ...]]]]:
     grouped = rows.group_by("i", "k").agg(n=rows.count())
     questions: list[tuple[Any, list[tuple[Any, ...]]]] = [(integers, [(0, None)]), (grouped, [(whole, text, 1)])]
     questions += [(each.agg(n=each.count()), [(n,)]) for n, some in enumerate((held, kept)) for each in some]
-    return [(str(ibis.to_sql(question, dialect=DUCKDB.name)), expected) for question, expected in questions]
+    return [(DUCKDB.written(question), expected) for question, expected in questions]
 
 
 def _packed(kind: str, value: Any) -> bytes:

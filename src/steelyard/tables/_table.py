@@ -320,9 +320,8 @@ class Table:
             raise ViewRefused(
                 "a session over several periods is of one table: make the view first, and a session of it."
             )
-        found = views.where(
-            self, period_condition(View.of(self), self._rows.schema(), unit, local=self.engine == "duckdb")
-        )
+        clocked = self._engine.dialect.clocked
+        found = views.where(self, period_condition(View.of(self), self._rows.schema(), unit, clocked=clocked))
         if unit.spans:
             found = found._by_period(unit)
         found._during = unit
@@ -571,7 +570,7 @@ class Table:
         import ibis.expr.operations as ops
 
         asked = question.op()
-        return _compiled(asked, self._engine.dialect.name, tuple(repr(each.value) for each in asked.find(ops.Literal)))
+        return _compiled(asked, self._engine.dialect, tuple(repr(each.value) for each in asked.find(ops.Literal)))
 
     @property
     def _counted(self) -> str:
@@ -601,14 +600,12 @@ class Table:
 
 
 @lru_cache(maxsize=128)
-def _compiled(question: Any, dialect: str, literals: tuple[str, ...]) -> str:
+def _compiled(question: Any, dialect: totals.Dialect, literals: tuple[str, ...]) -> str:
     """A question as SQL, written once: for a small table that takes longer than the answer. It is a function of public facts alone.
 
     Ibis takes questions for equal whose constants are, and 0.0 equals -0.0: ``literals`` tells such apart.
     """
-    import ibis
-
-    return str(ibis.to_sql(question.to_expr(), dialect=dialect))
+    return dialect.written(question.to_expr())
 
 
 def _between(counts: Sequence[int]) -> list[int]:

@@ -132,17 +132,25 @@ class Dialect:
     """What questions must know of an engine: the SQL it speaks, and what it may be trusted to do by itself.
 
     ``widens``: sums of 64-bit integers have 128 bits. ``rereads``: a source that is read twice gives the same rows both times.
-    ``local``: rows lie on this machine, so that few of them may be kept in memory.
+    ``local``: rows lie on this machine, so that few of them may be kept in memory. ``clocked``: what a timestamp without a zone
+    says depends on no setting. Nobody asks for the name but to write SQL and to tell people.
     """
 
     name: str
     widens: bool
     rereads: bool
     local: bool
+    clocked: bool
+
+    def written(self, question: Any) -> str:
+        """An Ibis question as SQL."""
+        import ibis
+
+        return str(ibis.to_sql(question, dialect=self.name))
 
 
-DUCKDB = Dialect("duckdb", widens=True, rereads=True, local=True)
-SPARK = Dialect("pyspark", widens=False, rereads=False, local=False)
+DUCKDB = Dialect("duckdb", widens=True, rereads=True, local=True, clocked=True)
+SPARK = Dialect("pyspark", widens=False, rereads=False, local=False, clocked=False)
 
 
 class RowInteger(Protocol):

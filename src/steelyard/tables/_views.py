@@ -246,7 +246,7 @@ def _moved(relation: Relation, table: Table, first: Table, besides: dict[str, Be
 
     import ibis
 
-    if table.engine != first.engine:
+    if table._engine.dialect != first._engine.dialect:
         raise TableError(
             f"one private table lies on {first.engine} and another on {table.engine}; a view needs all of them on one. Write one down first."
         )
