@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from steelyard.accounting import composed
+from steelyard.accounting import composed, normal_quantile
 from steelyard.bounding._amounts import Spend, check_unit, noise_error
 from steelyard.bounding._grouping import (
     By,
@@ -45,6 +45,7 @@ _SHARE = {"laplace": Fraction(1, 2), "gaussian": Fraction(7, 10)}
 """The share of epsilon, or of mu, that buys the choice; the rest buys the numbers."""
 
 _MISSED = 0.05
+_CHOSEN = "numbers are shown for being large, noise and all, so those that stand near each other or near the threshold tend to lie above the truth"
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class TopK:
         if grouping.private:
             search = PrivateKeys.plan(grouping.by, grouping.max_keys or 1, spend, terms)
             lost = f"a unit with more than {self.max_keys} values counts for {self.max_keys} of them, and is missing under the others"
-            error = replace(noise_error(search.threshold.counts, Fraction(1)), blind_spot=lost)
+            error = replace(noise_error(search.threshold.counts, Fraction(1)), blind_spot=lost, note=_CHOSEN)
             run = partial(_found, k=self.k, search=search, unit=terms.unit, error=error)
             return Plan(search.threshold.event, error, run, _presented)
         assert grouping.public is not None  # checked: candidates that were named by a digest alone are none
@@ -158,31 +159,75 @@ class TopK:
         pairs, most = self._by_pair.plan(schema, terms), self._by_pair.max_keys
         lost = f"a unit with more than {most} pairs of key and value counts for {most} of them, and is missing under the others"
         assert pairs.predicted is not None  # the number of pairs is given
-        error = replace(pairs.predicted, blind_spot=lost)
+        among = None if self.values is None else len(Grouping.read(self.column, self.values, None, None).public or ())
+        spend = Spend.read(self.epsilon, self.mu, terms)
+        error = replace(_of_largest(pairs.predicted, spend, most or 1, self.k, among), blind_spot=lost)
+        keys = None if self._keys is None else _fitted(schema, read_by(self.by), self._keys)
 
         def run(table: Table, noise: Noise) -> Outcome:
             outcome = pairs.run(table, noise)
-            value = self._first(pairs.present(outcome.value))
+            value = self._first(pairs.present(outcome.value), schema, keys)
             return Outcome(value, error, {**outcome.point, "k": self.k})
 
         return Plan(pairs.event, error, run, self._by_key)
 
-    def _first(self, counts: Mapping[Any, int]) -> list[list[Any]]:
-        """The first values under each key, as JSON; a public key under which there is none has an empty list."""
-        width = len(read_by(self.by))
-        public = self._keys
-        found: dict[tuple[Any, ...], list[tuple[Any, int]]] = {_plain(key): [] for key in public or ()}
+    def _first(
+        self, counts: Mapping[Any, int], schema: Schema, public: Sequence[tuple[Any, ...]] | None
+    ) -> list[list[Any]]:
+        """The first values under each key, as JSON; a public key under which there is none has an empty list.
+
+        A key that was found is one of the public ones if the column holds the same for both, however each is written.
+        """
+        names = read_by(self.by)
+        width, told = (
+            len(names),
+            {key: _plain(given) for key, given in zip(public or (), self._keys or (), strict=True)},
+        )
+        found: dict[tuple[Any, ...], list[tuple[Any, int]]] = {key: [] for key in told.values()}
         for pair, count in counts.items():
             key, value = _plain(pair[:width]), _plain(pair[width:])
-            if public is None or key in found:
+            if public is not None:
+                key = told.get(_same(schema, names, pair[:width]), ())
+            if key in found or public is None:
                 found.setdefault(key, []).append((value, count))
-        told = {key: sorted(held, key=lambda each: -each[1])[: self.k] for key, held in found.items()}
-        return [[_bare(key), [[_bare(value), count] for value, count in held]] for key, held in told.items()]
+        first = {key: sorted(held, key=lambda each: -each[1])[: self.k] for key, held in found.items()}
+        return [[_bare(key), [[_bare(value), count] for value, count in held]] for key, held in first.items()]
 
     def _by_key(self, value: Sequence[Any]) -> dict[Any, dict[Any, int]]:
         """Numbers of units by key and value; public keys are as they were given."""
         keys = [_told(key) for key, _ in value] if self._keys is None else self._keys
         return {key: _presented(held) for key, (_, held) in zip(keys, value, strict=True)}
+
+
+def _of_largest(error: Error, spend: Spend, pairs: int, k: int, among: int | None) -> Error:
+    """The error of the ``k`` numbers that noise made largest ``among`` so many: of those told as many are off as of all, at most.
+
+    Of values that are found nobody knows how many there are, and a sentence says what that does.
+    """
+    if among is None:
+        return replace(error, note=_CHOSEN)
+    times, size = max(among / k, 1.0), math.sqrt(pairs) if spend.gaussian else float(pairs)
+    scale, middle = size / spend.level * (1 + 1e-7), 1 / (2 * times)
+    if spend.gaussian:
+        ends = [-normal_quantile(share * middle) for share in (1.0, _MISSED)]
+        mean = 2 * times * math.exp(-(ends[0] ** 2) / 2) / math.sqrt(2 * math.pi)
+    else:
+        ends, mean = [-math.log(_MISSED / times)], 1 + math.log(times)
+    wide = max(0, math.ceil(scale * ends[-1] - 0.5))
+    return replace(error, noise=max(error.noise, scale * mean), interval=max(error.interval, wide))
+
+
+def _fitted(schema: Schema, by: Sequence[str], keys: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Keys as their columns hold them."""
+    return list(zip(*schema.fit_keys(by, keys), strict=True))
+
+
+def _same(schema: Schema, by: Sequence[str], key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A key that was found, as its columns hold it; an empty one where no public key can be the same."""
+    try:
+        return _fitted(schema, by, [key[0] if len(by) == 1 else key])[0]
+    except InvalidTask:  # of a released key: an infinity, or nothing
+        return ()
 
 
 def _parts(key: Any) -> tuple[Any, ...]:

@@ -123,8 +123,8 @@ def part(name: str, node: Any, made: dict[str, Any], unit: str | None) -> Wanted
 
 
 def _counted(name: str, node: Any, condition: Any, made: dict[str, Any], unit: str | None) -> Wanted | None:
-    if type(node) is not exp.Count:
-        return None
+    if type(node) is not exp.Count or node.expressions:
+        return None  # of several columns
     inner = node.this
     if type(inner) is exp.Star and condition is None:
         return Wanted(Count)

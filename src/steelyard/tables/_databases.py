@@ -44,6 +44,16 @@ def split_url(url: str) -> tuple[str, str, str]:
     return scheme, address, table
 
 
+def table_at(url: str) -> str:
+    """Which table a URL is of, however its file and its schema are written; nothing secret."""
+    scheme, address, table = split_url(url)
+    place, name = without_password(address), table.rpartition(".")[2].casefold()
+    if scheme in ("duckdb", "sqlite"):
+        found = os.stat(_database(address))
+        place = f"{found.st_dev} {found.st_ino}"
+    return f"table {place} {name}"
+
+
 def _there_are(names: Sequence[str]) -> str:
     shown = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
     return f"The database has {shown or 'no tables'}."

@@ -22,6 +22,7 @@ from steelyard.tables._databases import (
     native,
     open_ibis,
     split_url,
+    table_at,
 )
 from steelyard.tables._engine import DuckEngine
 from steelyard.tables._files import bind_files, expand
@@ -87,12 +88,17 @@ def _work_in(table: Table, memory: int) -> None:
 
 
 def _origin(source: Any) -> frozenset[str]:
-    """The files that rows lie in, however they are called; of what lies in memory, the object."""
+    """The files that rows lie in, however they are called, and the tables of a database; of what lies in memory, the object."""
+    if hasattr(source, "sql_query"):
+        return frozenset({f"relation {source.sql_query()}"})  # each call makes another object of one table
+    if isinstance(source, str) and is_database(source):
+        return frozenset({table_at(source)})
     paths = _paths(source) or []
-    files = [file for path in paths if "://" not in str(path) for file in expand(str(path))]
     if not paths:
         return frozenset({f"object {id(source)}"})
-    return frozenset(f"file {found.st_dev} {found.st_ino}" for found in map(os.stat, files))
+    far = {f"address {path}" for path in paths if "://" in str(path)}
+    files = [file for path in paths if "://" not in str(path) for file in expand(str(path))]
+    return frozenset({*far, *(f"file {found.st_dev} {found.st_ino}" for found in map(os.stat, files))})
 
 
 def _kind(source: Any) -> str:

@@ -6,6 +6,7 @@ import datetime as dt
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -143,6 +144,40 @@ def test_by_key_the_first_values_of_each_are_shown_and_cost_what_their_counts_co
     assert sy.Session(TABLE, account).release(task, key="k").value == release.value
     nobody = sy.Session(read({"user": [1], "land": ["a"], "product": ["p0"]}), account).release(replace(task, mu=1))
     assert nobody.table.column_names[:3] == ["land", "product", "value"]
+
+
+@pytest.mark.parametrize("gaussian", [False, True])
+def test_by_key_the_largest_of_many_noises_is_in_the_error(gaussian: bool) -> None:
+    """All values are held alike, so what is shown was chosen by noise alone; the error of one count would hold a third of it."""
+    names = [f"v{i}" for i in range(200)]
+    data: Any = Remembered(read(pa.table({"user": list(range(400)), "land": ["a"] * 400, "product": names * 2})))
+    task = sy.TopK("product", k=3, epsilon=1, by="land", keys=["a"], values=names, cap=1)
+    plan, count = (each.plan(data.schema, terms(gaussian=gaussian)) for each in (task, task._by_pair))
+    off = [abs(n - 2) for _ in range(60) for _, n in plan.run(data, ExactNoise()).value[0][1]]
+    assert plan.predicted is not None
+    assert sum(each <= plan.predicted.interval for each in off) / len(off) > 0.9
+    assert sum(off) / len(off) <= plan.predicted.noise * 1.1
+    twin = sum(each <= count.predicted.interval for each in off) / len(off)
+    assert twin < 0.6
+
+
+@pytest.mark.parametrize(
+    ("column", "keys"),
+    [
+        (pa.array([Decimal("1.50")] * 900), [Decimal("1.5")]),
+        (pa.array([Decimal("2.00")] * 900), [2]),
+        (pa.array([2.0] * 900), ["2"]),
+        (pa.array([DAY] * 900), [DAY.isoformat()]),
+        (pa.array([True] * 900), [True]),
+    ],
+    ids=["decimal", "whole", "text", "date", "boolean"],
+)
+def test_values_are_found_under_public_keys_however_they_are_written(column: Any, keys: list[Any]) -> None:
+    data = read(pa.table({"user": list(range(900)), "land": column, "product": ["p"] * 900}))
+    account = sy.open_account(":memory:", "a", unit=USER, **ASIDE)
+    found = sy.Session(data, account).release(sy.TopK("product", k=2, mu=3, by="land", keys=keys, cap=2)).value
+    assert list(found) == keys
+    assert list(found[keys[0]]) == ["p"]
 
 
 def test_by_key_the_noise_is_fed_what_the_counts_of_pairs_feed_it() -> None:

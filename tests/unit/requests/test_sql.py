@@ -257,6 +257,7 @@ def test_rows_with_a_value_are_counted() -> None:
         ("select min(price) from t", "one person's value. quantile\\(x, 0.01\\)"),
         ("select max(price) as m from t", "quantile\\(x, 0.99\\) can be"),
         ("select count(sum(price)) as m from t", "cannot be asked for"),
+        ("select count(price, quantity) as m from t", "cannot be asked for"),
         ("select sum(quantity) / count(*) as r from t", "work others out from the released numbers"),
         ("select sum(quantity) / sum(quantity) as r from t", "cannot be asked for"),
         ("select sum(distinct quantity) as r from t", "cannot be asked for"),

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -365,6 +366,14 @@ def test_what_is_private_is_not_public_in_the_same_view(orders: Table, tmp_path:
     for private, public in ((read(path), sy.public(path)), (read(path).where("price > 1"), sy.public(read(path)))):
         with pytest.raises(ViewRefused, match="'p' is called public"):
             sy.view(statement, t=private, p=public)
+    with duckdb.connect(str(tmp_path / "orders.duckdb")) as connection:
+        connection.execute(f"create table orders as select * from '{path}'")
+        relations = connection.table("orders"), connection.table("orders")
+        with pytest.raises(ViewRefused, match="'p' is called public"):
+            sy.view(statement, t=read(relations[0]), p=sy.public(relations[1]))
+    url = f"duckdb:///{tmp_path}/orders.duckdb"
+    with pytest.raises(ViewRefused, match="'p' is called public"):
+        sy.view(statement, t=read(f"{url}::orders"), p=sy.public(f"{url}::main.Orders"))
     for made in (orders.where("price > 1"), orders.per_unit(days="count(distinct day)")):
         with pytest.raises(InvalidTask, match="not public"):
             sy.public(made)
