@@ -98,7 +98,7 @@ def compiled(question: Callable[[Table], object], columns: Mapping[str, str], di
     -- trino: compiled, not run here
     SELECT
       COUNT(*) FILTER(WHERE
-        "t1"."u" IS NOT NULL) AS "n"
+        NOT "t1"."u" IS NULL) AS "n"
     FROM (
       SELECT DISTINCT
         "t0"."user" AS "u"
