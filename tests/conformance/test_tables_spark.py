@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.errors import TableError, UncheckedQuery
+from steelyard.errors import InvalidTask, TableError, UncheckedQuery
+from steelyard.labels import LabelRandomizer
 from steelyard.privacy import users
 from steelyard.tables import Capped, Quantity, _spark, read
 from steelyard.tables import _plain as plain
@@ -160,3 +161,17 @@ def test_files_that_one_row_can_make_unreadable_are_refused(spark: Any, tmp_path
         for guesses in ("true", "false"):
             with told(spark, _spark._GUESSES, guesses), pytest.raises(TableError, match="one row decides"):
                 read(strict)
+
+
+def test_labels_of_a_spark_frame_are_refused_with_what_to_do_and_nothing_is_charged(spark: Any) -> None:
+    frame = spark.createDataFrame([(1.0,), (2.0,)], "y double")
+    randomizer = LabelRandomizer(epsilon=1, lower=0, upper=10).fit()
+    before = randomizer.account_.remaining
+    for given in (frame, frame.select("y"), frame.y, frame.rdd):
+        with pytest.raises(InvalidTask, match=r"drawn anew, for one charge.*one Parquet file.*steelyard labels apply"):
+            randomizer.transform(given)
+        with pytest.raises(InvalidTask, match="drawn anew, for one charge"):
+            LabelRandomizer(epsilon=1, lower=0, upper=10, prior="private").fit(given)
+    assert randomizer.account_.remaining == before
+    randomizer.transform([1.0, 2.0])
+    assert randomizer.account_.remaining != before

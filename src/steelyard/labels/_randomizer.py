@@ -51,6 +51,11 @@ _NOT_NUMBERS = (
     "some labels are missing, not finite or no numbers (a text is none: give each word a number first). Say what they count "
     "as with missing= (a public value between lower and upper), or leave those records out; nothing was charged."
 )
+_SPARK = (
+    "labels of a Spark frame are not randomized where they lie: Spark may compute a frame again for each look at it, and every time the "
+    "labels would be drawn anew, for one charge. Nothing was charged. Write the records as one Parquet file "
+    "(frame.coalesce(1).write.parquet(...)) and use steelyard labels apply randomizer.json records.parquet noisy.parquet, which copies it in batches."
+)
 _OBJECTS = (
     "the labels are a column of objects, whose type does not say that they are numbers: whatever is none counts as missing. "
     "If it holds text, stop and give each word a number; else convert the column to a number type first."
@@ -128,6 +133,7 @@ class LabelRandomizer:
         With ``groups``, the public group of every record (never computed from its label), each group gets a mechanism
         of its own: a public prior is then a mapping from group to weights, a private one is bought for all at once.
         """
+        _refuse_spark(y)
         private = self._wants_prior()
         if private and y is None:
             raise InvalidTask("prior='private' is bought from the labels: fit(y) needs them.")
@@ -207,6 +213,7 @@ class LabelRandomizer:
         names one record: one that comes twice in a call is refused.
         """
         self._fitted()
+        _refuse_spark(y)
         values = self._read(y)
         names = None if ids is None else digests(ids)
         if names is not None and len(names) != len(values):
@@ -337,6 +344,11 @@ class LabelRandomizer:
     def _fitted(self) -> None:
         if not hasattr(self, "_sampler"):
             raise InvalidTask("this LabelRandomizer is not fitted yet; call fit first.")
+
+
+def _refuse_spark(labels: Any) -> None:
+    if type(labels).__module__.partition(".")[0] == "pyspark":
+        raise InvalidTask(_SPARK)
 
 
 def _proof(mechanism: FiniteMechanism | AddedNoise) -> CheckReport:

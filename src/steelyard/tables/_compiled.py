@@ -98,7 +98,7 @@ def compiled(question: Callable[[Table], object], columns: Mapping[str, str], di
     -- trino: compiled, not run here
     SELECT
       COUNT(*) FILTER(WHERE
-        "t1"."u" IS NOT NULL) AS "n"
+        NOT "t1"."u" IS NULL) AS "n"
     FROM (
       SELECT DISTINCT
         "t0"."user" AS "u"
@@ -128,7 +128,7 @@ def _dialect(name: str) -> OnPaper:
 
 def _parts(table: str) -> list[str]:
     parts = table.split(".") if isinstance(table, str) else []
-    if not 1 <= len(parts) <= 3 or not all(parts):
+    if not 1 <= len(parts) <= 3 or not all(parts) or parts[-1] == KEYS:
         raise InvalidTask(f"a table is named 'orders', 'shop.orders' or 'project.shop.orders'; got {table!r}.")
     return parts
 

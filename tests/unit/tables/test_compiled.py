@@ -172,6 +172,22 @@ def test_no_product_of_doubles_overflows_and_no_integer_changes(step: Fraction) 
     connection.close()
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_truth_is_an_integer_before_it_is_a_double(dialect: str) -> None:
+    """BigQuery has no cast from the one to the other."""
+    casts = sqlglot.parse_one(written("keys", dialect), dialect=dialect).find_all(sqlglot.exp.Cast)
+    of_truth = {cast.to.this for cast in casts if isinstance(cast.this, sqlglot.exp.Column) and cast.this.name == "ok"}
+    assert of_truth == {sqlglot.exp.DataType.Type.BIGINT}
+
+
+@pytest.mark.parametrize("name", ["keys", "found keys", "limited keys"])
+def test_a_window_without_an_order_has_no_frame(name: str) -> None:
+    for dialect in ("bigquery", "trino", "databricks"):
+        windows = list(sqlglot.parse_one(written(name, dialect), dialect=dialect).find_all(sqlglot.exp.Window))
+        assert windows
+        assert all(each.args.get("order") or not each.args.get("spec") for each in windows)
+
+
 def test_an_engine_whose_sums_wrap_is_refused_with_the_reason() -> None:
     with pytest.raises(TableError, match="wrap around"):
         compiled(QUESTIONS["sum"], COLUMNS, "clickhouse", "orders")
@@ -184,6 +200,7 @@ def test_an_engine_whose_sums_wrap_is_refused_with_the_reason() -> None:
         (QUESTIONS["sum"], {**COLUMNS, "amount": "decimal"}, "trino", "orders", "holds decimal values"),
         (QUESTIONS["sum"], COLUMNS, "trino", "a.b.c.d", "a table is named"),
         (QUESTIONS["sum"], COLUMNS, "trino", "a..b", "a table is named"),
+        (QUESTIONS["sum"], COLUMNS, "trino", "steelyard_keys", "a table is named"),
         (lambda t: t.columns, COLUMNS, "trino", "orders", "asks the table nothing"),
         (lambda t: t.where("amount > 0"), COLUMNS, "trino", "orders", "views are not written"),
         (lambda t: list(t.batches(["amount"])), COLUMNS, "trino", "orders", "streams of rows are not written"),
