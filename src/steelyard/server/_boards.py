@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from steelyard.errors import InvalidTask
 from steelyard.privacy import exact
 from steelyard.requests import settings_typed
+from steelyard.server import _private as private
 from steelyard.server._problems import Problem
 from steelyard.server._ranking import ranked
 from steelyard.server._slots import retry_after
@@ -21,47 +22,71 @@ from steelyard.server._store import Board, DataSet, Person, Submission
 if TYPE_CHECKING:
     from steelyard.server._server import Server
 
-MODES = ("certified", "ladder")
+MODES = ("certified", "ladder", private.MODE)
 _HOLDOUT = ("mode", "metric", "tolerance", "confidence", "classes", "questions", "steps", "start", "between")
-SETTINGS = (*_HOLDOUT, "id", "final")
+SETTINGS = (*_HOLDOUT, "id", "final", *private.SETTINGS)
 """``id`` is the column of public ids that predictions are matched by; ``final`` is where the labels of a final phase are."""
 FORMATS = ("csv", "parquet")
 _ALSO_FINAL = ("metric", "tolerance", "confidence", "classes")
 _ROWS_OF_A_SET = "this file has the rows of a set, which a budget protects; a board tells scores that hide nobody. Labels are a file of their own."
+_ONE_BUDGET = "these are the labels of another board, and one of the two hides them: the same labels have one budget."
+_WHOLE = ("questions", "steps", "rows")
 _OTHERS = ("budget", "epsilon", "delta", "noise", "threshold", "sigma")
 
 
-def open_board(server: Server, dataset: DataSet, given: dict[str, Any]) -> Board:
-    """Make a board over labels that the worker will find; what can be refused from the settings' texts is refused now."""
+def open_board(server: Server, dataset: DataSet, given: dict[str, Any], person: Person) -> Board:
+    """Make a board over labels that the worker will find; what can be refused from the settings' texts is refused now.
+
+    One over labels of people is only proposed: somebody else has to approve its budget.
+    """
     name, source, settings = given["name"], given["source"], given.get("settings", {})
     if not isinstance(settings, dict) or set(settings) - set(SETTINGS):
         raise InvalidTask(f"a board's settings are {', '.join(SETTINGS)}.")
     if settings.get("mode", "certified") not in MODES:
-        raise InvalidTask(
-            f"a board's mode is one of {', '.join(MODES)}: labels of people need a budget that two persons open."
-        )
+        raise InvalidTask(f"a board's mode is one of {', '.join(MODES)}.")
     if not isinstance(source, str) or not isinstance(name, str):
         raise InvalidTask("a board has a name and a source.")
     for labels in (source, *([str(settings["final"])] if settings.get("final") else [])):
         check_source(server.config, "root", labels)
         if any(each.kind == "root" and named_alike(server.config, labels, each.source) for each in server.sets.all()):
             raise InvalidTask(_ROWS_OF_A_SET)
+        if any(named_alike(server.config, labels, each) for each in _labels_apart(server, settings.get("mode"))):
+            raise InvalidTask(_ONE_BUDGET)
     if str(settings.get("metric", "")).startswith("cost"):  # which names a file on a command line
         raise InvalidTask("a board's metric is a name; a cost matrix is read from a file, which no page may name.")
     texts = {
-        key: value
+        key: int(value) if key in _WHOLE and isinstance(value, str) and value.isascii() and value.isdigit() else value
         for key, value in settings.items()
         if isinstance(value, str | int | float) and not isinstance(value, bool)
     }
     if len(texts) != len(settings):
         raise InvalidTask("a board's settings are texts and numbers.")
-    settings_typed({key: _typed(key, texts.get(key)) for key in (*_HOLDOUT, *_OTHERS)})
+    private.check(texts)
+    typed = settings_typed({key: _typed(key, texts.get(key)) for key in (*_HOLDOUT, *_OTHERS)})
+    terms = private.terms_of(typed, int(texts["rows"])) if texts.get("mode") == private.MODE else None
     title, label = given.get("title", ""), given.get("label", "")
     if not (isinstance(title, str) and isinstance(label, str) and isinstance(given.get("open_to_all", False), bool)):
         raise InvalidTask("a board's title and label are texts, and open_to_all is true or false.")
-    return server.boards.add(
-        name, title, dataset.id, source, label, texts, open_to_all=given.get("open_to_all", False), slot=dataset.slot
-    )
+    with server.database.write():  # a board that waits for its budget is never seen by the worker as a new one
+        made = server.boards.add(
+            name,
+            title,
+            dataset.id,
+            source,
+            label,
+            texts,
+            open_to_all=given.get("open_to_all", False),
+            slot=dataset.slot,
+        )
+        if terms is not None:
+            private.propose(server, made, person, terms)
+        return server.boards.known(made.id) or made
+
+
+def _labels_apart(server: Server, mode: object) -> list[str]:
+    """Labels that a board of this mode cannot have, because another board has them and one of the two hides them."""
+    found = [board for board in server.boards.all() if private.clash(board, mode == private.MODE)]
+    return [str(place) for board in found for place in (board.source, board.settings.get("final")) if place]
 
 
 def _typed(name: str, value: Any) -> Any:
@@ -95,6 +120,8 @@ def submit(
         raise InvalidTask(f"send one file of predictions, with ?format={' or ?format='.join(FORMATS)}.")
     if guess:
         exact(guess, "guess")
+        if private.is_private(board):
+            raise InvalidTask("this board tells every score with noise, and takes no guess.")
     everybody, own = server.boards.count_waiting(person.id)
     if own >= server.config.queue_of_one or everybody >= server.config.queue:
         raise Problem(429, "TooMany", "too many submissions wait already.", headers={"Retry-After": "2"})

@@ -12,6 +12,7 @@ from steelyard.errors import InvalidTask, WeakPromise
 from steelyard.ledger import Account, open_account
 from steelyard.privacy import Currency, Unit
 from steelyard.requests import unit_typed
+from steelyard.server import _private as private
 from steelyard.server._problems import Problem
 from steelyard.server._store import DataSet, Person, Proposal
 
@@ -32,7 +33,7 @@ def propose(server: Server, dataset: DataSet, person: Person, given: dict[str, A
 
 def _new_name(server: Server, dataset: DataSet) -> str:
     """The set's own name for its first account, a number behind it for others; none that was proposed, or that a person's account has."""
-    before = [each.account for each in server.proposals.of_set(dataset.id)]
+    before = [each.account for each in server.proposals.of_set(dataset.id) if "board" not in each.terms]
     if not before:
         return dataset.name
     below = [each.name for each in server.ledger.accounts() if each.terms.parent is not None]
@@ -52,7 +53,8 @@ def approve(server: Server, number: int, officer: Person) -> Proposal:
     if not server.proposals.decide(number, officer.id, "approved"):
         raise Problem(409, "Decided", "the proposal was decided meanwhile.")
     account = _open(server, server.config.ledger_address, found.account, dataset, found.terms)
-    server.sets.set_account(dataset.id, account.name)
+    if not private.decided(server, found, "new"):
+        server.sets.set_account(dataset.id, account.name)
     return found
 
 
@@ -60,6 +62,9 @@ def decline(server: Server, number: int, officer: Person) -> None:
     """Decline a proposed account."""
     if not server.proposals.decide(number, officer.id, "declined"):
         raise Problem(409, "Decided", "there is no such proposal, it is your own, or it was decided before.")
+    found = server.proposals.known(number)
+    if found is not None:
+        private.decided(server, found, "declined")
 
 
 def open_own(server: Server, dataset: DataSet, person: Person, given: dict[str, Any]) -> Account:
@@ -86,12 +91,18 @@ def caps_of(given: dict[str, Any]) -> dict[str, Any]:
 
 def accounts_of(server: Server, dataset: DataSet) -> list[str]:
     """Every account that was opened over the set's people, as the ledger has them: the promise is about their sum."""
-    if dataset.account and (dataset.id, dataset.account) in server.opened:  # an approval gives the set another account
-        return server.opened[dataset.id, dataset.account]
-    named = [each.name for each in server.ledger.accounts() if each.name.partition("/")[0] == dataset.name]
+    approved = sum(each.state == "approved" for each in server.proposals.of_set(dataset.id))
+    known = dataset.id, dataset.account, approved
+    if (
+        dataset.account and known in server.opened
+    ):  # every approval gives the set, or one of its boards, another account
+        return server.opened[known]
+    first = (dataset.name, private.accounts_named(dataset))
+    named = [each.name for each in server.ledger.accounts() if each.name.partition("/")[0] in first]
     terms = {name: server.account(name).terms for name in named}
     found = [name for name, each in terms.items() if each.parent is None and each.currency is not Currency.NATS]
-    server.opened[dataset.id, dataset.account] = found
+    found.sort(key=lambda name: name.startswith(first[1]))  # the set's own first
+    server.opened[known] = found
     return found
 
 

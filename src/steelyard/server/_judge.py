@@ -6,6 +6,7 @@ A format fault is found before the labels are touched, and told. Anything else t
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from steelyard.errors import InvalidTask, LedgerError, TableError
 from steelyard.interrupts import INTERRUPTS
 from steelyard.privacy import Currency
 from steelyard.requests import open_holdout, read_labels
+from steelyard.server import _private as private
 from steelyard.server._boards import board_settings
 from steelyard.server._server import Server
 from steelyard.server._slots import moment
@@ -55,6 +57,8 @@ class Judging:
                 "rows": found.rows, "mode": found.mode, "metric": str(found.metric), "higher_is_better": bool(found.frame.higher_is_better),
                 "promise": str(found), "left": found.forecast(),
             }  # fmt: skip
+            if private.is_private(board):
+                facts["account"] = found.account.name
             if board.settings.get("final"):
                 facts["final_rows"] = self._holdout(board, final=True).rows
         except INTERRUPTS:
@@ -72,14 +76,32 @@ class Judging:
         if found is None:
             config, source = self.server.config, str(board.settings["final"]) if final else board.source
             place = locate(config, "root", source)
-            if place in self._rows_of_sets():
+            if place in self._rows_of_sets() | self._labels_apart(board):
                 raise InvalidTask("rows that a budget protects are no labels.")
             found = open_holdout(
-                place, board.label or None, board_settings(board, final=final), board.settings.get("id"),
-                name=self._on_ledger(f"{board.name}.final" if final else board.name), ledger=config.ledger_address,
+                place, board.label or None, board_settings(board, final=final), board.settings.get("id"), **self._budget(board, final=final)
             )  # fmt: skip
             self._holdouts[board.id, final] = found
         return found
+
+    def _budget(self, board: Board, *, final: bool) -> dict[str, Any]:
+        """Where a board's budget is: labels of people have the account that two persons opened, and no other is made for them."""
+        if private.is_private(board):
+            account = self.server.account(private.account_of(self.server, board))
+            return {"name": account.name, "account": account, "separate": "separate" in board.settings}
+        name = self._on_ledger(f"{board.name}.final" if final else board.name)
+        return {"name": name, "ledger": self.server.config.ledger_address}
+
+    def _labels_apart(self, board: Board) -> set[str]:
+        """Where the labels are, links followed, that this board cannot have since another has them and one of the two hides them."""
+        others = [each for each in self.server.boards.all() if each.id < board.id]  # the first one has them
+        return self._located(
+            ("root", str(place))
+            for each in others
+            if private.clash(each, private.is_private(board))
+            for place in (each.source, each.settings.get("final"))
+            if place
+        )
 
     def _on_ledger(self, name: str) -> str:
         """A board's account: under a name that no set and no person can have, so that nobody's board takes the place of a budget."""
@@ -89,11 +111,14 @@ class Judging:
 
     def _rows_of_sets(self) -> set[str]:
         """Where the files of sets are, links followed."""
+        sets = self.server.sets.all()
+        return self._located((each.kind, each.source) for each in sets if each.kind in ("root", "upload"))
+
+    def _located(self, sources: Iterable[tuple[str, str]]) -> set[str]:
         found = set()
-        for dataset in self.server.sets.all():
-            if dataset.kind in ("root", "upload"):
-                with contextlib.suppress(TableError, InvalidTask):
-                    found.add(locate(self.server.config, dataset.kind, dataset.source))
+        for kind, source in sources:
+            with contextlib.suppress(TableError, InvalidTask):
+                found.add(locate(self.server.config, kind, source))
         return found
 
     def _serve(self, made: Submission) -> bool:

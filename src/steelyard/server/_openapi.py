@@ -9,6 +9,7 @@ from typing import Any
 
 from steelyard import __version__
 from steelyard.requests import task_names, task_schemas
+from steelyard.server._boards import MODES, SETTINGS
 from steelyard.server._call import Endpoint
 from steelyard.server._problems import TITLES
 
@@ -16,6 +17,7 @@ PREFIX = "/api/v1/"
 TEXT, YES, OBJECT = {"type": "string"}, {"type": "boolean"}, {"type": "object"}
 CAP = {"type": ["string", "number", "null"]}
 _CAPS = dict.fromkeys(("epsilon", "delta", "mu", "additive_delta"), CAP)
+_BOARD = {name: {"type": ["string", "number"]} for name in SETTINGS} | {"mode": {"enum": list(MODES)}}
 _TASK = {"task": {"$ref": "#/components/schemas/Task"}}
 BODIES: dict[tuple[str, str], tuple[dict[str, Any], tuple[str, ...]]] = {
     ("POST", "sets/{set}/plans"): (_TASK, ("task",)),
@@ -34,7 +36,14 @@ BODIES: dict[tuple[str, str], tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     ("POST", "sets/{set}/account"): ({"unit": TEXT, **_CAPS}, ("unit",)),
     ("POST", "sets/{set}/boards"): (
-        {"name": TEXT, "source": TEXT, "title": TEXT, "label": TEXT, "settings": OBJECT, "open_to_all": YES},
+        {
+            "name": TEXT,
+            "source": TEXT,
+            "title": TEXT,
+            "label": TEXT,
+            "settings": {"type": "object", "properties": _BOARD, "additionalProperties": False},
+            "open_to_all": YES,
+        },
         ("name", "source"),
     ),
     ("POST", "boards/{board}/teams"): ({"team": TEXT, "person": TEXT}, ("team", "person")),

@@ -41,7 +41,9 @@ class Server:
             "one name": Buckets(config.sign_ins_per_minute / 60, config.sign_ins_per_minute),
         }
         self.answers: dict[int, dict[str, Any]] = {}  # what was released, by entry
-        self.opened: dict[tuple[int, str], list[str]] = {}  # accounts over a set's people, by set and newest account
+        self.opened: dict[
+            tuple[int, str, int], list[str]
+        ] = {}  # accounts over a set's people, by set, its account and approvals
         self._accounts: dict[str, Account] = {}
         self._sessions: dict[tuple[int, int, str], Session] = {}
         self._lock = threading.Lock()

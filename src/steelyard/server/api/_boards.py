@@ -18,11 +18,12 @@ def mine(call: Call) -> Any:
 
 
 def make(call: Call) -> Any:
-    """Open a board over labels of the set."""
+    """Open a board over labels of the set, or propose one whose labels need a budget."""
     given = call.given("name", "source", optional=("title", "label", "settings", "open_to_all"))
     with acting(call):
-        made = boards.open_board(call.server, call.set, given)
-        record(call, "opened a board", f"{made.name}: {made.source}")
+        made = boards.open_board(call.server, call.set, given, call.who)
+        act = "proposed a board" if made.state == "proposed" else "opened a board"
+        record(call, act, f"{made.name}: {made.source}")
     return reply({"name": made.name, "state": made.state}, 201)
 
 

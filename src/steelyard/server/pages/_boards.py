@@ -7,9 +7,11 @@ from typing import Any
 
 from starlette.responses import Response
 
+from steelyard.accounting import told
 from steelyard.charts import at_error, intervals
 from steelyard.server import _boards as boards
 from steelyard.server._call import Call, Endpoint
+from steelyard.server._private import is_private
 from steelyard.server._store import Board, Submission
 from steelyard.server.api import _boards as boards_api
 from steelyard.server.pages._forms import filled, format_of, through, tried
@@ -22,12 +24,19 @@ _KINDS = {
     "paid": "certified; a surprise",
     "refused": "not told: nothing is left to tell",
 }
+_NOISY = "with noise, so that no label shows"
 _RULES = (
     "Every interval on this board holds, all of them together, however often the board is asked and whoever asks.",
     "Where intervals overlap nobody knows who is better, so a rank is a range.",
     "A right guess is told almost for nothing; a surprise uses up one of those that are left.",
     "Every submission counts, failed ones too, and a failed one is told nothing but what is wrong with its format.",
     "The budget belongs to the board: second identities gain nothing.",
+)  # fmt: skip
+_HIDING = (
+    *_RULES[:2],
+    "Every score is told with noise, and paid for before the labels are read: whose label is which cannot be told from all answers together.",
+    "How many answers there are was fixed at the start. The same predictions again are told again, and use up none.",
+    "The budget belongs to the board, was approved by somebody who does not run it, and never grows: second identities gain nothing.",
 )  # fmt: skip
 
 
@@ -46,28 +55,32 @@ def show_board(call: Call, *, problem: str = "") -> Response:
     sent = [] if team is None else server.boards.submissions(board.id, team=team[0])
     dataset = server.sets.known(board.dataset)
     trail = [("/boards", "Leaderboards")] if call.person is not None else []
+    hides = is_private(board)
     certified, final = board.facts.get("mode", "certified") == "certified", board.state == "final"
     rows = board.facts.get("final_rows" if final else "rows", 0)
     return page(
         call, "board.html", title, status=422 if problem else 200, name=title, lead=_lead(board, dataset), trail=trail,
         may_submit=call.may("submit") and board.state in ("open", "final"), may_run=call.may("run a board"), run_href=at("boards", board.name, "teams"),
-        facts=_facts(board, found), problem=problem, table_title="Where the teams stand", nobody="Nobody has submitted yet." if board.state in ("new", "open") else "Nobody submitted while the board was open.", table_told=_told(found["teams"]),
-        metric=str(board.facts.get("metric", "score")), ranks=[_row(each, team, sent) for each in found["teams"]], charts=_charts(board, found["teams"]),
-        submit_told=_FINAL if final else _SUBMIT if certified else _LADDER, href=at("boards", board.name), key=secrets.token_urlsafe(9),
+        facts=_facts(call, board, found), problem=problem, table_title="Where the teams stand", nobody="Nobody has submitted yet." if board.state in ("new", "open") else "Nobody submitted while the board was open.", table_told=_told(found["teams"]),
+        metric=str(board.facts.get("metric", "score")), ranks=[_row(board, each, team, sent) for each in found["teams"]], charts=_charts(board, found["teams"]),
+        submit_told=_FINAL if final else _PRIVATE if hides else _SUBMIT if certified else _LADDER, href=at("boards", board.name), key=secrets.token_urlsafe(9),
         file_hint=_file_hint(board, rows), winner=_winner(found["final"], team),
         takes_guess=certified and not final, guess_hint="from your own validation; a right guess is free", mine=None if team is None else _sent(call, sent),
-        rules=_RULES if certified else _RULES[:2],
+        rules=_HIDING if hides else _RULES if certified else _RULES[:2],
     )  # fmt: skip
 
 
 _SUBMIT = "Say what you expect: if your own validation is right, the board confirms it for next to nothing."
 _FINAL = "The final phase has rows of its own, which were never asked. The last predictions of your team count, and nothing is told before the end."
+_PRIVATE = "Every answer uses up one of those that are left, so send in what you have validated yourself."
 _LADDER = "Only a new record is told, so you may send in as many as you like."
 
 
 def _lead(board: Board, dataset: Any) -> str:
     of = "" if dataset is None else f"On {dataset.title or dataset.name}. "
     return {
+        "proposed": f"{of}Its labels are hidden under a budget of their own, which an officer has to approve.",
+        "declined": f"{of}An officer declined its budget: it will not be opened.",
         "new": "The worker is opening it; load this page again in a moment.", "broken": "The worker could not open its labels.",
         "closed": f"{of}Closed: these ranks are final.", "scoring": f"{of}The final phase is being decided; load this page again in a moment.",
     }.get(board.state, of.strip())  # fmt: skip
@@ -103,7 +116,7 @@ def _winner(final: dict[str, Any] | None, team: tuple[int, str] | None) -> dict[
     }  # fmt: skip
 
 
-def _facts(board: Board, found: dict[str, Any]) -> list[tuple[str, str]]:
+def _facts(call: Call, board: Board, found: dict[str, Any]) -> list[tuple[str, str]]:
     left = found["left"]
     first = board.state == "open" and board.settings.get("final")
     known = [
@@ -111,11 +124,19 @@ def _facts(board: Board, found: dict[str, Any]) -> list[tuple[str, str]]:
         ("rows", f"{board.facts['rows']:,}" if "rows" in board.facts else ""),
     ]
     known += [
-        ("surprises left", "" if left is None else f"{left:,}"),
+        ("answers left" if is_private(board) else "surprises left", "" if left is None else f"{left:,}"),
         ("measured by", str(board.facts.get("metric", ""))),
     ]
-    known += [("confidence", str(board.settings.get("confidence", "0.95")))]
+    known += [("confidence", str(board.settings.get("confidence", "0.95"))), ("privacy", _privacy(call, board))]
     return [(what, words) for what, words in known if words]
+
+
+def _privacy(call: Call, board: Board) -> str:
+    """What a private board's budget promises, from its terms, which are public."""
+    if "account" not in board.facts:
+        return ""
+    terms = call.server.account(str(board.facts["account"])).terms
+    return told(terms.cap, terms)
 
 
 def _told(teams: list[dict[str, Any]]) -> str:
@@ -129,13 +150,13 @@ def _told(teams: list[dict[str, Any]]) -> str:
     )
 
 
-def _row(each: dict[str, Any], team: tuple[int, str] | None, sent: list[Submission]) -> dict[str, Any]:
+def _row(board: Board, each: dict[str, Any], team: tuple[int, str] | None, sent: list[Submission]) -> dict[str, Any]:
     mine = team is not None and each["team"] == team[1]
     best = next((made for made in sent if mine and made.answer.get("value") == each["value"]), None)
     width = max(each["high"] - each["low"], 1e-6)
     return {
         "rank": rank_of(each), "team": each["team"], "mine": mine, "score": at_error(each["value"], width / 2),
-        "between": f"{at_error(each['low'], width / 2)} to {at_error(each['high'], width / 2)}", "kind": _KINDS.get(each["kind"], each["kind"]),
+        "between": f"{at_error(each['low'], width / 2)} to {at_error(each['high'], width / 2)}", "kind": _kind(board, each["kind"]),
         "id": f"#{best.id}" if best else f"{each['submissions']:,} sent", "href": at("submissions", str(best.id)) if best else "",
     }  # fmt: skip
 
@@ -203,15 +224,19 @@ def show_submission(call: Call) -> Response:
         trail=(("/boards", "Leaderboards"), (at("boards", board.name), title)), look=boards.wait_of(call.server, board, made).get("Retry-After", ""),
         state="failed" if found["state"] == "refused" else found["state"], here_href=at("submissions", str(made.id)),
         failed=detail[:1].upper() + detail[1:] or "Nothing more is told, because the reason could depend on the labels.",
-        answer={"title": str(board.facts.get("metric", "score")), "value": value, "width": width, "told": _kind_told(made.answer)}, pairs=pairs,
+        answer={"title": str(board.facts.get("metric", "score")), "value": value, "width": width, "told": _kind_told(board, made.answer)}, pairs=pairs,
     )  # fmt: skip
 
 
-def _kind_told(answer: dict[str, Any]) -> str:
-    kind = str(answer.get("kind", ""))
-    left = answer.get("left")
-    tail = "" if left is None else f" {left:,} surprise{' is' if left == 1 else 's are'} left on this board."
-    return f"{_KINDS.get(kind, kind)[:1].upper()}{_KINDS.get(kind, kind)[1:]}.{tail}"
+def _kind(board: Board, kind: str) -> str:
+    return _NOISY if kind == "paid" and is_private(board) else _KINDS.get(kind, kind)
+
+
+def _kind_told(board: Board, answer: dict[str, Any]) -> str:
+    kind, left = _kind(board, str(answer.get("kind", ""))), answer.get("left")
+    what = "answer" if is_private(board) else "surprise"
+    tail = "" if left is None else f" {left:,} {what}{' is' if left == 1 else 's are'} left on this board."
+    return f"{kind[:1].upper()}{kind[1:]}.{tail}"
 
 
 def submit(call: Call) -> Response:
@@ -271,14 +296,14 @@ def show_new_board(call: Call, *, problem: str = "") -> Response:
     return page(
         call, "new_board.html", "Open a leaderboard", status=422 if problem else 200, problem=problem, form=form, roots=roots,
         trail=(("/", "Home"), (at("sets", call.set.name), title)), action=at("sets", call.set.name, "boards"),
-        modes=(("certified", "certified: guesses are confirmed, surprises are counted"), ("ladder", "ladder: only records are told")),
+        modes=(("certified", "certified: guesses are confirmed, surprises are counted"), ("ladder", "ladder: only records are told"), ("private", "private: labels of people, told with noise")),
         metrics=(("accuracy", "accuracy"), ("auc", "area under the curve"), ("balanced_accuracy", "balanced accuracy"), ("f1", "F1")),
     )  # fmt: skip
 
 
 _NEW = {
     "name": "", "title": "", "root": "", "path": "", "label": "", "id": "", "final": "", "mode": "certified", "metric": "accuracy",
-    "tolerance": "0.05", "confidence": "0.95",
+    "tolerance": "0.05", "confidence": "0.95", "rows": "", "classes": "", "questions": "", "epsilon": "", "separate": "",
 }  # fmt: skip
 
 
@@ -286,7 +311,20 @@ def make_board(call: Call) -> Response:
     """Open a board over labels of the set."""
     form = call.form
     settings = {
-        name: filled(call, name) for name in ("mode", "metric", "tolerance", "confidence", "questions", "steps", "id")
+        name: filled(call, name)
+        for name in (
+            "mode",
+            "metric",
+            "tolerance",
+            "confidence",
+            "questions",
+            "steps",
+            "id",
+            "rows",
+            "classes",
+            "epsilon",
+            "separate",
+        )
     }
     settings["final"] = f"{form.get('root', '')}/{form['final'].strip()}" if filled(call, "final") else None
     given = {

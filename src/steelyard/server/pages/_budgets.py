@@ -91,5 +91,10 @@ def terms_told(terms: dict[str, Any]) -> str:
     """Proposed terms in words."""
     caps = ", ".join(f"{name.replace('_', ' ')} {terms[name]}" for name in CAPS if name in terms)
     unit = str(terms.get("unit", ""))
-    hidden = "one row" if unit == "rows" else f"all rows of one {unit.partition(':')[2]}"
-    return f"{caps}, hiding {hidden}"
+    kind, _, rest = unit.partition(":")
+    hidden = (
+        f"all rows of one {rest}" if kind == "users" else f"one row of {int(rest):,}, replaced" if rest else "one row"
+    )
+    board = f", for the board {terms['board']} and nothing else" if "board" in terms else ""
+    apart = "; it is declared that no row is in another board of as many rows" if "separate" in terms else ""
+    return f"{caps}, hiding {hidden}{board}{apart}"

@@ -14,12 +14,15 @@ from steelyard.release import Release
 from steelyard.server import _boards as boards
 from steelyard.server import _looking as looking
 from steelyard.server._call import Call
+from steelyard.server._private import is_private
 from steelyard.server._problems import Problem, not_there
 from steelyard.server._store import Board, Job
 from steelyard.server.pages._parts import at, day
 
 _LISTED = 50
 STATES = {
+    "proposed": "waits for an officer",
+    "declined": "not opened: an officer declined its budget",
     "new": "being opened",
     "open": "open",
     "final": "2 of 2: final",
@@ -100,7 +103,8 @@ def card(call: Call, board: Board) -> dict[str, str]:
             (rank_of(each) for each in boards.table(call.server, board)["teams"] if each["team"] == team[1]), ""
         )
     left = board.facts.get("left")
-    about = f"{STATES[board.state]}{'' if left is None else f'; {left:,} surprises at the start'}"
+    what = "answers" if is_private(board) else "surprises"
+    about = f"{STATES[board.state]}{'' if left is None else f'; {left:,} {what} at the start'}"
     return {"href": at("boards", board.name), "title": board.title or board.name, "about": about, "rank": rank}
 
 
