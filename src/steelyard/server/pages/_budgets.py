@@ -42,10 +42,9 @@ def bar_of(account: Account, label: str, now: Loss | None = None) -> Bar:
 def amount(loss: Loss, terms: Terms, *, cost: bool = False) -> str:
     """An amount as short as it can be said: epsilon, at the account's delta where it has one; mu; or nats.
 
-        >>> from steelyard.server._budgets import CAPS
-    from steelyard.privacy import rows
-        >>> amount(Loss.pure("0.25"), Terms(rows(), Loss.pure(1), 1, 0))
-        'ε 0.25'
+    >>> from steelyard.privacy import rows
+    >>> amount(Loss.pure("0.25"), Terms(rows(), Loss.pure(1), 1, 0))
+    'ε 0.25'
     """
     if loss.currency is Currency.PURE:
         return f"ε {decimal_text(loss.value)}"
@@ -59,8 +58,7 @@ def amount(loss: Loss, terms: Terms, *, cost: bool = False) -> str:
 def promise(every: Sequence[Terms]) -> str:
     """What the accounts over a set's people promise together, in a sentence or two.
 
-        >>> from steelyard.server._budgets import CAPS
-    from steelyard.privacy import rows
+        >>> from steelyard.privacy import rows
         >>> one = Terms(rows(), Loss.pure(1), 1, 0)
         >>> promise([one, one])
         'All answers together, whoever asks, are differentially private with ε = 2, the sum of 2 accounts. Hidden is one row, added or removed.'
