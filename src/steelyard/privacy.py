@@ -280,7 +280,7 @@ def _next(per: str, period: str) -> str:
     year, _, rest = period.partition("-")
     within = {"month": 12, "quarter": 4, "year": 1}[per]
     place = within * int(year) + (int(rest.removeprefix("Q")) if rest else 1)
-    form = {"month": "{}-{:02}", "quarter": "{}-Q{}", "year": "{}"}[per]
+    form = {"month": "{:04}-{:02}", "quarter": "{:04}-Q{}", "year": "{:04}"}[per]
     return form.format(place // within, place % within + 1)
 
 

@@ -391,6 +391,7 @@ def test_several_periods_go_from_one_to_a_later_one(account: Any, ends: tuple[An
 def test_one_period_to_itself_is_that_period(account: Any) -> None:
     assert account.during("2026-03", "2026-03") == account.during("2026-03")
     assert UNIT.during("2025-11", "2026-02").periods == ["2025-11", "2025-12", "2026-01", "2026-02"]
+    assert UNIT.during("0998-12", "0999-02").periods == ["0998-12", "0999-01", "0999-02"], "years have four digits"
     days = sy.users("user", per="day", time="day").during("2024-02-28", "2024-03-01")
     assert days.periods == ["2024-02-28", "2024-02-29", "2024-03-01"]
     with pytest.raises(InvalidTask, match="no account of their own"):

@@ -123,8 +123,11 @@ class Table:
         return self._identity or in_words(self._engine.dialect.name, self.columns)
 
     def called(self, identity: str) -> Table:
-        """The same rows under another identity."""
-        return self._same(self._rows, identity, self._view)
+        """The same rows under another identity; a step that waits for the unit waits on."""
+        made, awaiting = self._same(self._rows, identity, self._view), self._awaiting
+        if awaiting is not None:
+            made._awaiting = lambda column: awaiting(column).called(identity)
+        return made
 
     @property
     def engine(self) -> str:

@@ -253,6 +253,10 @@ def test_steps_by_unit_wait_for_the_account_where_the_unit_is_not_named(orders: 
     assert repr(made).startswith("Table(waiting for the unit")
     session = sy.Session(made, account())
     assert session.schema.columns == {"user": "integer", "days": "integer", "spend": "float"}
+    named = read(made, name="often")  # under a name of its own no step is lost
+    assert repr(named) == repr(made)
+    assert sy.Session(named, account()).schema.columns == session.schema.columns
+    assert named.for_unit(users("user")).identity == "the table named 'often'"
     assert session.release(sy.Sum("days", epsilon=20, cap=10)).value == pytest.approx(2, abs=2)
     for unit in (sy.rows(), users("nobody")):
         with pytest.raises((ViewRefused, ColumnMissing)):
