@@ -182,9 +182,9 @@ class LabelRandomizer:
         weighed = None if self.unbiased else records // len(groups)
         built = [(*build(self.method, nodes, prior, rest, self.loss, weighed, noise), prior) for prior in found]
         made = [GroupFit(method, sampler_of(mechanism, missing), prior) for method, mechanism, prior in built]
-        if self.method == "rr_with_prior" and all(len(each.sampler.values) == 1 for each in made):
-            warnings.warn(_CONSTANT, UserWarning, stacklevel=3)
         self._adopt(dict(zip(groups, made, strict=True)), Fraction(micro, MICRO))
+        if self.method == "rr_with_prior" and all(len(each.sampler.values) == 1 for each in made):
+            warnings.warn(_CONSTANT, UserWarning, stacklevel=3)  # last: a warning that is an error loses nothing paid for
         return self
 
     def _priors(self, nodes: Nodes, epsilon: Fraction, groups: tuple[str, ...]) -> list[Prior]:
