@@ -217,7 +217,7 @@ def test_pages_tell_of_the_budget_and_take_no_guess(team: Team) -> None:
     tess = team.browser("tess", by="session")
     shown = tess.get("/boards/returns", headers=page).text
     assert "answers left" in shown
-    assert "epsilon" in shown
+    assert f"δ {1e-6:g}" in shown
     assert 'name="guess"' not in shown
     answer = told(team, tess, np.ones(ROWS, dtype=int), "one")
     text = tess.get(f"/submissions/{answer['id']}", headers=page).text

@@ -19,8 +19,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+import scipy  # its rooms load when they are first used: most processes that know of models never need them
 from numpy.typing import NDArray
-from scipy import optimize, special
 
 _OUTWARD = 1 + 1e-6  # far above the error of the quadratures below, far below anything that matters
 _NODES = 4001
@@ -29,7 +29,7 @@ _FAR = 12.0
 
 def normal_quantile(failure: float) -> float:
     """The z with P[Z > z] = failure."""
-    return float(-special.ndtri(failure)) * _OUTWARD
+    return float(-scipy.special.ndtri(failure)) * _OUTWARD
 
 
 @lru_cache(maxsize=4096)
@@ -44,10 +44,10 @@ def joint_quantile(failure: float, *correlations: float) -> float:
     def over(z: float) -> float:
         x, w = (z + _FAR) / 2 * nodes + (z - _FAR) / 2, (z + _FAR) / 2 * weights
         density = w * np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
-        rises = (float(density @ special.ndtr((r * x - z) / math.sqrt(1 - r**2))) for r in correlations)
-        return float(special.ndtr(-z)) + sum(rises) + len(correlations) * float(special.ndtr(-_FAR))
+        rises = (float(density @ scipy.special.ndtr((r * x - z) / math.sqrt(1 - r**2))) for r in correlations)
+        return float(scipy.special.ndtr(-z)) + sum(rises) + len(correlations) * float(scipy.special.ndtr(-_FAR))
 
-    low, high = float(-special.ndtri(failure)), float(-special.ndtri(failure / (len(correlations) + 1)))
+    low, high = float(-scipy.special.ndtri(failure)), float(-scipy.special.ndtri(failure / (len(correlations) + 1)))
     while high - low > 1e-7:
         middle = (low + high) / 2
         low, high = (middle, high) if over(middle) > failure * (1 - 1e-6) else (low, middle)
@@ -60,7 +60,7 @@ def chi_square(dimension: int, failure: float) -> float:
     >>> round(chi_square(28, 0.1), 2)
     37.92
     """
-    return float(special.chdtri(dimension, failure)) * _OUTWARD
+    return float(scipy.special.chdtri(dimension, failure)) * _OUTWARD
 
 
 @lru_cache(maxsize=4096)
@@ -74,7 +74,7 @@ def weighted_chi_square(dimension: int, first: float, rest: float, failure: floa
     def over(q: float) -> float:
         return weighted_tail(dimension, first, rest, q) - failure * (1 - 1e-6)
 
-    return float(optimize.brentq(over, low, high, xtol=1e-9 * high)) * _OUTWARD
+    return float(scipy.optimize.brentq(over, low, high, xtol=1e-9 * high)) * _OUTWARD
 
 
 def weighted_tail(dimension: int, first: float, rest: float, q: float) -> float:
@@ -90,12 +90,12 @@ def weighted_tail(dimension: int, first: float, rest: float, q: float) -> float:
         z = end * np.sin(angle)
         weights = weights * end * np.cos(angle) * np.exp(-(z**2) / 2) * math.sqrt(2 / math.pi)
     left = np.maximum((q - first * z**2) / rest, 0.0)
-    return float(weights @ special.chdtrc(dimension - 1, left)) + 2 * float(special.ndtr(-end))
+    return float(weights @ scipy.special.chdtrc(dimension - 1, left)) + 2 * float(scipy.special.ndtr(-end))
 
 
 def gamma_quantile(shape: int, failure: float) -> float:
     """The q with P[Gamma(shape, 1) > q] <= failure."""
-    return float(special.gammainccinv(shape, failure)) * _OUTWARD
+    return float(scipy.special.gammainccinv(shape, failure)) * _OUTWARD
 
 
 @lru_cache(maxsize=256)
@@ -190,7 +190,7 @@ class Length:
 
 
 def _normal_above(width: int, length: float) -> float:
-    return float(special.gammaincc(width / 2, length * length / 2))
+    return float(scipy.special.gammaincc(width / 2, length * length / 2))
 
 
 def _normal_density(width: int, length: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -203,7 +203,7 @@ def _laplace_density(width: int, length: NDArray[np.float64]) -> NDArray[np.floa
 
 
 NORMAL = Length(lambda width, failure: math.sqrt(chi_square(width, failure)), _normal_above, _normal_density)
-LAPLACE = Length(gamma_quantile, lambda width, length: float(special.gammaincc(width, length)), _laplace_density)
+LAPLACE = Length(gamma_quantile, lambda width, length: float(scipy.special.gammaincc(width, length)), _laplace_density)
 
 
 def pull(alpha: float, lean: Fraction) -> Fraction:
@@ -221,7 +221,7 @@ def shifted_quantile(law: Length, width: int, shift: float, failure: float) -> f
     if shift <= 0:
         return least
     low, high = least * (1 - 1e-5), (least + shift) * (1 + 1e-5)
-    found = optimize.brentq(lambda q: shifted_tail(law, width, shift, q) - failure, low, high, xtol=1e-10 * high)
+    found = scipy.optimize.brentq(lambda q: shifted_tail(law, width, shift, q) - failure, low, high, xtol=1e-10 * high)
     return float(found) * _OUTWARD
 
 
@@ -238,7 +238,7 @@ def shifted_tail(law: Length, width: int, shift: float, q: float) -> float:
     angle, weights = _half_circle()
     length = (low + high) / 2 - (high - low) / 2 * np.cos(angle)
     cosine = np.clip((q * q - shift * shift - length**2) / (2 * shift * length), -_END, _END)
-    helped = special.stdtr(width - 1, -cosine * np.sqrt((width - 1) / (1 - cosine**2)))
+    helped = scipy.special.stdtr(width - 1, -cosine * np.sqrt((width - 1) / (1 - cosine**2)))
     between = float(weights @ (law.density(width, length) * helped * (high - low) / 2 * np.sin(angle)))
     return law.above(width, high) + between + _inside(law, width, shift - q) + _RARE
 

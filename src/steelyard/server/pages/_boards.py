@@ -7,13 +7,13 @@ from typing import Any
 
 from starlette.responses import Response
 
-from steelyard.accounting import told
 from steelyard.charts import at_error, intervals
 from steelyard.server import _boards as boards
 from steelyard.server._call import Call, Endpoint
 from steelyard.server._private import is_private
 from steelyard.server._store import Board, Submission
 from steelyard.server.api import _boards as boards_api
+from steelyard.server.pages._budgets import amount
 from steelyard.server.pages._forms import filled, format_of, through, tried
 from steelyard.server.pages._lines import STATES, card, rank_of
 from steelyard.server.pages._parts import at, day, go, page
@@ -136,7 +136,7 @@ def _privacy(call: Call, board: Board) -> str:
     if "account" not in board.facts:
         return ""
     terms = call.server.account(str(board.facts["account"])).terms
-    return told(terms.cap, terms)
+    return f"{amount(terms.cap, terms)}, δ {float(terms.delta):g}"
 
 
 def _told(teams: list[dict[str, Any]]) -> str:
