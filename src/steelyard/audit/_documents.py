@@ -12,6 +12,7 @@ import json
 import math
 import random
 import re
+import warnings
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
@@ -37,18 +38,27 @@ _OTHERS: list[Any] = [
 ]  # fmt: skip
 
 
+def of_every_method(upper: int, prior: list[int], missing: int | None = None) -> dict[str, Any]:
+    """Label randomizers at epsilon 1, one of each method, put to use; one may say the same to everybody, and is attacked all the same."""
+    from steelyard.labels import LabelRandomizer
+    from steelyard.labels._baselines import KINDS
+    from steelyard.labels._choice import METHODS
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "under this prior randomized response", UserWarning)
+        return {name: LabelRandomizer(1, 0, upper, name, prior, missing=missing).fit() for name in (*METHODS, *KINDS)}
+
+
 @cache
 def documents() -> dict[str, Document]:
     """One true document of each kind, by name; they are shared, so change copies."""
     from steelyard.labels import LabelRandomizer, pack
-    from steelyard.labels._baselines import KINDS
-    from steelyard.labels._choice import METHODS
     from steelyard.ledger import open_account
     from steelyard.noise import TestNoise
     from steelyard.privacy import labels
 
     prior, y = [6, 1, 1, 1, 1], [0, 0, 1, 4, 2] * 40
-    made = {name: LabelRandomizer(1, 0, 4, name, prior=prior, missing=2).fit() for name in (*METHODS, *KINDS)}
+    made = of_every_method(4, prior, missing=2)
     made["no_prior"] = LabelRandomizer("0.3", -2, 2, "unbiased").fit()
     made["absolute"] = LabelRandomizer(1, 0, 4, "unbiased", prior, noise_loss="absolute").fit()
     made["uneven"] = LabelRandomizer(2, 0, 9, "unbiased", nodes=[0, 1, "2.5", 9]).fit()

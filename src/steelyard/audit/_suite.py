@@ -7,7 +7,6 @@ without an entry here fails a test.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from typing import Any
 from steelyard import mechanisms as shipped
 from steelyard.accounting import mu_cap
 from steelyard.audit._corpus import Pool, days, decimals, floats, integers, texts
-from steelyard.audit._documents import saved_randomizers
+from steelyard.audit._documents import of_every_method, saved_randomizers
 from steelyard.audit._holdouts import hidden_labels
 from steelyard.audit._paths import DisjointStep, PureLevels, PureQuestions, RidgeLevel, RidgeLook, RowQuestions
 from steelyard.audit._randomized import randomized_labels
@@ -163,15 +162,9 @@ def mechanisms() -> dict[str, Item]:
 @cache
 def randomizers() -> dict[str, Any]:
     """Every kind of label randomizer, put to use."""
-    from steelyard.labels import LabelRandomizer
-    from steelyard.labels._baselines import KINDS
-    from steelyard.labels._choice import METHODS
     from steelyard.labels._classes import ClassSampler
 
-    with warnings.catch_warnings():
-        # one of them says the same label to everybody here, and is audited all the same
-        warnings.filterwarnings("ignore", "under this prior randomized response", UserWarning)
-        made = {name: LabelRandomizer(1, 0, 12, name, [20, *[1] * 12]).fit() for name in (*METHODS, *KINDS)}
+    made = of_every_method(12, [20, *[1] * 12])
     found: dict[str, Any] = {f"labels-{name.replace('_', '-')}": each.sampler_ for name, each in made.items()}
     return {**found, **{f"labels-classes-{size}": ClassSampler.of(size, 1) for size in (2, 3, 9)}}
 

@@ -14,6 +14,7 @@ from steelyard.labels._document import judge, read
 from steelyard.labels._packing import pack, unpack
 from steelyard.labels._randomizer import LabelRandomizer
 
+pytestmark = pytest.mark.filterwarnings("ignore:under this prior randomized response")  # packed all the same
 METHODS = ("unbiased", "two_point", "piecewise", "hybrid", "debiased", "rr", "rr_on_bins", "rr_with_prior")
 
 

@@ -58,10 +58,10 @@ def amount(loss: Loss, terms: Terms, *, cost: bool = False) -> str:
 def promise(every: Sequence[Terms]) -> str:
     """What the accounts over a set's people promise together, in a sentence or two.
 
-        >>> from steelyard.privacy import rows
-        >>> one = Terms(rows(), Loss.pure(1), 1, 0)
-        >>> promise([one, one])
-        'All answers together, whoever asks, are differentially private with ε = 2, the sum of 2 accounts. Hidden is one row, added or removed.'
+    >>> from steelyard.privacy import rows
+    >>> one = Terms(rows(), Loss.pure(1), 1, 0)
+    >>> promise([one, one])
+    'All answers together, whoever asks, are differentially private with ε = 2, the sum of 2 accounts. Hidden is one row, added or removed.'
     """
     units, several = {terms.unit for terms in every}, len(every) > 1
     if several and (len(units) > 1 or any(terms.epsilon is None for terms in every)):
