@@ -184,9 +184,7 @@ class LabelRandomizer:
         made = [GroupFit(method, sampler_of(mechanism, missing), prior) for method, mechanism, prior in built]
         self._adopt(dict(zip(groups, made, strict=True)), Fraction(micro, MICRO))
         if self.method == "rr_with_prior" and all(len(each.sampler.values) == 1 for each in made):
-            warnings.warn(
-                _CONSTANT, UserWarning, stacklevel=3
-            )  # last: a warning that is an error loses nothing paid for
+            warnings.warn(_CONSTANT, UserWarning, stacklevel=3)  # last: where it is an error, nothing paid for is lost
         return self
 
     def _priors(self, nodes: Nodes, epsilon: Fraction, groups: tuple[str, ...]) -> list[Prior]:
