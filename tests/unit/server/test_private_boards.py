@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from browsing import Browser, Seen, Team, new_team
+from steelyard.server._judge import Judging
+from steelyard.server._worker import Worker
 
 ROWS = 2000
 LABELS = np.arange(ROWS) % 5 > 0  # 80 % are true
@@ -153,7 +155,9 @@ def test_the_same_labels_have_no_second_board_under_any_name(team: Team, tmp_pat
     assert [carl.get(f"/api/v1/boards/{name}").json["state"] for name in ("alias", "copy")] == ["broken", "broken"]
 
 
-def test_labels_that_were_told_of_exactly_cannot_be_hidden_afterwards(team: Team, tmp_path: Path) -> None:
+def test_labels_that_were_told_of_exactly_cannot_be_hidden_afterwards(
+    team: Team, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     carl = team.browser("carl", by="session")
     assert carl.post(BOARDS, {"name": "exact", "source": "data/labels.csv", "label": "y"}).status == 201
     team.worker.once()
@@ -163,6 +167,25 @@ def test_labels_that_were_told_of_exactly_cannot_be_hidden_afterwards(team: Team
     assert decide(team).status == 200
     team.worker.once()
     assert carl.get("/api/v1/boards/alias").json["state"] == "broken"
+    monkeypatch.setattr(Judging, "_labels_apart", lambda self, board: set())  # the twin that looks at names alone
+    assert propose(team, "twin", "data/alias.csv", separate="yes").status == 201
+    assert decide(team).status == 200
+    team.worker.once()
+    assert carl.get("/api/v1/boards/twin").json["state"] == "open"
+
+
+def test_the_worker_makes_no_account_for_hidden_labels(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert propose(team).status == 201
+    team.server.boards.set_state(1, "new")  # as if somebody had written to the server's database
+    team.worker.once()
+    assert ACCOUNT not in {account.name for account in team.server.ledger.accounts()}
+    assert team.browser("carl").get("/api/v1/boards/returns").json["state"] == "new"
+    where = {"name": ACCOUNT, "ledger": team.server.config.ledger_address}
+    monkeypatch.setattr(
+        Judging, "_budget", lambda self, board, final: where
+    )  # the twin that opens one where there is none
+    team.worker.once()
+    assert ACCOUNT in {account.name for account in team.server.ledger.accounts()}
 
 
 def test_a_guess_is_refused_and_costs_nothing(team: Team) -> None:
@@ -179,8 +202,6 @@ def test_a_label_that_is_none_of_the_classes_changes_no_outcome(team: Team, tmp_
 
 
 def test_a_restarted_worker_tells_the_same_and_spends_nothing_more(team: Team) -> None:
-    from steelyard.server._worker import Worker
-
     tess = opened(team)
     first = told(team, tess, np.ones(ROWS, dtype=int), "one")["answer"]
     spent = team.server.account(ACCOUNT).spent
