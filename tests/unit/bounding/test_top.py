@@ -155,6 +155,7 @@ def test_by_key_the_largest_of_many_noises_is_in_the_error(gaussian: bool) -> No
     plan, count = (each.plan(data.schema, terms(gaussian=gaussian)) for each in (task, task._by_pair))
     off = [abs(n - 2) for _ in range(60) for _, n in plan.run(data, ExactNoise()).value[0][1]]
     assert plan.predicted is not None
+    assert count.predicted is not None
     assert sum(each <= plan.predicted.interval for each in off) / len(off) > 0.9
     assert sum(off) / len(off) <= plan.predicted.noise * 1.1
     twin = sum(each <= count.predicted.interval for each in off) / len(off)
