@@ -77,14 +77,12 @@ def bind_postgres(table: Any) -> Bind:
 
 def _types(connection: Any, asked: str) -> dict[str, int]:
     """The number of each column's type, or of that below a domain; no row is read."""
-    import psycopg
-
     problem = "none"
     try:
         with connection.transaction(), connection.cursor() as cursor:
             found = cursor.execute(f"SELECT * FROM ({asked}) AS {SOURCE} LIMIT 0").description or ()
             return {column.name: column.type_code for column in found}
-    except psycopg.Error as error:
+    except connection.Error as error:
         problem = type(error).__name__
     raise TableError(
         f"the server does not show the table ({problem}). Check that this user may read all of its columns."
