@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from steelyard.models._columns import Features, Numeric
 from steelyard.models._rows import Target
-from steelyard.models.accuracy._split import Ids, Split, SplitPart, of_rows
+from steelyard.models.accuracy._held import SplitPart
+from steelyard.models.accuracy._split import Ids, Split, of_rows
 from steelyard.tables import read
 
 FEATURES = Features([Numeric("a", -3, 1), Numeric("b", 0, 10)])
