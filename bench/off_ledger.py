@@ -17,6 +17,7 @@ from steelyard.models.accuracy._designs import Exact
 from steelyard.models.accuracy._family import Step, Told
 from steelyard.models.accuracy._goal import Goal, share_of
 from steelyard.models.accuracy._looks import Looks
+from steelyard.models.accuracy._losses import added
 from steelyard.models.accuracy._ridge import GaussianRidge
 from steelyard.models.accuracy._schedule import Failure, NearBest
 from steelyard.models.accuracy._search import run
@@ -51,6 +52,10 @@ class InMemory:
     def units(self) -> int:
         """How many rows, or users, there are."""
         return len(self.y) if self.owners is None else len(np.unique(self.owners))
+
+    def summed(self, each: Any) -> int:
+        """The sum of a whole number for each row, or of the users' means."""
+        return added(each(self), self.owners)
 
     @property
     def signed(self) -> Array:

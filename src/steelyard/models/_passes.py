@@ -168,6 +168,11 @@ class OneReading:
     all: Reading
     target: int
 
+    @property
+    def width(self) -> int:
+        """The number of features."""
+        return self.all.features.width
+
     def rows(self) -> Rows:
         """All rows in memory and whose they are."""
         found = self.all.gathered
@@ -241,16 +246,27 @@ class OneReading:
         return gram, moment
 
 
+class Foldable(Protocol):
+    """Rows that are added up where they lie."""
+
+    @property
+    def width(self) -> int:
+        """The number of features."""
+
+    def fold(self, loss: LossFunction, step: Any, start: list[Any]) -> list[Any]:
+        """``start`` plus the sum of what ``step`` makes of rows, labels and weights, as their loss reads them."""
+
+
 @dataclass(frozen=True)
 class Folded:
     """Rows behind a table, passed over where they lie (``Passes``)."""
 
-    data: OneReading
+    data: Foldable
     loss: LossFunction
 
     def sums(self, theta: Floats, curved: bool = True) -> Sums:
         """The sums at a parameter."""
-        width, none, loss = self._width, np.array([0], dtype=object), self.loss
+        width, none, loss = self.data.width, np.array([0], dtype=object), self.loss
 
         def step(rows: Floats, labels: Floats | None, weights: Floats | None = None) -> list[Any]:
             found = Memory(rows, weights, loss, labels).sums(
@@ -273,12 +289,8 @@ class Folded:
                 whole = [int(x * scale) for x in exact]
             return [np.array(whole, dtype=object), np.array([count], dtype=object)]
 
-        start = [np.zeros(self._width, dtype=object), np.array([0], dtype=object)]
+        start = [np.zeros(self.data.width, dtype=object), np.array([0], dtype=object)]
         total, rows = self.data.fold(loss, step, start)
         with localcontext() as context:
             context.prec = 2 * digits
             return [Decimal(int(x)) / scale for x in total], int(rows[0])
-
-    @property
-    def _width(self) -> int:
-        return self.data.all.features.width

@@ -26,6 +26,9 @@ Step = Callable[[Any], Sequence[Any]]
 """From an Arrow record batch to arrays whose shapes are the same for every batch."""
 
 
+UNIT = "steelyard_unit"
+
+
 def widened(arrays: Sequence[Any]) -> Arrays:
     """The arrays with integers as Python integers, which never overflow."""
     import numpy as np
@@ -92,12 +95,12 @@ def in_order(found: Any, unit: Unit) -> Any:
     return found if unit.column is None else found.order_by(unit.column)
 
 
-def beside_sizes(rows: Any, columns: Sequence[str], unit: Unit, engine: Dialect) -> Any:
-    """The columns of the rows of somebody, and last how many rows their unit has."""
+def beside_sizes(rows: Any, columns: Sequence[str], unit: Unit, engine: Dialect, *, named: bool = False) -> Any:
+    """The columns of the rows of somebody, and last how many rows their unit has; then, where ``named``, the unit (``UNIT``)."""
     if unit.column is None:
         raise OurBug("a row has no other rows to be counted beside it.")
     chosen = {f"steelyard_{i}": rows[name] for i, name in enumerate(columns)}
     known = rows.select(**chosen, steelyard_unit=identity(rows[unit.column]))
     known = known.filter(known.steelyard_unit.notnull())
     sized = beside(known, ["steelyard_unit"], engine, {"steelyard_rows": known.count()})
-    return sized.select(*chosen, "steelyard_rows")
+    return sized.select(*chosen, "steelyard_rows", *([UNIT] if named else []))

@@ -443,16 +443,23 @@ class Table:
         question = folding.in_order(folding.by_unit(self._rows, columns, unit), unit)
         return self._engine.batches(self._sql(question), self._needed(question), size)
 
-    def blocks_by_unit(self, columns: Sequence[str], unit: Unit, convert: Convert, width: int) -> UnitBlocks:
+    def blocks_by_unit(
+        self, columns: Sequence[str], unit: Unit, convert: Convert, width: int, *, sized: bool = False
+    ) -> UnitBlocks:
         """The rows of somebody as ``width`` whole numbers each, kept unit by unit for many passes, in memory of a fixed size.
 
         ``convert`` makes whole numbers of 32 bits of an Arrow batch of the columns, row by row, and must never raise on their
-        content. *Cost:* one pass and one sort, by an engine that may put both on disk; on Spark the rows stay with its workers.
+        content; with ``sized`` the batch has one column more, of how many rows that row's unit has. *Cost:* one pass and one
+        sort, by an engine that may put both on disk; on Spark the rows stay with its workers.
         """
         self._check(unit, ())
         self.require(*columns)
-        question = folding.by_unit(self._rows, columns, unit)
-        return self._engine.unit_blocks(self._sql(question), self._needed(question), unit.column, convert, width)
+        if sized:
+            question = folding.beside_sizes(self._rows, columns, unit, self._engine.dialect, named=True)
+        else:
+            question = folding.by_unit(self._rows, columns, unit)
+        whose = folding.UNIT if sized else unit.column
+        return self._engine.unit_blocks(self._sql(question), self._needed(question), whose, convert, width)
 
     def fold(
         self,

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models._columns import SIZE
 from steelyard.models.accuracy._crowd import Counts, Crowd
 from steelyard.models.accuracy._designs import MODEL_BITS
 from steelyard.models.accuracy._family import LOSS_BITS, WHOLE, Step, Told
-from steelyard.models.accuracy._losses import ClippedLoss, added
+from steelyard.models.accuracy._losses import ClippedLoss
 from steelyard.models.accuracy._quantiles import normal_quantile
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO
@@ -84,8 +85,15 @@ class Moments(Counts):
 
 def sums(rows: Any) -> list[int]:
     """The labels and their squares, each unit's mean rounded up, in steps of 1/S^2."""
-    y = rows.y.astype(np.int64)
-    return [added(y, rows.owners) * SIZE, added(y * y, rows.owners)]
+    return [int(rows.summed(_labels)) * SIZE, int(rows.summed(_squares))]
+
+
+def _labels(rows: Any) -> NDArray[np.int64]:
+    return np.asarray(rows.y, dtype=np.int64)
+
+
+def _squares(rows: Any) -> NDArray[np.int64]:
+    return np.asarray(_labels(rows) ** 2)
 
 
 @dataclass(frozen=True)
@@ -140,11 +148,11 @@ class Unexplained(ClippedLoss):
         farthest = (WHOLE + abs(self.centre)) ** 2 * self.part >> 2 * LOSS_BITS
         return self.slack + self.allowed - farthest
 
-    def losses(self, rows: Any) -> int:
-        """The sum over units; a row's squared error is rounded up, what is taken off it down."""
+    def each(self, rows: Any) -> NDArray[np.int64]:
+        """The losses; a row's squared error is rounded up, what is taken off it down."""
         model: Sequence[int] = [k >> (MODEL_BITS - LOSS_BITS) for k in self.model]
         predicted = (rows.x.astype(np.int64) @ np.array(model, dtype=np.int64)) // SIZE
         y = rows.y.astype(np.int64) * (WHOLE // SIZE)
         missed, apart = y - np.clip(predicted, -self.longest, self.longest), y - self.centre
         lost = -(-(missed * missed) >> LOSS_BITS) - (apart * apart * self.part >> 2 * LOSS_BITS)
-        return added(lost + (self.slack + self.allowed), rows.owners)
+        return np.asarray(lost + (self.slack + self.allowed))

@@ -65,8 +65,12 @@ class LossLook(ABC):
         """The target in whole steps, rounded down by what the grid can hide: a sum at or below it keeps the promise."""
 
     @abstractmethod
+    def each(self, rows: Any) -> NDArray[np.int64]:
+        """What each row loses, between ``least`` and ``most``: a function of that row alone."""
+
     def losses(self, rows: Any) -> int:
-        """The sum of the rows' losses, or of the users' mean losses, each between ``least`` and ``most``."""
+        """The sum of the rows' losses, or of the users' mean losses, each rounded up."""
+        return int(rows.summed(self.each))
 
     @property
     def moves(self) -> int:
@@ -112,12 +116,12 @@ class ClippedLoss(LossLook):
         root: float = max(math.sqrt(self.target) - hidden, 0.0)
         return math.floor(root * root * WHOLE - 1)
 
-    def losses(self, rows: Any) -> int:
-        """The sum of clipped squared errors: each row's a function of that row alone."""
+    def each(self, rows: Any) -> NDArray[np.int64]:
+        """The clipped squared errors."""
         model = np.array([k >> (MODEL_BITS - LOSS_BITS) for k in self.model], dtype=np.int64)
         predicted = (rows.x.astype(np.int64) @ model) // SIZE
         missed = rows.y.astype(np.int64) * WHOLE // SIZE - np.clip(predicted, -self.longest, self.longest)
-        return added((missed * missed) >> LOSS_BITS, rows.owners)
+        return np.asarray((missed * missed) >> LOSS_BITS)
 
 
 @dataclass(frozen=True)
@@ -152,11 +156,11 @@ class LoggedLoss(LossLook):
         hidden = self.length * math.sqrt(len(self.model)) / SIZE
         return math.floor((self.target - hidden) * WHOLE)
 
-    def losses(self, rows: Any) -> int:
-        """The sum of losses, margins rounded towards more loss: whole numbers throughout."""
+    def each(self, rows: Any) -> NDArray[np.int64]:
+        """The losses, margins rounded towards more loss: whole numbers throughout."""
         margins = (rows.signed.astype(np.int64) @ np.array(self.model, dtype=np.int64)) // (SIZE << (GRID - MARGIN))
         middle = len(self.table) // 2
-        return added(self.table[np.clip(margins + middle, 0, 2 * middle)], rows.owners)
+        return np.asarray(self.table[np.clip(margins + middle, 0, 2 * middle)])
 
 
 @dataclass(frozen=True)
@@ -176,11 +180,11 @@ class WrongClass(LossLook):
         """The share of errors, rounded down."""
         return math.floor(self.target * WHOLE)
 
-    def losses(self, rows: Any) -> int:
-        """The errors, in whole steps; of a user the mean of its rows'."""
+    def each(self, rows: Any) -> NDArray[np.int64]:
+        """The errors, in whole steps."""
         hidden = math.isqrt(sum(k * k for k in self.model) * len(self.model)) + 2
         margins = rows.signed.astype(np.int64) @ np.array(self.model, dtype=np.int64)
-        return added(np.where(margins > hidden, 0, WHOLE), rows.owners)
+        return np.where(margins > hidden, 0, WHOLE)
 
 
 def margin_cap(target: float) -> int:

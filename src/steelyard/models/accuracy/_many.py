@@ -22,7 +22,7 @@ from steelyard.models.accuracy._designs import Array
 from steelyard.models.accuracy._family import WHOLE
 from steelyard.models.accuracy._goal import Goal
 from steelyard.models.accuracy._logistic import GaussianDraws
-from steelyard.models.accuracy._losses import GRID, MARGIN, LossLook, added, margin_cap
+from steelyard.models.accuracy._losses import GRID, MARGIN, LossLook, margin_cap
 
 LONGEST = 16.0
 """No class's weights are longer: up to there a double tells chances apart whose scores differ by what the grid can hide."""
@@ -38,7 +38,7 @@ class ManyLook(LossLook):
     classes: int = 2
 
     @property
-    def each(self) -> NDArray[np.int64]:
+    def lines(self) -> NDArray[np.int64]:
         """One line of weights for each class."""
         return np.array(self.model, dtype=np.int64).reshape(self.classes, -1)
 
@@ -51,7 +51,7 @@ class ManyLook(LossLook):
 
     def scores(self, rows: Any) -> NDArray[np.int64]:
         """The exact scores, one column for each class, in steps of 2^-20/S."""
-        return np.asarray(rows.x.astype(np.int64) @ self.each.T)
+        return np.asarray(rows.x.astype(np.int64) @ self.lines.T)
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ class WrongAmong(ManyLook):
         """
         return 2 * math.isqrt(self.longest * (len(self.model) // self.classes)) + _APART
 
-    def losses(self, rows: Any) -> int:
-        """The errors, in whole steps; of a user the mean of its rows'."""
+    def each(self, rows: Any) -> NDArray[np.int64]:
+        """The errors, in whole steps."""
         own, others = _own(self.scores(rows), rows.y)
         right = (rows.y > 0) & (own > others.max(axis=1) + self.hidden)
-        return added(np.where(right, 0, WHOLE), rows.owners)
+        return np.where(right, 0, WHOLE)
 
 
 @dataclass(frozen=True)
@@ -123,15 +123,15 @@ class LoggedAmong(ManyLook):
         step = SIZE << (GRID - MARGIN)
         return own // step, others // step + 1
 
-    def losses(self, rows: Any) -> int:
-        """The sum of losses, each brought into the range that it has."""
+    def each(self, rows: Any) -> NDArray[np.int64]:
+        """The losses, each brought into the range that it has."""
         alone, chance, logarithm = self._tables
         own, others = self.rounded(*_own(self.scores(rows), rows.y))
         own, others = (np.clip(part, -self.top, self.top) + self.top for part in (own, others))
         together = ((chance[own] + chance[others].sum(axis=1)) >> _FINE) + 1
         lost = alone[own] + logarithm[np.minimum(together, len(logarithm) - 1)]
         nobody = math.ceil(math.log(self.classes) * WHOLE)
-        return added(np.clip(np.where(rows.y > 0, lost, nobody), self.least, self.most), rows.owners)
+        return np.clip(np.where(rows.y > 0, lost, nobody), self.least, self.most)
 
 
 def _own(scores: NDArray[np.int64], y: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

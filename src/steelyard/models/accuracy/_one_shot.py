@@ -22,14 +22,14 @@ from steelyard.bounding import check_unit
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import GRID, Objective, PureObjective, UserObjective, error
 from steelyard.models._columns import Features
-from steelyard.models._losses import Memory, rounding
+from steelyard.models._losses import Passes, rounding
 from steelyard.models._model import Model
 from steelyard.models._objective import ObjectiveFit
-from steelyard.models._rows import Classes, gather, signs
+from steelyard.models._rows import Classes
 from steelyard.models.accuracy._family import Ending, Family, Judge, Step, Taken, Told
 from steelyard.models.accuracy._goal import TWO_CLASSES, Goal, Stop, public_n
 from steelyard.models.accuracy._quantiles import LAPLACE, LEANS, LONGEST, NORMAL, chi_square, pull, shifted_quantile
-from steelyard.models.accuracy._users import shares
+from steelyard.models.accuracy._split import Whole
 from steelyard.noise import Noise
 from steelyard.plan import Outcome, Plan
 from steelyard.privacy import MICRO, Currency, Event, Loss, Terms
@@ -81,16 +81,14 @@ class LogisticTask:
         fit = self.fit(terms)
 
         def draw(table: Table, noise: Noise) -> Outcome:
-            rows = gather(table, self.features, label, terms.unit)
-            return self.told(
-                fit, terms, self.drawn(fit, Memory(rows.x * signs(rows.y, 2)[:, None], shares(rows.users)), noise)
-            )
+            rows = Whole(table, self.features, label, terms.unit)
+            return self.told(fit, terms, self.drawn(fit, rows.against(2), noise))
 
         return Plan(fit.event, None, draw, Model.from_json)
 
-    def drawn(self, fit: ObjectiveFit, memory: Memory, noise: Noise) -> list[float]:
+    def drawn(self, fit: ObjectiveFit, passes: Passes, noise: Noise) -> list[float]:
         """The weights of one draw."""
-        found: list[float] = fit.run(memory, noise).coefficients.tolist()
+        found: list[float] = fit.run(passes, noise).coefficients.tolist()
         return found
 
     def told(self, fit: ObjectiveFit, terms: Terms, theta: list[float]) -> Outcome:
@@ -328,7 +326,7 @@ class Drawn(Judge):
         """The one draw."""
         task, terms = self._task, self._terms
         fit = task.fit(terms)
-        draw = lambda rows, noise: task.drawn(fit, rows.memory, noise)  # noqa: E731
+        draw = lambda rows, noise: task.drawn(fit, rows.against(2), noise)  # noqa: E731
         return Step("draw", fit.event, draw, tell=lambda theta: task.told(fit, terms, theta))
 
     def learn(self, told: Told) -> None:

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -24,80 +23,28 @@ from numpy.typing import NDArray
 
 from steelyard.errors import CurrencyMismatch, InvalidTask, TableError, UnitMismatch
 from steelyard.lazy import lazy
-from steelyard.models._columns import SIZE, Features
-from steelyard.models._losses import Memory
-from steelyard.models._rows import Floats, Label, gather, signs
-from steelyard.models.accuracy._designs import Array, Exact
+from steelyard.models._columns import Features
+from steelyard.models._losses import Passes
+from steelyard.models._rows import Floats, Label
+from steelyard.models.accuracy._designs import Exact
 from steelyard.models.accuracy._family import CHECK
 from steelyard.models.accuracy._goal import public_n
-from steelyard.models.accuracy._users import ROOT, exact_of, shares, weighed, weights
-from steelyard.privacy import Currency, Neighbours, Terms, Unit
-from steelyard.tables import Schema, Table
+from steelyard.models.accuracy._held import BESIDE, Chosen, Each, Passed, SplitPart
+from steelyard.models.accuracy._users import WEIGHT, exact_of
+from steelyard.privacy import Currency, Neighbours, Terms, Unit, rows, users
+from steelyard.tables import Schema, Table, UnitBlocks
 
 HALF = Fraction(1, 2)
 """The share of units that check: with any other the dearer part could be more than twice what the best split costs."""
 
 Codes = NDArray[np.uint64]
 Seal = Callable[[bytes], bytes]
-_MANY = 1 << 62  # rows, more than any table has: sums are then kept in integers that hold them
 _SALT = "steelyard disjoint check 1"
 _START = np.uint64(int.from_bytes(hashlib.sha256(_SALT.encode()).digest()[:8], "big"))
 _STEP, _FIRST, _SECOND = (np.uint64(k) for k in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
-class Held(ABC):
-    """Rows in a step's hands: whole numbers, and a code for whose each is where users are hidden."""
-
-    x: Floats
-    y: Floats
-    owners: NDArray[np.int64] | None
-
-    @property
-    @abstractmethod
-    def units(self) -> int:
-        """How many rows, or users, a sum of losses is about."""
-
-    @lazy
-    def signed(self) -> Array:
-        """Rows times the signs of their classes, where labels are classes; a row of no class becomes zero."""
-        return np.asarray(self.x * signs(self.y, 2)[:, None])
-
-    @property
-    def memory(self) -> Memory:
-        """The signed rows for a solver, those of a user weighing one together."""
-        return Memory(self.signed, shares(self.owners))
-
-    def against(self, target: int) -> Memory:
-        """The same of one class against the others; of two the second is the target."""
-        if target == 2 and "signed" in self.__dict__:
-            return self.memory
-        return Memory(np.asarray(self.x * signs(self.y, target)[:, None]), shares(self.owners))
-
-
-@dataclass(frozen=True)
-class SplitPart(Held):
-    """One part of the units, in memory."""
-
-    x: Floats
-    y: Floats
-    owners: NDArray[np.int64] | None = None
-
-    @property
-    def units(self) -> int:
-        """How many rows, or users, there are: private."""
-        return len(self.y) if self.owners is None else len(np.unique(self.owners))
-
-    @lazy
-    def exact(self) -> Exact:
-        """The statistics, each row counting once, or each user; no branch follows from how many there are."""
-        if self.owners is None:
-            return replace(Exact.of_rows(self.x, self.y), n=_MANY)
-        sizes = np.bincount(self.owners)[self.owners] if len(self.owners) else self.owners
-        sums = weighed(np.vstack([self.x.T, self.y]), weights(sizes))
-        return Exact(_MANY, SIZE * ROOT, sums[:-1, :-1], sums[:-1, -1], int(sums[-1, -1]))
-
-
-class Whole(Held):
+class Whole:
     """All rows of a table: the statistics in one streaming pass, single rows only where a step asks for them."""
 
     def __init__(self, table: Table, features: Features, label: Label, unit: Unit) -> None:
@@ -114,24 +61,73 @@ class Whole(Held):
         return exact_of(*self._given)
 
     @lazy
-    def _gathered(self) -> Any:
-        return gather(*self._given)
+    def _rows(self) -> SplitPart | Passed:
+        return Kept.read(*self._given).rows(None)
 
-    @property
-    def x(self) -> Floats:  # type: ignore[override]
-        """The features."""
-        return np.asarray(self._gathered.x)
+    def summed(self, each: Each) -> int:
+        """The sum of a whole number for each row, or of the users' means, each rounded up."""
+        return self._rows.summed(each)
 
-    @property
-    def y(self) -> Floats:  # type: ignore[override]
-        """The label."""
-        return np.asarray(self._gathered.y)
+    def against(self, target: int) -> Passes:
+        """The rows for a solver, of one class against the others."""
+        return self._rows.against(target)
 
-    @property
-    def owners(self) -> NDArray[np.int64] | None:  # type: ignore[override]
-        """Whose each row is."""
-        found: NDArray[np.int64] | None = self._gathered.users
-        return found
+
+@dataclass(frozen=True)
+class Numbering:
+    """A batch as kept rows; ``place`` is that of the ids, ``size`` that of how many rows a unit has."""
+
+    features: Features
+    label: Label
+    split: Split | None
+    place: int | None
+    size: int | None
+
+    def __call__(self, batch: Any) -> NDArray[np.int32]:
+        """A row each; total."""
+        x = np.ascontiguousarray(self.features.whole(batch).T)
+        y, sizes = self.label.whole(batch.column(len(self.features.source))), np.ones(len(x), dtype=np.int64)
+        if self.size is not None:
+            counted = batch.column(self.size).to_numpy(zero_copy_only=False)
+            sizes = np.clip(counted, 1, WEIGHT + 1).astype(np.int64)  # of more rows none weighs anything
+        if self.split is not None:
+            ids = Ids.read(None if self.place is None else batch.column(self.place), len(y))
+            codes = ids.codes if ids.named.all() else np.where(ids.named, ids.codes, of_rows(x, y))
+            sizes = np.where(self.split.checks(codes), -sizes, sizes)
+        return np.column_stack([x, y, sizes]).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The rows of a table, read once and kept: on this machine in memory of a fixed size, then in a file without a name; on Spark with its workers."""
+
+    blocks: UnitBlocks
+    width: int
+    users: bool
+
+    @classmethod
+    def read(cls, table: Table, features: Features, label: Label, unit: Unit, split: Split | None = None) -> Kept:
+        """Read them; a user's rows come together, and rows of nobody are then left out. *Cost:* one pass, and one sort where users are hidden."""
+        by = unit.column or (None if split is None else split.ids)
+        columns = list(dict.fromkeys([*features.source, label.column, *([] if by is None else [by])]))
+        users = unit.column is not None
+        size, place = len(columns) if users else None, None if by is None else columns.index(by)
+        numbering = Numbering(features, label, split, place, size)
+        blocks = table.blocks_by_unit(columns, unit, numbering, features.width + BESIDE, sized=users)
+        return cls(blocks, features.width, users)
+
+    def rows(self, checks: bool | None) -> SplitPart | Passed:
+        """All rows, or those of a part: in memory where they are few."""
+        chosen, few = Chosen(checks, self.users), self._few
+        return Passed(self.blocks, self.width, chosen) if few is None else chosen.together(few, self.width)
+
+    @lazy
+    def _few(self) -> list[tuple[Any, Any]] | None:
+        return self.blocks.mapped(_same, self.width + BESIDE).in_memory()
+
+
+def _same(rows: Any) -> Any:
+    return rows
 
 
 @dataclass(frozen=True)
@@ -170,24 +166,16 @@ class Split:
         """Which of these hashes belong to the check part."""
         return codes < np.uint64(min(math.floor(self.share * 2**64), 2**64 - 1))
 
-    def parts(self, table: Table, features: Features, label: Label, whose: str | None = None) -> Parts:
-        """Read the table once and divide its rows; ``whose`` names users, whose rows belong together.
+    def parts(
+        self, table: Table, features: Features, label: Label, whose: str | None = None, unit: Unit | None = None
+    ) -> Parts:
+        """Read the table once and divide its rows; ``whose`` names users, whose rows belong together, or ``unit`` says it in full.
 
-        Rows of nobody are then left out. *Cost:* one pass, and 8 bytes for each feature of each row.
+        Rows of nobody are then left out. *Cost:* one pass, in memory of a fixed size.
         """
-        by, columns = whose or self.ids, [*features.source, label.column]
-        x, y, checks = [np.empty((0, features.width))], [np.empty(0)], [np.empty(0, dtype=np.bool_)]
-        owners, seen = [np.empty(0, dtype=np.int64)], dict[str, int]()
-        for batch in table.batches(columns if by is None else list(dict.fromkeys([*columns, by]))):
-            x.append(np.ascontiguousarray(features.whole(batch).T))
-            y.append(label.whole(batch.column(len(columns) - 1)))
-            ids = Ids.read(None if by is None else batch.column(batch.schema.names.index(by)), len(y[-1]))
-            codes = ids.codes if ids.named.all() else np.where(ids.named, ids.codes, of_rows(x[-1], y[-1]))
-            checks.append(self.checks(codes))
-            if whose is not None:
-                owners.append(ids.owners(seen))
-        rows = SplitPart(np.concatenate(x), np.concatenate(y), None if whose is None else np.concatenate(owners))
-        return _divided(rows, np.concatenate(checks))
+        own = unit or (rows() if whose is None else users(whose))
+        kept = Kept.read(table, features, label, own, self)
+        return Parts(kept.rows(False), kept.rows(True))
 
 
 class TableRows:
@@ -211,10 +199,20 @@ class TableRows:
             whole = Whole(table, self._features, self._label, self._unit)
             return Parts(whole, whole)
         self.snapshot = self._sealed(table, seal)
-        parts = self._split.parts(table, self._features, self._label, self._unit.column)
+        parts = self._split.parts(table, self._features, self._label, unit=self._unit)
+        if not table.local:
+            parts.train.units  # noqa: B018 - rows that stay with workers are divided by the first pass over them
+        self._same(table, seal)
+        return parts
+
+    def settle(self, table: Table, seal: Seal) -> None:
+        """After a step: rows that stay with workers are read again where a worker was lost, and must be the same then."""
+        if self._split is not None and not table.local:
+            self._same(table, seal)
+
+    def _same(self, table: Table, seal: Seal) -> None:
         if self._sealed(table, seal) != self.snapshot:
             raise TableError("the rows changed while they were divided")
-        return parts
 
     def _sealed(self, table: Table, seal: Seal) -> str:
         """The fingerprint of what is read, under two seals of the key's own: noise to whoever does not hold that.
@@ -228,16 +226,6 @@ class TableRows:
         columns = [name for name in dict.fromkeys(names) if name is not None]
         found = table.fingerprint(columns, seal(b"the secret of a fingerprint"))
         return seal(f"snapshot {found}".encode()).hex()
-
-
-def _divided(rows: SplitPart, checks: NDArray[np.bool_]) -> Parts:
-    owners = rows.owners
-    known = np.ones(len(rows.y), dtype=np.bool_) if owners is None else owners >= 0
-    train, check = (
-        SplitPart(rows.x[mask], rows.y[mask], None if owners is None else owners[mask])
-        for mask in (known & ~checks, known & checks)
-    )
-    return Parts(train, check)
 
 
 @dataclass(frozen=True)
@@ -267,11 +255,6 @@ class Ids:
         """Sixty-four bits of SHA-256 of each row's id."""
         digests = [hashlib.sha256(f"{_SALT}:{text}".encode()).digest()[:8] for text in self.texts]
         return np.array([int.from_bytes(digest, "big") for digest in digests], dtype=np.uint64)[self.places]
-
-    def owners(self, seen: dict[str, int]) -> NDArray[np.int64]:
-        """A number for each row's id, the same in every batch; -1 where there is none."""
-        numbers = [-1 if text is None else seen.setdefault(text, len(seen)) for text in self.texts]
-        return np.array(numbers, dtype=np.int64)[self.places]
 
 
 def of_rows(x: Floats, y: Floats) -> Codes:

@@ -62,6 +62,9 @@ class Reader(Protocol):
     def rows(self, table: Table, part: str, seal: Callable[[bytes], bytes]) -> Any:
         """The rows of a part, as steps read them."""
 
+    def settle(self, table: Table, seal: Callable[[bytes], bytes]) -> None:
+        """Fail, in words that nobody is told, where a step may have read other rows than those the key is bound to."""
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -182,6 +185,7 @@ class Transcript:
         if self._reader.divided:  # what a step adds to its own part is not what is charged
             facts |= {"part": step.part, "cost": price(step.event, self.desk.terms).amount}
         found = step.compute(rows, noise)
+        self._reader.settle(table, self.desk.seal)
         made = Outcome(packed(found), None) if step.tell is None else step.tell(found)
         return Outcome(made.value, made.error, {**facts, **made.point})
 

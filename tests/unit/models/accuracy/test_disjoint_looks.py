@@ -14,10 +14,11 @@ from steelyard.models._columns import SIZE
 from steelyard.models._rows import Target
 from steelyard.models.accuracy._designs import MODEL_BITS, Design
 from steelyard.models.accuracy._family import WHOLE
+from steelyard.models.accuracy._held import SplitPart
 from steelyard.models.accuracy._looks import Series
 from steelyard.models.accuracy._losses import GRID, MARGIN, ClippedLoss, LoggedLoss, LossLook, looked
 from steelyard.models.accuracy._quantiles import normal_quantile
-from steelyard.models.accuracy._split import Split, SplitPart
+from steelyard.models.accuracy._split import Split
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours, Unit, rows
 from steelyard.session import Session

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from steelyard.models._columns import Features, Numeric
 from steelyard.models._rows import Target
-from steelyard.models.accuracy._split import Ids, Split, SplitPart, of_rows
+from steelyard.models.accuracy._held import SplitPart
+from steelyard.models.accuracy._split import Ids, Split, of_rows
 from steelyard.tables import read
 
 FEATURES = Features([Numeric("a", -3, 1), Numeric("b", 0, 10)])
@@ -129,7 +130,9 @@ def test_an_id_reads_the_same_in_every_type(alike: list[Any]) -> None:
 def test_no_id_is_told_for_null_and_nan_and_the_infinities_have_one() -> None:
     told = Ids.read(pa.array([math.nan, None, math.inf, -math.inf]), 4)
     assert told.named.tolist() == [False, False, True, True]
-    assert told.owners({}).tolist() == [-1, -1, told.owners({})[2], told.owners({})[3]]
+    named = read({"a": [0.1] * 5, "b": [1.0] * 5, "y": [0.0] * 5, "i": [math.nan, math.inf, -math.inf, -0.0, 0.0]})
+    parts = Split().parts(named, FEATURES, LABEL, "i")
+    assert parts.train.units + parts.check.units == 3  # nobody's row is in neither part, and the zeros are one user
 
 
 @pytest.mark.parametrize("share", [Fraction(1, 2), Fraction(1, 4), Fraction(9, 10)])

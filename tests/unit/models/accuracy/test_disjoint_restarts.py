@@ -187,12 +187,12 @@ def test_a_process_with_other_rows_does_not_go_on_from_a_step_it_did_not_take(
     name = "parts" if moment == "reading" else "buy"
     before = getattr(owner, name)
 
-    def first(self: Any, *given: Any) -> Any:
+    def first(self: Any, *given: Any, **more: Any) -> Any:
         if not begun:
             begun.append(True)
             with pytest.raises(Stopped):
                 Session(TABLE, at, noise=TestNoise(5)).open(SEARCH, key="k").reach_loss(0.03, 0.9, progress=stopped)
-        return before(self, *given)
+        return before(self, *given, **more)
 
     monkeypatch.setattr(owner, name, first)
     with pytest.raises(TableError, match="the rows changed under their division"):

@@ -19,6 +19,7 @@ from steelyard.models.accuracy import _explained as explained
 from steelyard.models.accuracy._designs import MODEL_BITS, in_ball
 from steelyard.models.accuracy._explained import MOVES, Unexplained, sums
 from steelyard.models.accuracy._family import WHOLE
+from steelyard.models.accuracy._losses import added
 from steelyard.noise import TestNoise
 from unit.models.accuracy.made_up import Array, whole
 
@@ -42,6 +43,9 @@ class Rows:
     @property
     def units(self) -> int:
         return len(self.y) if self.owners is None else len(np.unique(self.owners))
+
+    def summed(self, each: Any) -> int:
+        return added(each(self), self.owners)
 
 
 def user(y: list[int]) -> Rows:

@@ -19,7 +19,7 @@ from steelyard.models._columns import SIZE
 from steelyard.models._model import shared
 from steelyard.models.accuracy import _many as many
 from steelyard.models.accuracy._family import WHOLE
-from steelyard.models.accuracy._losses import GRID, MARGIN
+from steelyard.models.accuracy._losses import GRID, MARGIN, added
 from steelyard.models.accuracy._many import LoggedAmong, ManyLook, WrongAmong
 from steelyard.noise import TestNoise
 from unit.models.accuracy.made_up import Array, whole
@@ -48,6 +48,9 @@ class Rows:
     def units(self) -> int:
         return len(self.y)
 
+    def summed(self, each: Any) -> int:
+        return added(each(self), self.owners)
+
 
 def one(row: tuple[list[float], int]) -> Rows:
     x = np.array([row[0]]) / max(1.0, float(np.linalg.norm(row[0])))
@@ -74,7 +77,7 @@ def test_a_replaced_row_moves_the_sum_by_its_range_at_most(
 
 def lost(ask: ManyLook, x: Array, place: int) -> float:
     """The loss of a row by the model that is handed out, in doubles."""
-    scores = x @ (ask.each / 2.0**GRID).T
+    scores = x @ (ask.lines / 2.0**GRID).T
     if isinstance(ask, WrongAmong):
         return float(place == 0 or shared(1 / (1 + np.exp(-scores[None])))[0].argmax() != place - 1)
     chance = 1 / (1 + np.exp(-np.clip(scores, -ask.reach / 2**MARGIN, ask.reach / 2**MARGIN)))
