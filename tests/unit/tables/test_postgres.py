@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
+import ibis
 import psycopg
 import pytest
 
@@ -202,3 +203,19 @@ def test_row_security_makes_a_table_one_as_given(place: tuple[Any, str]) -> None
     connection.execute(f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY")
     with pytest.warns(UncheckedQuery):
         assert not opened(name).stored
+
+
+def test_a_table_whose_columns_may_not_all_be_read_is_refused_with_what_to_do(place: tuple[Any, str]) -> None:
+    connection, name = place
+    role = f"reader_{secrets.token_hex(4)}"
+    connection.execute(f"CREATE ROLE {role}")
+    try:
+        connection.execute(f"GRANT SELECT (u, x) ON {name} TO {role}")
+        table = ibis.connect(postgres.server()).table(name)
+        table.get_backend().con.execute(f"SET ROLE {role}")
+        with pytest.raises(TableError, match=r"does not show the table \(InsufficientPrivilege\)"):
+            sy.read(table)
+        table.get_backend().disconnect()
+    finally:
+        connection.execute(f"DROP OWNED BY {role}")
+        connection.execute(f"DROP ROLE {role}")
