@@ -23,8 +23,7 @@ from steelyard.models._losses import Memory, Passes
 from steelyard.models._passes import Folded
 from steelyard.models._rows import Floats, signs
 from steelyard.models.accuracy._designs import Array, Exact
-from steelyard.models.accuracy._losses import added
-from steelyard.models.accuracy._users import ROOT, WEIGHT, shares, weighed, weights
+from steelyard.models.accuracy._users import ROOT, WEIGHT, added, shares, weighed, weights
 
 if TYPE_CHECKING:
     from steelyard.models._losses import LossFunction

@@ -22,20 +22,11 @@ from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models._columns import SIZE
 from steelyard.models.accuracy._designs import MODEL_BITS
 from steelyard.models.accuracy._family import CHECK, LOSS_BITS, WHOLE, Look, Step, Told
+from steelyard.models.accuracy._users import added as added
 from steelyard.privacy import Neighbours
 
 GRID, MARGIN = 20, 14
 """Bits of a classifier's released weight, and of a margin."""
-
-
-def added(losses: NDArray[np.int64], owners: NDArray[Any] | None = None) -> int:
-    """The sum of the rows' losses; or of the users' mean losses, each rounded up, in whatever order the rows come."""
-    if owners is None or not len(losses):
-        return int(losses.sum())
-    order = np.argsort(owners, kind="stable")
-    first = np.flatnonzero(np.diff(owners[order], prepend=owners[order[0]] - 1))
-    sizes = np.diff(first, append=len(owners))
-    return int((-(-np.add.reduceat(losses[order], first) // sizes)).sum())
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Whole:
 
     @lazy
     def _rows(self) -> SplitPart | Passed:
-        return Kept.read(*self._given).rows(None)
+        return KeptRows.read(*self._given).rows(None)
 
     def summed(self, each: Each) -> int:
         """The sum of a whole number for each row, or of the users' means, each rounded up."""
@@ -98,7 +98,7 @@ class Numbering:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptRows:
     """The rows of a table, read once and kept: on this machine in memory of a fixed size, then in a file without a name; on Spark with its workers."""
 
     blocks: UnitBlocks
@@ -106,7 +106,7 @@ class Kept:
     users: bool
 
     @classmethod
-    def read(cls, table: Table, features: Features, label: Label, unit: Unit, split: Split | None = None) -> Kept:
+    def read(cls, table: Table, features: Features, label: Label, unit: Unit, split: Split | None = None) -> KeptRows:
         """Read them; a user's rows come together, and rows of nobody are then left out. *Cost:* one pass, and one sort where users are hidden."""
         by = unit.column or (None if split is None else split.ids)
         columns = list(dict.fromkeys([*features.source, label.column, *([] if by is None else [by])]))
@@ -174,7 +174,7 @@ class Split:
         Rows of nobody are then left out. *Cost:* one pass, in memory of a fixed size.
         """
         own = unit or (rows() if whose is None else users(whose))
-        kept = Kept.read(table, features, label, own, self)
+        kept = KeptRows.read(table, features, label, own, self)
         return Parts(kept.rows(False), kept.rows(True))
 
 

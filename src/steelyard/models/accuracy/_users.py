@@ -10,16 +10,18 @@ Law: a weight depends on the number of the user's own rows alone, and a user's w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.models._columns import SIZE, Features
 from steelyard.models._rows import Label
-from steelyard.models.accuracy._designs import Exact
 from steelyard.privacy import Unit
 from steelyard.tables import Table
+
+if TYPE_CHECKING:
+    from steelyard.models.accuracy._designs import Exact
 
 ROOT = 2**10
 WEIGHT = ROOT**2
@@ -47,8 +49,20 @@ def shares(owners: NDArray[np.int64] | None) -> NDArray[np.float64] | None:
     return np.asarray(weights(sizes) / WEIGHT, dtype=np.float64)
 
 
+def added(losses: NDArray[np.int64], owners: NDArray[Any] | None = None) -> int:
+    """The sum of the rows' losses; or of the users' mean losses, each rounded up, in whatever order the rows come."""
+    if owners is None or not len(losses):
+        return int(losses.sum())
+    order = np.argsort(owners, kind="stable")
+    first = np.flatnonzero(np.diff(owners[order], prepend=owners[order[0]] - 1))
+    sizes = np.diff(first, append=len(owners))
+    return int((-(-np.add.reduceat(losses[order], first) // sizes)).sum())
+
+
 def exact_of(table: Table, features: Features, label: Label, unit: Unit) -> Exact:
     """The exact statistics of a table in one streaming pass: of rows, or of users who count once each."""
+    from steelyard.models.accuracy._designs import Exact
+
     n = unit.n or 1
     if unit.column is None:
         return Exact.of_table(table, features, label, n)
@@ -63,6 +77,8 @@ def as_exact(n: int, sums: NDArray[np.object_], weight: int) -> Exact:
     Weight that users lack counts as a label of full size in the sum of squares, which is then no less than n times the
     mean of users' means.
     """
+    from steelyard.models.accuracy._designs import Exact
+
     square = int(sums[-1, -1]) + (n * WEIGHT - weight) * SIZE**2
     return Exact(n, SIZE * ROOT, sums[:-1, :-1], sums[:-1, -1], square)
 
