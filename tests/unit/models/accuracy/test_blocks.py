@@ -150,3 +150,17 @@ def test_a_step_over_rows_with_workers_fails_where_they_changed_meanwhile() -> N
     table.version = 1
     with pytest.raises(TableError):
         reader.settle(table, bytes)
+
+
+@pytest.mark.parametrize("each", [each for each in MODELS if each.check == "disjoint"], ids=str)
+def test_nothing_is_told_of_a_step_whose_rows_changed_before_it_was_stored(
+    each: Combination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from steelyard.errors import TableError
+
+    def changed(*_: Any) -> None:
+        raise TableError("the rows changed while they were divided")
+
+    monkeypatch.setattr(TableRows, "settle", changed)
+    with pytest.raises(TableError, match="changed while"):  # with test noise the desk lets a reason through
+        each.ask(each.account(), each.amounts[1])
