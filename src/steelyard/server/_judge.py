@@ -94,7 +94,8 @@ class Judging:
 
     def _labels_apart(self, board: Board) -> set[str]:
         """Where the labels are, links followed, that this board cannot have since another has them and one of the two hides them."""
-        others = [each for each in self.server.boards.all() if each.id < board.id]  # the first one has them
+        first = lambda each: each.id < board.id or (each.id != board.id and each.facts)  # noqa: E731 - asked for, or opened
+        others = filter(first, self.server.boards.all())
         return self._located(
             ("root", str(place))
             for each in others
