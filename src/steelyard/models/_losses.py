@@ -328,7 +328,12 @@ class Memory:
     @property
     def count(self) -> int:
         """How many rows there are, or what they weigh together, rounded up."""
-        return len(self.rows) if self.weights is None else math.ceil(self.weights.sum() * (1 + 1e-9))
+        return math.ceil(self.weight)
+
+    @property
+    def weight(self) -> float:
+        """The same before it is rounded; no less than it is."""
+        return float(len(self.rows) if self.weights is None else self.weights.sum() * (1 + 1e-9))
 
 
 def _added(slopes: Floats, rows: Floats) -> Floats:

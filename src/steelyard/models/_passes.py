@@ -9,6 +9,7 @@ is passed over there. Sums are certified either way, so the choice may show in t
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 LIMIT = 1 << 28
 """Bytes of features kept in memory; about twice as much is taken for a moment."""
+_PARTS = 1 << 30  # of a row: blocks are counted by what their rows weigh, which is often much less than one
 
 
 class Training(Protocol):
@@ -269,14 +271,13 @@ class Folded:
         width, none, loss = self.data.width, np.array([0], dtype=object), self.loss
 
         def step(rows: Floats, labels: Floats | None, weights: Floats | None = None) -> list[Any]:
-            found = Memory(rows, weights, loss, labels).sums(
-                theta, curved
-            )  # goes to where the rows lie: it holds no table
-            return [found.pull, found.hessian, *(np.array([n], dtype=object) for n in (found.count, found.parts))]
+            memory = Memory(rows, weights, loss, labels)  # goes to where the rows lie: it holds no table
+            found, weight = memory.sums(theta, curved), math.ceil(memory.weight * _PARTS)
+            return [found.pull, found.hessian, *(np.array([n], dtype=object) for n in (weight, found.parts))]
 
         start = [np.zeros(width, dtype=object), np.zeros((width, width)), none, none]
         pull, hessian, count, parts = self.data.fold(loss, step, start)
-        return Sums(pull, hessian, int(count[0]), int(parts[0]))
+        return Sums(pull, hessian, -(-int(count[0]) // _PARTS), int(parts[0]))
 
     def pull(self, theta: Point, digits: int) -> tuple[list[Decimal], int]:
         """The same in decimals, carried as whole numbers of a digit near the last."""

@@ -6,6 +6,8 @@ A format fault is found before the labels are touched, and told. Anything else t
 from __future__ import annotations
 
 import contextlib
+import fnmatch
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ from steelyard.privacy import Currency
 from steelyard.requests import open_holdout, read_labels
 from steelyard.server import _private as private
 from steelyard.server._boards import board_settings
+from steelyard.server._config import SPARK
 from steelyard.server._server import Server
 from steelyard.server._slots import moment
 from steelyard.server._sources import locate
@@ -76,7 +79,7 @@ class Judging:
         if found is None:
             config, source = self.server.config, str(board.settings["final"]) if final else board.source
             place = locate(config, "root", source)
-            if place in self._rows_of_sets() | self._labels_apart(board):
+            if self._is_of_a_set(place) or place in self._labels_apart(board):
                 raise InvalidTask("rows that a budget protects are no labels.")
             found = open_holdout(
                 place, board.label or None, board_settings(board, final=final), board.settings.get("id"), **self._budget(board, final=final)
@@ -94,7 +97,8 @@ class Judging:
 
     def _labels_apart(self, board: Board) -> set[str]:
         """Where the labels are, links followed, that this board cannot have since another has them and one of the two hides them."""
-        others = [each for each in self.server.boards.all() if each.id < board.id]  # the first one has them
+        first = lambda each: each.id < board.id or (each.id != board.id and each.facts)  # noqa: E731 - asked for, or opened
+        others = filter(first, self.server.boards.all())
         return self._located(
             ("root", str(place))
             for each in others
@@ -109,15 +113,23 @@ class Judging:
         earlier = name in known and known[name].terms.currency is Currency.NATS
         return name if earlier else f"board:{name}"
 
-    def _rows_of_sets(self) -> set[str]:
-        """Where the files of sets are, links followed."""
-        sets = self.server.sets.all()
-        return self._located((each.kind, each.source) for each in sets if each.kind in ("root", "upload"))
+    def told_of(self, kind: str, source: str) -> bool:
+        """Whether a source has labels that a board was opened on, links followed: no budget of a set can hide them afterwards."""
+        boards = [each for each in self.server.boards.all() if each.facts]
+        places = [(each.source, each.settings.get("final")) for each in boards]
+        named = [("root", str(name)) for both in places for name in both if name]
+        return any(_has(place, labels) for place in self._located([(kind, source)]) for labels in self._located(named))
+
+    def _is_of_a_set(self, place: str) -> bool:
+        """Whether a file has rows of a set, links followed."""
+        return any(
+            _has(each, place) for each in self._located((each.kind, each.source) for each in self.server.sets.all())
+        )
 
     def _located(self, sources: Iterable[tuple[str, str]]) -> set[str]:
         found = set()
         for kind, source in sources:
-            with contextlib.suppress(TableError, InvalidTask):
+            with contextlib.suppress(TableError, InvalidTask, KeyError):  # an address may be one no more
                 found.add(locate(self.server.config, kind, source))
         return found
 
@@ -190,3 +202,9 @@ class Judging:
             return "refused", {"detail": str(fault)}
         except BaseException:  # it may depend on labels
             return "failed", {}
+
+
+def _has(address: str, place: str) -> bool:
+    """Whether a file is at an address, which may be a pattern of files or a folder of them."""
+    whole = os.path.realpath(address.removeprefix(SPARK))
+    return fnmatch.fnmatchcase(place, whole) or fnmatch.fnmatchcase(place, f"{whole}/*")

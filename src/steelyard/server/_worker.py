@@ -75,9 +75,10 @@ class Worker:
         return self._judging.once() or any(described) or any(done)
 
     def _describe(self, dataset: DataSet) -> bool:
-        """Look at the columns of a source: its schema, and no row."""
+        """Look at the columns of a source: its schema, and no row; labels that a board tells scores of are no rows of a set."""
         try:
-            columns: dict[str, str] | None = dict(self._table(dataset).columns)
+            labels = self._judging.told_of(dataset.kind, dataset.source)
+            columns: dict[str, str] | None = None if labels else dict(self._table(dataset).columns)
         except INTERRUPTS:
             raise
         except BaseException:  # an engine's panic is no Exception; nothing of it may be told

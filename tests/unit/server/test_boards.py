@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from browsing import Browser, Seen, Team, new_team
+from steelyard.server._judge import Judging
 
 ROWS = 2000
 LABELS = np.arange(ROWS) % 5 > 0  # 80 % are true
@@ -133,3 +134,24 @@ def test_rows_that_a_budget_protects_are_no_labels_and_the_other_way_round(team:
     assert carl.get("/api/v1/boards/alias").json["state"] == "broken"
     labels = carl.post("/api/v1/sets/spend/source", {"kind": "root", "source": "data/alias.parquet"})
     assert (labels.status, "labels of a board" in labels.json["detail"]) == (422, True)
+
+
+def test_labels_that_a_board_tells_of_are_no_rows_of_a_set_under_a_link_either(team: Team, tmp_path: Path) -> None:
+    carl = team.browser("carl", by="session")
+    (tmp_path / "data" / "alias.csv").symlink_to(tmp_path / "data" / "labels.csv")
+    assert carl.post("/api/v1/sets/spend/source", {"kind": "root", "source": "data/alias.csv"}).status == 202
+    team.worker.once()
+    assert carl.get("/api/v1/sets/spend").json["state"] == "broken"
+
+
+@pytest.mark.parametrize("address", ["{}/orders.csv", "{}/*.csv", "spark:{}"])
+def test_rows_at_an_address_of_the_configuration_are_no_labels(tmp_path: Path, address: str) -> None:
+    sources, spark = {"orders": address.format(tmp_path / "data")}, {"spark": "local[1]"}
+    team = new_team(tmp_path, sources=sources, **(spark if address.startswith("spark") else {}))
+    dataset, carl = team.server.sets.all()[0], team.browser("carl", by="session")
+    team.server.sets.set_source(dataset.id, "named", "orders", {})
+    (tmp_path / "data" / "orders.csv").write_text("y\n" + "\n".join(map(str, LABELS.astype(int))) + "\n")
+    made = {"name": "rows", "source": "data/orders.csv", "label": "y", "settings": {"questions": 1000}}
+    assert carl.post("/api/v1/sets/spend/boards", made).status == 201
+    Judging(team.server).once()
+    assert carl.get("/api/v1/boards/rows").json["state"] == "broken"

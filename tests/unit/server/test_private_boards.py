@@ -174,6 +174,19 @@ def test_labels_that_were_told_of_exactly_cannot_be_hidden_afterwards(
     assert carl.get("/api/v1/boards/twin").json["state"] == "open"
 
 
+def test_labels_that_were_told_of_exactly_while_a_budget_waited_cannot_be_hidden(team: Team, tmp_path: Path) -> None:
+    """The private board was asked for first, but its link led nowhere when the other one was opened."""
+    assert propose(team, "alias", "data/alias.csv", separate="yes").status == 201
+    carl = team.browser("carl", by="session")
+    assert carl.post(BOARDS, {"name": "exact", "source": "data/labels.csv", "label": "y"}).status == 201
+    team.worker.once()
+    (tmp_path / "data" / "alias.csv").symlink_to(tmp_path / "data" / "labels.csv")
+    assert decide(team).status == 200
+    team.worker.once()
+    states = [carl.get(f"/api/v1/boards/{name}").json["state"] for name in ("exact", "alias")]
+    assert states == ["open", "broken"]
+
+
 def test_the_worker_makes_no_account_for_hidden_labels(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     assert propose(team).status == 201
     team.server.boards.set_state(1, "new")  # as if somebody had written to the server's database

@@ -95,7 +95,9 @@ def test_every_sum_over_blocks_is_that_of_memory(whose: str | None, request: Any
             a, b = (held.against(target).sums(theta) for held in (one, other))
             assert np.allclose(a.pull.astype(float), b.pull.astype(float), rtol=1e-12)
             assert np.allclose(a.hessian, b.hessian, rtol=1e-5)
-            assert b.count >= a.count
+            assert (
+                a.count <= b.count <= a.count + 1
+            )  # a block rounds no weight up to a row, or doubles could certify nothing
 
 
 losses = st.lists(st.lists(st.integers(-(2**30), 2**30), min_size=1, max_size=9), max_size=8)
