@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -18,12 +18,13 @@ ROWS = [(1, "FR", 2, 3.0), (1, "DE", -1, 2.5), (2, "DE", 4, None), (3, None, Non
 
 
 @pytest.fixture(scope="module")
-def orders(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def orders(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     path = str(tmp_path_factory.mktemp("plans") / "orders.parquet")
     spark.createDataFrame(ROWS, "user long, land string, quantity int, price double").write.parquet(path)
     frame = spark.read.parquet(path)
     frame.createOrReplaceTempView("orders")
-    return frame
+    yield frame
+    spark.catalog.dropTempView("orders")
 
 
 def account(unit: Any = None) -> Any:

@@ -29,8 +29,9 @@ def settings(folder: Path, url: str) -> str:
     """
 
 
-def test_postgres_and_spark_by_one_file(tmp_path: Path) -> None:
+def test_postgres_and_spark_by_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes a while: PostgreSQL and a Java machine have to start."""
+    monkeypatch.setenv("STEELYARD_HOME", str(tmp_path / "home"))  # an anchor of its own: the database is used again
     url = postgres.new_database()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DROP SCHEMA IF EXISTS steelyard_server CASCADE")

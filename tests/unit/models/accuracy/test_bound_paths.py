@@ -49,8 +49,10 @@ def test_a_retry_reads_no_row(kind: str, unit: str, monkeypatch: pytest.MonkeyPa
     at = account(unit)
     first = asked(kind, at, table(), hard=True)
     assert first.reason == "target_met"
-    for name in ("gather", "exact_of"):
-        monkeypatch.setattr(split, name, lambda *_: pytest.fail("a retry reads nothing"))
+    for where, name in ((split.KeptRows, "read"), (split, "exact_of")):
+        monkeypatch.setattr(where, name, lambda *_: pytest.fail("a retry reads nothing"))
+    with pytest.raises(pytest.fail.Exception):
+        asked(kind, account(unit), table(), hard=True)  # whoever reads goes through one of the two
     again = asked(kind, at, changed(), hard=True, seed=4)
     assert np.array_equal(again.model, first.model)
     assert again.spent == first.spent == at.spent.amount
