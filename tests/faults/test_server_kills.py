@@ -148,7 +148,8 @@ def test_deaths_of_web_and_worker_on_sqlite(tmp_path: Path) -> None:
     withstand(config, tokens, kills=100, seconds=300)
 
 
-def test_deaths_of_web_and_worker_on_postgres(tmp_path: Path) -> None:
+def test_deaths_of_web_and_worker_on_postgres(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEELYARD_HOME", str(tmp_path / "home"))  # an anchor of its own: the database is used again
     config, tokens = prepare(tmp_path, epsilon=CAP, analysts=NAMES, **on_postgres())
     withstand(config, tokens, kills=100, seconds=300)
 
@@ -156,8 +157,9 @@ def test_deaths_of_web_and_worker_on_postgres(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # a thousand of anything takes a while
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_a_thousand_deaths(tmp_path: Path, kind: str) -> None:
+def test_a_thousand_deaths(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The budget is large enough for questions to the end, and not for all that are asked."""
+    monkeypatch.setenv("STEELYARD_HOME", str(tmp_path / "home"))
     where = on_postgres() if kind == "postgres" else {}
     config, tokens = prepare(tmp_path, epsilon=LARGE, analysts=NAMES, **where)
     withstand(config, tokens, kills=1000, seconds=1500, cap=LARGE)
