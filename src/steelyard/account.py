@@ -122,8 +122,12 @@ class Charge:
     @property
     def receipt(self) -> Receipt:
         """The proof of what was charged; the same on every replay until the charge is raised."""
+        return self.keeper.signed(self._unsigned)
+
+    @property
+    def _unsigned(self) -> Receipt:
         at = self.standing
-        return self.keeper.signed(Receipt(at.priced_at, at.head, at.level, self.account, self.ledger_id))
+        return Receipt(at.priced_at, at.head, at.level, self.account, self.ledger_id)
 
     def raise_to(self, level: Loss, event: Event | None = None) -> None:
         """Raise this one charge to a higher total, durably, before the step that needs it is drawn.
@@ -157,6 +161,11 @@ class Charge:
             raise self._not_stored(error) from None
         self.standing.answers[step] = held
         return held
+
+    def settle(self, payload: bytes, step: int = 0) -> tuple[Receipt, bytes]:
+        """The receipt beside what ``store`` returns, in one visit to where the charge is kept."""
+        unsigned, held = self._unsigned, self.store(payload, step)
+        return self.keeper.signed(unsigned), held
 
     def _not_stored(self, error: LedgerError) -> LedgerError:
         """The same refusal, told to somebody who has already paid."""

@@ -21,7 +21,7 @@ from steelyard.errors import InsecureNoise, OurBug, TableError
 from steelyard.interrupts import attempt
 from steelyard.noise import Noise
 from steelyard.plan import Outcome
-from steelyard.privacy import Event, Loss, Terms, Unit, canonical
+from steelyard.privacy import Event, Loss, Terms, canonical
 from steelyard.release import Release, promise, sealed_payload
 
 if TYPE_CHECKING:
@@ -47,9 +47,6 @@ class NoTable:
     identity: str = ""
     stored: bool = True
     view_text: str = ""
-
-    def require_apart(self, unit: Unit) -> None:
-        """Rows that are no table are no view: nothing stands between them and what is stored."""
 
 
 def check_noise(noise: Noise, account: Account) -> None:
@@ -78,7 +75,6 @@ class Desk:
         self, table: Table | NoTable, noise: Noise, account: Account, key: str, request: Mapping[str, Any]
     ) -> None:
         check_noise(noise, account)
-        table.require_apart(account.terms.unit)
         self._table: Any = table
         self._noise, self._account, self._paying = noise, account, account.name
         self.terms: Terms = account.terms
@@ -154,7 +150,7 @@ class Desk:
         stored, day = self._answer_of(charge, step), None
         if stored is None:
             made = self._sealed(event, compute)
-            receipt, stored = charge.receipt, charge.store(made, step=step)
+            receipt, stored = charge.settle(made, step)
         else:
             receipt, day = charge.receipt, charge.day
         if stored == _FAILURE:
@@ -232,7 +228,7 @@ class Desk:
 
     def _payload(self, event: Event, compute: _Compute) -> bytes:
         terms, cost, noise, table = self.terms, self._price(event), self._noise, self._table
-        outcome = compute(table, noise)
+        outcome = compute(table, noise).to_json()
         kept = promise(terms, cost, event, secure=noise.secure, stored=table.stored)
         return sealed_payload(outcome, kept, event, self._request)
 

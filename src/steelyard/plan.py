@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from steelyard.errors import InvalidTask
-from steelyard.privacy import Event, Status, Terms
+from steelyard.privacy import Event, Status, Terms, figure
 
 if TYPE_CHECKING:
     from steelyard.noise import Noise
@@ -24,11 +24,6 @@ __all__ = ["Error", "Outcome", "Plan", "Task"]
 def as_it_is(value: Any) -> Any:
     """The stored value, unchanged."""
     return value
-
-
-def figure(value: float) -> str:
-    """A number for people: four digits, or all whole ones."""
-    return f"{value:,.0f}" if abs(value) >= 9_999.5 else f"{value:.4g}"
 
 
 @dataclass(frozen=True)
@@ -138,6 +133,11 @@ class Outcome:
     value: Any
     error: Error | None
     point: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary."""
+        error = None if self.error is None else self.error.to_json()
+        return {"value": self.value, "error": error, "point": dict(self.point)}
 
 
 @dataclass(frozen=True, repr=False)

@@ -159,6 +159,11 @@ def decimal_text(value: Fraction | int, digits: int = 12) -> str:
     return str(Decimal(text).normalize()).replace("E+0", "").replace("E", "e") if "e" in text else _trim(text)
 
 
+def figure(value: float) -> str:
+    """A number for people: four digits, or all whole ones."""
+    return f"{value:,.0f}" if abs(value) >= 9_999.5 else f"{value:.4g}"
+
+
 def _trim(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -477,6 +482,13 @@ class Event:
     def from_json(cls, data: Mapping[str, Any]) -> Event:
         """Read back what ``to_json`` wrote."""
         return cls(data["name"], data["parameters"], Neighbours(data["neighbours"]), Status(data["status"]))
+
+
+def composed(*events: Event) -> Event:
+    """Several steps as one event: its price is the sum of theirs, its status the least of theirs."""
+    text = json.dumps([event.to_json() for event in events], sort_keys=True)
+    order = list(Status)
+    return Event("composed", {"events": text}, status=max((event.status for event in events), key=order.index))
 
 
 @dataclass(frozen=True)

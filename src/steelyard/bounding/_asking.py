@@ -8,6 +8,7 @@ finds keys alike, and several share one search and one pass.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from steelyard.bounding._grouping import Grouping
@@ -103,20 +104,20 @@ def plan_together(all_: Sequence[Aggregate], terms: Terms) -> Plan:
 
 def answers_of(ready: Sequence[Prepared], grouping: Grouping, unit: Unit, table: Table, noise: Noise) -> list[Outcome]:
     """The rows are read once for all that can share it, then each answer is noised in its turn."""
-    wanted = [each.balls(grouping) for each in ready]
+    wanted, shared = [each.balls(grouping) for each in ready], dict[ByKey, list[Any]]()
+    for each, balls in zip(ready, wanted, strict=True):
+        if balls:
+            shared.setdefault(each.limits, []).extend(balls)
     found: dict[ByKey, Iterator[Sequence[int]]] = {}
-    for limits in dict.fromkeys(each.limits for each, balls in zip(ready, wanted, strict=True) if balls):
-        shared = [ball for each, balls in zip(ready, wanted, strict=True) if each.limits == limits for ball in balls]
-        found[limits] = iter(integers_of(shared, grouping, limits, unit, table))
-    own = [
-        [next(found[each.limits]) for ball in balls for _ in ball.quantities]
-        for each, balls in zip(ready, wanted, strict=True)
-    ]
-    return [each.told(grouping, integers, table, noise) for each, integers in zip(ready, own, strict=True)]
-
-
-def integers_of(balls: Sequence[Any], grouping: Grouping, limits: ByKey, unit: Unit, table: Table) -> Integers:
-    """The bounded integers of all, in one pass."""
-    if grouping.public is None:
-        return list(zip(table.capped_totals(unit, balls), strict=True))
-    return table.sums_by_key(unit, balls, grouping.by, grouping.public, Limits(*limits))
+    for limits, balls in shared.items():
+        if grouping.public is None:
+            found[limits] = zip(table.capped_totals(unit, balls), strict=True)
+        else:
+            found[limits] = iter(table.sums_by_key(unit, balls, grouping.by, grouping.public, Limits(*limits)))
+    outcomes = []
+    for each, balls in zip(ready, wanted, strict=True):
+        own: list[Sequence[int]] = []
+        for ball in balls:
+            own += islice(found[each.limits], len(ball.quantities))
+        outcomes.append(each.told(grouping, own, table, noise))
+    return outcomes

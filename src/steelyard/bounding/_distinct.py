@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from steelyard.accounting import composed
 from steelyard.bounding._amounts import Spend, check_unit, noise_error
 from steelyard.bounding._asking import ByKey, Integers, plan_alone
 from steelyard.bounding._grouping import By, Grouping, PublicKeys, keep_exact, keep_keys
@@ -25,7 +24,7 @@ from steelyard.lazy import lazy
 from steelyard.mechanisms import Exponential, Gaussian, Laplace
 from steelyard.noise import Noise
 from steelyard.plan import Error, Outcome, Plan
-from steelyard.privacy import MICRO, Event, Number, Terms
+from steelyard.privacy import MICRO, Event, Number, Terms, composed
 from steelyard.tables import Bounded, Capped, Joint, Schema, Table
 
 _CAPS = tuple(2**power for power in range(11))

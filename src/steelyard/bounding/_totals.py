@@ -16,7 +16,6 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar
 
-from steelyard.accounting import composed
 from steelyard.bounding._amounts import Amount, Noisy, Spend, check_kind, check_unit, noise_error, norm_of
 from steelyard.bounding._asking import ByKey, Integers, plan_alone
 from steelyard.bounding._cap_choice import BoughtCounts
@@ -29,7 +28,7 @@ from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, Laplace, sigma_for
 from steelyard.noise import Noise
 from steelyard.plan import Error, Outcome, Plan, as_it_is
-from steelyard.privacy import MICRO, Event, Neighbours, Number, Terms, Unit
+from steelyard.privacy import MICRO, Event, Neighbours, Number, Terms, Unit, composed
 from steelyard.tables import Bounded, Capped, Joint, KeyList, Limits, Quantity, Schema, Table
 
 
@@ -287,10 +286,9 @@ class Request:
         cls, column: str | None, rule: CapRule, grouping: Grouping, spend: Spend, schema: Schema, terms: Terms
     ) -> Request:
         """Share the spend out, and refuse what the schema rules out."""
-        schema.require_unit(terms.unit)
+        check_unit(schema, terms)
         if column is not None:
-            schema.require_numeric(column)
-            rule = rule.of_kind(schema.columns[column])
+            rule = rule.of_kind(schema.numeric[column])
         groups, spend = Groups.plan(grouping, spend, schema, terms)
         bought, share = rule.parts(spend)
         fixed = rule.fixed(share)

@@ -20,8 +20,7 @@ from steelyard.cli._files import (
 )
 from steelyard.cli._reports import plan_report
 from steelyard.errors import InvalidTask
-from steelyard.plan import figure
-from steelyard.privacy import whole_number
+from steelyard.privacy import figure, whole_number
 from steelyard.requests import Reply, by_typed, columns, keys_typed
 
 MINIMISE = ("mean", "relative", "total")  # as steelyard.bounding has them, which would be slow to import

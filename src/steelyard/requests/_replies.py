@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import steelyard.answers as answers
-from steelyard.plan import figure
+from steelyard.privacy import figure
 
 if TYPE_CHECKING:
     from steelyard.ledger import Account as LedgerAccount

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.accounting import LEAST, MOST, composed
+from steelyard.accounting import LEAST, MOST
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Objective, UserObjective
 from steelyard.models._columns import Features
@@ -37,7 +37,7 @@ from steelyard.models.accuracy._split import Split
 from steelyard.models.accuracy._transcript import Transcript
 from steelyard.models.accuracy._watch import PATIENCE, SHARPER, Watched
 from steelyard.noise import Noise
-from steelyard.privacy import MICRO, Currency, Neighbours
+from steelyard.privacy import MICRO, Currency, Neighbours, composed
 
 LONGEST = 32.0
 """No model that is looked at is longer."""
