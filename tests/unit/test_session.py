@@ -239,7 +239,7 @@ class DeliversWhatItComputed(Desk):
 
     def answer(self, charge: Any, event: Event, compute: Callable[[Table, Noise], Outcome], **named: Any) -> Release:
         outcome = compute(self._table, self._noise)
-        payload = sealed_payload(outcome, promise(self.terms, Loss.pure(1), event, secure=True), event, {})
+        payload = sealed_payload(outcome.to_json(), promise(self.terms, Loss.pure(1), event, secure=True), event, {})
         charge.store(payload)
         return Release.delivered(payload, charge.receipt)
 
@@ -261,7 +261,7 @@ class LetsTheErrorOut(Desk):
     def _sealed(self, event: Event, compute: Callable[[Table, Noise], Outcome]) -> bytes:
         outcome = compute(self._table, self._noise)
         kept = promise(self.terms, Loss.pure(1), event, secure=True)
-        return sealed_payload(outcome, kept, event, self._request)
+        return sealed_payload(outcome.to_json(), kept, event, self._request)
 
 
 def draws_for_one_charge(desk_type: type[Desk], account: Account) -> int:
