@@ -233,6 +233,9 @@ class PaperEngine:
         """Refused."""
         _refuse("streams of rows")
 
+    def held_batches(self, columns: Sequence[str], size: int) -> None:
+        """None: there are no rows."""
+
     def fold(self, sql: str, columns: Sequence[str], size: int, step: Step, start: Sequence[Any]) -> list[Any]:
         """Refused."""
         _refuse("fits")

@@ -22,6 +22,7 @@ from steelyard.interrupts import attempt
 from steelyard.tables import _plain as plain
 from steelyard.tables import _soundness as soundness
 from steelyard.tables._folding import Step, added
+from steelyard.tables._frames import InMemory
 from steelyard.tables._plain import KEYS, PLAIN, SOURCE, Bind
 from steelyard.tables._totals import DUCKDB, Dialect
 from steelyard.tables._unit_blocks import ROWS, Convert, Made, Pass, UnitBlocks, held
@@ -76,6 +77,10 @@ class Engine(Protocol):
         """Arrow record batches of an answer, streamed; at least one, which tells the types where there is no row."""
         ...
 
+    def held_batches(self, columns: Sequence[str], size: int) -> Iterator[Any] | None:
+        """The same of the source's own rows, where they lie in memory and asking would change nothing about them."""
+        ...
+
     def fold(self, sql: str, columns: Sequence[str], size: int, step: Step, start: Sequence[Any]) -> list[Any]:
         """The start plus what a step makes of every batch of an answer, added up."""
         ...
@@ -105,6 +110,10 @@ def typed(batches: Iterable[Any], schema: Any) -> Iterator[Any]:
         yield batch
     if none:
         yield pa.RecordBatch.from_pylist([], schema)
+
+
+def _cut(table: Any, size: int) -> Iterator[Any]:
+    yield from typed(table.to_batches(max_chunksize=size), table.schema)
 
 
 class GuardedBlocks:
@@ -244,6 +253,11 @@ class DuckEngine:
     def batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
         """Run one question and stream its answer."""
         return guarded_batches(self._batches(sql, columns, size))
+
+    def held_batches(self, columns: Sequence[str], size: int) -> Iterator[Any] | None:
+        """Columns of numbers of an Arrow table, with no engine between: it would copy them to hand out the same."""
+        found = self._bind.numbers(columns) if isinstance(self._bind, InMemory) else None
+        return None if found is None else guarded_batches(_cut(found, size))
 
     def fold(self, sql: str, columns: Sequence[str], size: int, step: Step, start: Sequence[Any]) -> list[Any]:
         """Run one question and add up what a step makes of each batch."""

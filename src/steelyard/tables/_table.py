@@ -431,7 +431,9 @@ class Table:
         if isinstance(size, bool) or not isinstance(size, int) or size < 1 or not columns:
             raise InvalidTask("batches needs at least one column and a positive size.")
         question = self._rows.select(*columns)
-        return self._engine.batches(self._sql(question), self._needed(question), size)
+        asked = self._sql(question), self._needed(question)
+        held = self._engine.held_batches(columns, size) if self._rows is self._base else None
+        return self._engine.batches(*asked, size) if held is None else held
 
     def batches_by_unit(self, columns: Sequence[str], unit: Unit, size: int = 65_536) -> Iterator[Any]:
         """``batches`` with the rows of each unit together (a unit may span batches); rows of nobody are left out.
