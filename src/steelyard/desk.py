@@ -150,7 +150,7 @@ class Desk:
         stored, day = self._answer_of(charge, step), None
         if stored is None:
             made = self._sealed(event, compute)
-            receipt, stored = charge.settle(made, step)
+            receipt, stored = charge.store_signed(made, step)
         else:
             receipt, day = charge.receipt, charge.day
         if stored == _FAILURE:
