@@ -236,7 +236,7 @@ class Account(Protocol):
 class Wrapper:
     """A handle around an account: whatever is no spending passes through.
 
-    Who wraps an account says what ``remaining``, ``charge`` and ``find`` are; pickled, it keeps what it holds.
+    Who wraps an account says what ``charge`` and ``find`` are; pickled, it keeps what it holds.
     """
 
     def __init__(self, account: Account) -> None:
@@ -261,6 +261,11 @@ class Wrapper:
     def spent(self) -> Loss:
         """What has been charged so far, by anyone."""
         return self._account.spent
+
+    @property
+    def remaining(self) -> Loss:
+        """What is left."""
+        return self._account.remaining
 
     def by(self, person: str) -> Self:
         """The same handle in the hands of a person."""
@@ -291,11 +296,6 @@ class InPeriod(Wrapper):
     def terms(self) -> Terms:
         """The account's terms, of users within the period."""
         return replace(self._account.terms, unit=self._account.terms.unit.inside)
-
-    @property
-    def remaining(self) -> Loss:
-        """What is left for the period."""
-        return self._account.remaining
 
     def charge(
         self, loss: Loss, *, key: str, request: bytes, event: Event | None = None, of: str = "", view: str = ""

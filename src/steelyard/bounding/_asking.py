@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from steelyard.bounding._grouping import Grouping
 from steelyard.bounding._private_keys import Groups
+from steelyard.lazy import lazy
 from steelyard.noise import Noise
 from steelyard.plan import Error, Outcome, Plan
 from steelyard.privacy import Event, Terms, Unit
 from steelyard.tables import Bounded, Capped, Joint, Limits
 
 if TYPE_CHECKING:
-    from steelyard.tables import Table
+    from steelyard.tables import Schema, Table
 
 Integers = Sequence[Sequence[int]]
 """For each quantity that was asked for, one integer per key, or one."""
@@ -62,6 +63,42 @@ class Aggregate(Protocol):
 
     def ready(self, table: Table, noise: Noise, grouping: Grouping) -> Prepared:
         """Fix bounds and cap under these keys, buying them where they are private."""
+
+
+class Asked:
+    """What every task of one aggregate shares."""
+
+    def request(self, schema: Schema, terms: Terms) -> Aggregate:
+        """Everything that is known before a row is read; refuses what the schema or the account rule out."""
+        raise NotImplementedError
+
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """What will be done, and the error to expect where it is known; refuses what the schema or the account rule out."""
+        return plan_alone(self.request(schema, terms))
+
+    @lazy
+    def _grouping(self) -> Grouping:
+        return Grouping.of(self)
+
+
+class OwnPass:
+    """An aggregate that reads the rows its own way: nothing is fixed before, and it wants nothing of the common pass."""
+
+    groups: Groups
+    limits: ClassVar[ByKey] = (None, None)
+
+    @property
+    def present(self) -> Callable[[Any], Any]:
+        """A number, or a dictionary by key."""
+        return self.groups.grouping.present
+
+    def ready(self, table: Table, noise: Noise, grouping: Grouping) -> Self:
+        """Nothing is to be fixed."""
+        return self
+
+    def balls(self, grouping: Grouping) -> Sequence[Bounded | Capped | Joint]:
+        """Nothing of the common pass."""
+        return ()
 
 
 def plan_alone(asked: Aggregate) -> Plan:

@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steelyard.account import Account, check_account
 from steelyard.desk import paid_by
 from steelyard.errors import EngineMissing, InvalidTask, UnitMismatch
 from steelyard.ledger import open_account
-from steelyard.models._arrays import units
 from steelyard.models._columns import Features, Floats, Plain, by_column
 from steelyard.noise import Noise
 from steelyard.privacy import Number, Unit, exact, positive, rows
 from steelyard.privacy import users as users_of
 from steelyard.release import Release
 from steelyard.session import Session
-from steelyard.tables import Table, entries_of, is_untyped, kind_of, read
+from steelyard.tables import Table, entries_of, is_untyped, kind_of, read, texts_of
 from steelyard.tables import numbers_of as floats_of
 
 try:
@@ -269,3 +269,15 @@ def honest(tags: Any) -> Any:
         if kind is not None:
             kind.poor_score = True
     return tags
+
+
+def units(users: Any) -> NDArray[Any]:
+    """Whose row each one is: a typed NumPy array as it is, anything else as one text for each entry by itself.
+
+    *Privacy:* read as one column, one odd id would turn all others into floats or texts, and ids above 2^53 into one user.
+    """
+    if isinstance(users, np.ndarray) and users.dtype.kind in "biufUSM" and not isinstance(users, np.ma.MaskedArray):
+        return users
+    if getattr(users, "ndim", 1) != 1:
+        raise InvalidTask("users= is one column: whose row each one is.")
+    return texts_of(users)
