@@ -79,7 +79,7 @@ def open_account(
             "change: open it with its own."
         )
     account = LedgerAccount(store.address.text, name)
-    account.__dict__["_store"] = store
+    account.__dict__.update(_store=store, terms=found)
     return account
 
 
