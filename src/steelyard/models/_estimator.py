@@ -21,6 +21,7 @@ from steelyard.desk import paid_by
 from steelyard.errors import EngineMissing, InvalidTask, UnitMismatch
 from steelyard.ledger import open_account
 from steelyard.models._columns import Features, Floats, Plain, by_column
+from steelyard.models._search_cost import Charged
 from steelyard.noise import Noise
 from steelyard.privacy import Number, Unit, exact, positive, rows
 from steelyard.privacy import users as users_of
@@ -241,7 +242,7 @@ class Payment:
         return "" if column is None else f"{column}_"
 
 
-class PrivateEstimator:
+class PrivateEstimator(Charged):
     """What private estimators share beside scikit-learn's own classes: how a fit is kept, and honest tags."""
 
     def _keep(self, payment: Payment, release: Release) -> None:
