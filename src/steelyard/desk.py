@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,10 @@ class NoTable:
 
     def require_apart(self, unit: Unit) -> None:
         """Rows that are no table are no view: nothing stands between them and what is stored."""
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """They are in the caller's hands already."""
+        return nullcontext()
 
 
 def check_noise(noise: Noise, account: Account) -> None:
@@ -232,7 +237,8 @@ class Desk:
 
     def _payload(self, event: Event, compute: _Compute) -> bytes:
         terms, cost, noise, table = self.terms, self._price(event), self._noise, self._table
-        outcome = compute(table, noise)
+        with table.snapshot():
+            outcome = compute(table, noise)
         kept = promise(terms, cost, event, secure=noise.secure, stored=table.stored)
         return sealed_payload(outcome, kept, event, self._request)
 
