@@ -14,7 +14,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from typing import Any, Protocol, TypeVar, cast
 
 from steelyard.errors import TableError
@@ -45,6 +45,32 @@ MEMORY = 600_000_000
 T = TypeVar("T")
 
 
+class Server(Protocol):
+    """What answers some questions where the rows lie, so that only few numbers leave it; the others are its engine's."""
+
+    dialect: Dialect
+
+    def takes(self, question: Any, columns: Sequence[str], rows: Any) -> bool:
+        """Whether a question can be answered there; a public fact."""
+        ...
+
+    def parses(self, sql: str, columns: Sequence[str], beside: Mapping[str, Any]) -> bool:
+        """Whether a statement is understood there; no row is read."""
+        ...
+
+    def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        """All rows of a small answer."""
+        ...
+
+    def arrow(self, sql: str, columns: Sequence[str], beside: Mapping[str, Any]) -> Any:
+        """The same beside public Arrow tables, as an Arrow table."""
+        ...
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """All that is asked in between is asked of one state of the rows."""
+        ...
+
+
 class Engine(Protocol):
     """What can answer."""
 
@@ -52,6 +78,7 @@ class Engine(Protocol):
     token: object  # the same for engines that read one source
     origin: frozenset[str]  # the files or objects that the rows lie in, as far as it is known
     held: object  # the source, as it was given
+    server: Server | None  # who adds up where the rows lie, where that is another than who streams them
 
     def showing(self, more: Mapping[str, Callable[[], Any]]) -> Engine:
         """The same source with other tables beside it, each under a name of its own and made anew for each question."""
@@ -184,6 +211,7 @@ class DuckEngine:
         self.token = object()
         self.origin: frozenset[str] = frozenset()
         self.held: object = None
+        self.server: Server | None = None
         self._others: Mapping[str, Callable[[], Any]] = {}
         self._owner: DuckEngine | None = None
         self._kinds: dict[str, str] = {}

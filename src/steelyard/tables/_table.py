@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from steelyard.tables import _sampling as sampling
 from steelyard.tables import _totals as totals
 from steelyard.tables import _views as views
 from steelyard.tables._distinct import distinct
-from steelyard.tables._engine import Engine, integers_by_place
+from steelyard.tables._engine import Engine, Server, integers_by_place
 from steelyard.tables._identity import in_words
 from steelyard.tables._joint import Joint, held, sides
 from steelyard.tables._keyed import (
@@ -94,8 +95,8 @@ class Table:
         more = len(self.columns) - len(told)
         shown = ", ".join([*told, *([f"and {more} more"] if more else [])])
         if self._awaiting is not None:
-            return f"Table(waiting for the unit, of {shown}) on {self._engine.dialect.name}"
-        return f"Table({shown}) on {self._engine.dialect.name}"
+            return f"Table(waiting for the unit, of {shown}) on {self.engine}"
+        return f"Table({shown}) on {self.engine}"
 
     def _repr_html_(self) -> str:
         from steelyard.charts import Tabular, fragment
@@ -131,8 +132,13 @@ class Table:
 
     @property
     def engine(self) -> str:
-        """Who answers: ``"duckdb"`` or ``"pyspark"``."""
-        return self._engine.dialect.name
+        """Who answers: ``"duckdb"``, ``"pyspark"``, or ``"postgres"`` for what the server adds up in place."""
+        return (self._engine.server or self._engine).dialect.name
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """All questions in between see one state of the rows, where a server can promise that; of files nobody can."""
+        server = self._engine.server
+        return nullcontext() if server is None else server.snapshot()
 
     @property
     def local(self) -> bool:
@@ -560,8 +566,8 @@ class Table:
 
     def _placed(self, question: Any, size: int, parts: int, beside: Mapping[str, Any]) -> list[list[int]]:
         """Run a question that answers ``k``, ``s0``, …: for each part one integer per place, 0 where there is no row."""
-        answer = self._engine.arrow(self._sql(question), self._needed(question), beside)
-        return integers_by_place(answer, size, parts)
+        engine, sql = self._answering(question, beside)
+        return integers_by_place(engine.arrow(sql, self._needed(question), beside), size, parts)
 
     def _numbers(self, question: Any, beside: Mapping[str, Any] = MappingProxyType({})) -> list[int]:
         """Run a question that answers with one row of numbers; a sum over no rows at all is 0."""
@@ -569,12 +575,22 @@ class Table:
         return [0 if value is None else int(value) for value in row]
 
     def _run(self, question: Any, beside: Mapping[str, Any] = MappingProxyType({})) -> list[tuple[Any, ...]]:
+        engine, sql = self._answering(question, beside)
         if beside:
-            answer = self._engine.arrow(self._sql(question), self._needed(question), beside)
+            answer = engine.arrow(sql, self._needed(question), beside)
             return list(zip(*(column.to_pylist() for column in answer.columns), strict=True))
-        return self._engine.rows(self._sql(question), self._needed(question))
+        return engine.rows(sql, self._needed(question))
 
-    def _sql(self, question: Any) -> str:
+    def _answering(self, question: Any, beside: Mapping[str, Any]) -> tuple[Engine | Server, str]:
+        """Who answers with few numbers, and in what words: the server that has the rows, where it can, else the engine that reads them."""
+        server, columns = self._engine.server, self._needed(question)
+        if server is not None and self._awaiting is None and server.takes(question, columns, self._rows):
+            sql = self._sql(question, server.dialect)
+            if server.parses(sql, columns, beside):
+                return server, sql
+        return self._engine, self._sql(question)
+
+    def _sql(self, question: Any, dialect: totals.Dialect | None = None) -> str:
         if self._awaiting is not None:
             raise InvalidTask(
                 "a step of this table waits for the unit: ask through a Session, or name it: per_unit('user', ...)."
@@ -582,7 +598,8 @@ class Table:
         import ibis.expr.operations as ops
 
         asked = question.op()
-        return _compiled(asked, self._engine.dialect, tuple(repr(each.value) for each in asked.find(ops.Literal)))
+        dialect = self._engine.dialect if dialect is None else dialect
+        return _compiled(asked, dialect, tuple(repr(each.value) for each in asked.find(ops.Literal)))
 
     @property
     def _counted(self) -> str:
