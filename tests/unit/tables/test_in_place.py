@@ -211,8 +211,8 @@ def collations(name: str, column: str) -> set[str | None]:
     table = opened(name)
     server = table._engine.server
     assert isinstance(server, PostgresServer)
-    digest = _postgres_sql._DIGEST_SQL.format(_postgres_sql._quoted(column))
-    text = f"SELECT pg_collation_for({_postgres_sql._quoted(column)}), pg_collation_for({digest}) FROM steelyard_plain"
+    digest = _postgres_sql._DIGEST_SQL.format(_postgres_sql.quoted(column))
+    text = f"SELECT pg_collation_for({_postgres_sql.quoted(column)}), pg_collation_for({digest}) FROM steelyard_plain"
     return {each for row in server.rows(text, [column]) for each in row}
 
 
