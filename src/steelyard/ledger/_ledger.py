@@ -187,7 +187,7 @@ class Ledger:
     def export(self) -> Iterator[str]:
         """Every entry as a line of JSON; answers appear as digests only."""
         for entry in self.entries():
-            yield json.dumps(dataclasses.asdict(entry), sort_keys=True)
+            yield json.dumps(entry._asdict(), sort_keys=True)
 
     def verify(self, *, anchor: str | os.PathLike[str] | None = None, receipts: Sequence[Receipt] = ()) -> Verification:
         """Check every table against the chain, its prices, the chain against the anchor, and receipts against the chain.

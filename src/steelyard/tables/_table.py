@@ -51,6 +51,8 @@ from steelyard.tables._unit_blocks import Convert, UnitBlocks
 from steelyard.tables._views import PublicTable, View
 
 _SHOWN = 20  # columns, of tables that are looked at
+_REMEMBERED = 64  # questions of a table that are not written again
+_FEW = 100  # keys of a question that is remembered
 By = str | Sequence[str]
 
 
@@ -63,6 +65,14 @@ class Under(NamedTuple):
     """Rows ``(u, k…, q0, …)`` under the keys that are asked for, and the public tables that the question names."""
 
     rows: Any
+    beside: Mapping[str, Any]
+
+
+class Asked(NamedTuple):
+    """A question as SQL, the columns of the source that it reads, and the public tables that it names."""
+
+    sql: str
+    columns: Sequence[str]
     beside: Mapping[str, Any]
 
 
@@ -89,6 +99,7 @@ class Table:
         self._view = view
         self._awaiting: Callable[[str], Table] | None = None  # what becomes of this once the unit is known
         self._during: Unit | None = None  # whose period all rows of this are
+        self._asked: dict[tuple[tuple[Any, ...], str], Asked] = {}  # questions that were written before
 
     def __repr__(self) -> str:
         told = [f"{name}: {kind}" for name, kind in list(self.columns.items())[:_SHOWN]]
@@ -192,10 +203,13 @@ class Table:
         self._check(unit, [each for part in parts for each in part.quantities])
         if not parts:
             return []
+        return self._row(self._written(("totals", unit, *parts), lambda: Under(self._capped(unit, parts), {})))
+
+    def _capped(self, unit: Unit, parts: Sequence[Bounded | Joint]) -> Any:
         plain = [part for part in parts if isinstance(part, Bounded)]
-        whole_ = len(plain) == len(parts)
-        ask = totals.capped(self._rows, unit, plain, self._engine.dialect) if whole_ else None
-        return self._numbers(held(self._rows, unit, parts, self._engine.dialect) if ask is None else ask)
+        if len(plain) == len(parts):
+            return totals.capped(self._rows, unit, plain, self._engine.dialect)
+        return held(self._rows, unit, parts, self._engine.dialect)
 
     def totals_histogram(
         self, unit: Unit, quantity: Quantity, edges: Sequence[int], *, sizes: bool = False
@@ -207,8 +221,11 @@ class Table:
         """
         self._check(unit, [quantity])
         edges = totals.check_edges(edges)
-        counts = self._numbers(totals.tails(self._rows, unit, quantity, edges, self._engine.dialect, sizes=sizes))
-        return _between(counts)
+
+        def ask() -> Under:
+            return Under(totals.tails(self._rows, unit, quantity, edges, self._engine.dialect, sizes=sizes), {})
+
+        return _between(self._row(self._written(("histogram", unit, quantity, tuple(edges), sizes), ask)))
 
     def norms_histogram(
         self, unit: Unit, part: Capped, edges: Sequence[int], by: By, keys: Sequence[Any] | None, limits: Limits
@@ -246,11 +263,18 @@ class Table:
         A ``Joint`` has as many lists as quantities. *Privacy:* one unit added or removed moves each part by at most its cap in its
         norm. Rows with other keys are dropped before the norm is taken.
         """
-        under, count = self._under(unit, parts, by, keys), sum(len(part.quantities) for part in parts)
+        count, hard = sum(len(part.quantities) for part in parts), limits or Limits()
         if not keys or not parts:
+            self._under(unit, parts, by, keys)
             return [[0] * len(keys) for _ in range(count)]
-        question = capped_sums(under.rows, unit, parts, limits or Limits(), self._engine.dialect)
-        return self._placed(question, len(keys), count, under.beside)
+
+        def ask() -> Under:
+            under = self._under(unit, parts, by, keys)
+            return Under(capped_sums(under.rows, unit, parts, hard, self._engine.dialect), under.beside)
+
+        again = not (hard.max_keys or hard.rows_per_key) and _few_words(keys)
+        asked = self._written(("keys", unit, *parts, *names_of(by), *keys) if again else None, ask)
+        return integers_by_place(self._engine.arrow(*asked), len(keys), count)
 
     def found_sums_by_key(
         self, unit: Unit, parts: Sequence[Capped], by: By, limits: Limits, least: int = 1
@@ -564,6 +588,31 @@ class Table:
         question = norm_tails(under.rows, unit, part, limits, edges, self._engine.dialect)
         return _between(self._numbers(question, under.beside))
 
+    def _written(self, about: tuple[Any, ...] | None, ask: Callable[[], Under]) -> Asked:
+        """A question as it goes to the engine; ``about`` is all it depends on beside the table, where it may be asked again: then it is made once.
+
+        It is a function of public facts alone. Of what Python takes for equal (0.0 and -0.0, 1 and True) the words tell apart.
+        """
+        if (
+            about is None or self._engine.dialect is not totals.DUCKDB
+        ):  # elsewhere a table beside has another name each time
+            return self._asked_of(ask())
+        known = (about, repr(about))
+        found = self._asked.get(known)
+        if found is None:
+            if len(self._asked) >= _REMEMBERED:
+                self._asked.clear()
+            found = self._asked[known] = self._asked_of(ask())
+        return found
+
+    def _asked_of(self, under: Under) -> Asked:
+        return Asked(self._sql(under.rows), self._needed(under.rows), under.beside)
+
+    def _row(self, asked: Asked) -> list[int]:
+        """Ask for one row of numbers; a sum over no rows at all is 0."""
+        (row,) = self._engine.rows(asked.sql, asked.columns)
+        return [0 if value is None else int(value) for value in row]
+
     def _placed(self, question: Any, size: int, parts: int, beside: Mapping[str, Any]) -> list[list[int]]:
         """Run a question that answers ``k``, ``s0``, …: for each part one integer per place, 0 where there is no row."""
         engine, sql = self._answering(question, beside)
@@ -635,6 +684,12 @@ def _compiled(question: Any, dialect: totals.Dialect, literals: tuple[str, ...])
     Ibis takes questions for equal whose constants are, and 0.0 equals -0.0: ``literals`` tells such apart.
     """
     return dialect.written(question.to_expr())
+
+
+def _few_words(keys: Sequence[Any]) -> bool:
+    """Whether keys are so few and plain that they may be remembered with a question."""
+    plain = not (isinstance(keys, KeyList) and (keys.found or keys.listed is not None))
+    return plain and len(keys) <= _FEW and all(type(key) in (str, int) for key in keys)
 
 
 def _between(counts: Sequence[int]) -> list[int]:
