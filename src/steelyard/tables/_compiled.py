@@ -9,19 +9,17 @@ Law: no text is given out for an engine whose sums may wrap.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NoReturn
 
-from steelyard.errors import InvalidTask, OurBug, TableError
-from steelyard.tables._engine import Engine, Server
+from steelyard.errors import InvalidTask, TableError
+from steelyard.tables._engine import Engine, InPlace
 from steelyard.tables._folding import Step
 from steelyard.tables._plain import KEYS
 from steelyard.tables._schema import Schema
 from steelyard.tables._table import Table
-from steelyard.tables._totals import LARGEST, Dialect, double
+from steelyard.tables._totals import DIGEST, LARGEST, Dialect, digest, factor_of, held
 from steelyard.tables._unit_blocks import Convert, UnitBlocks
 
 NOT_RUN = "compiled, not run here"
@@ -29,7 +27,6 @@ MOST_WRITTEN = 1000
 """The most public keys that are written into a text."""
 
 _TYPES = {"integer": "int64", "float": "float64", "boolean": "boolean", "string": "string", "date": "date"}
-DIGEST = "steelyard_digest"
 _ROOM = 1 - 2.0**-50
 
 
@@ -164,34 +161,6 @@ def total(question: Any) -> Any:
     return question.op().replace(put_right).to_expr()
 
 
-def held(number: Any, bound: float) -> Any:
-    import ibis
-
-    return ibis.greatest(ibis.least(number, double(bound)), double(-bound))
-
-
-@cache
-def digest() -> Any:
-    """A name for SHA-256, which Ibis has no rule for everywhere; the dialect's own words take its place."""
-    import ibis
-
-    def digest(text: str) -> str:
-        raise OurBug("a digest is written, not called.")
-
-    return ibis.udf.scalar.builtin(name=DIGEST)(digest)
-
-
-def factor_of(node: Any) -> float:
-    """What a double is multiplied by, where that is public; else 0."""
-    import ibis.expr.operations as ops
-
-    written = node.right
-    if not (isinstance(written, ops.Cast) and isinstance(written.arg, ops.Literal) and written.to.is_float64()):
-        return 0.0
-    number = float(written.arg.value)
-    return number if isinstance(node, ops.Multiply) else (1 / number if number else math.inf)
-
-
 class _Written(Exception):
     """The SQL of the question that was asked."""
 
@@ -207,7 +176,7 @@ class PaperEngine:
         self.dialect: Dialect = dialect
         self.token: object = object()
         self.held: object = None
-        self.server: Server | None = None
+        self.server: InPlace | None = None
         self.origin: frozenset[str] = frozenset()
 
     def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:

@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from steelyard.tables._compiled import DIGEST, digest, factor_of, held
 from steelyard.tables._kinds import quoted
 from steelyard.tables._plain import AFTER_LAST_DAY, FIRST_DAY, FIRST_MOMENT, LAST_MOMENT
-from steelyard.tables._totals import LARGEST, Dialect, double
+from steelyard.tables._totals import DIGEST, LARGEST, Dialect, digest, double, factor_of, held
 
 _LOST = 2.0**-60
 """A product below this added to one half is one half, whose floor is that of zero."""

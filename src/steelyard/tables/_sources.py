@@ -25,7 +25,7 @@ from steelyard.tables._databases import (
     split_url,
     table_at,
 )
-from steelyard.tables._engine import DuckEngine
+from steelyard.tables._engine import DuckEngine, InPlace
 from steelyard.tables._files import bind_files, expand
 from steelyard.tables._frames import bind_arrow, bind_dict, bind_pandas, bind_polars, bind_relation
 from steelyard.tables._identity import identify, in_words, is_stored, warn_unchecked
@@ -131,10 +131,8 @@ def _opened(source: Any, options: Mapping[str, Any], *, in_place: bool) -> Table
     if library == "pyspark":
         return (None if stored else _checked_spark(source)) or _through_spark(source, stored=stored)
     text = plain.REPAIRED if _paths(source) is None else plain.AS_IT_IS
-    opened = _through_duckdb(_bind(source, library, options), text, stored=stored)
-    if in_place and stored and library == "ibis":
-        opened._engine.server = server_behind(source)
-    return opened
+    server = server_behind(source) if in_place and stored and library == "ibis" else None
+    return _through_duckdb(_bind(source, library, options), text, stored=stored, server=server)
 
 
 def _checked_spark(frame: Any) -> Table | None:
@@ -153,10 +151,11 @@ def _through_spark(frame: Any, *, stored: bool) -> Table:
     return table
 
 
-def _through_duckdb(bind: Bind, text: str, *, stored: bool) -> Table:
+def _through_duckdb(bind: Bind, text: str, *, stored: bool, server: InPlace | None = None) -> Table:
     import ibis
 
     engine = DuckEngine(bind, text)
+    engine.server = server
     described = engine.describe()
     if not described:
         raise TableError("no schema can be read from the source. Check that it is whole and of the format it claims.")

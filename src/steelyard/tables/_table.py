@@ -23,7 +23,7 @@ from steelyard.tables import _sampling as sampling
 from steelyard.tables import _totals as totals
 from steelyard.tables import _views as views
 from steelyard.tables._distinct import distinct
-from steelyard.tables._engine import Engine, Server, integers_by_place
+from steelyard.tables._engine import Engine, InPlace, integers_by_place
 from steelyard.tables._identity import in_words
 from steelyard.tables._joint import Joint, held, sides
 from steelyard.tables._keyed import (
@@ -68,9 +68,10 @@ class Under(NamedTuple):
     beside: Mapping[str, Any]
 
 
-class Asked(NamedTuple):
-    """A question as SQL, the columns of the source that it reads, and the public tables that it names."""
+class Written(NamedTuple):
+    """Who answers a question, its SQL, the columns of the source that it reads, and the public tables that it names."""
 
+    engine: Engine | InPlace
     sql: str
     columns: Sequence[str]
     beside: Mapping[str, Any]
@@ -91,6 +92,9 @@ class Table:
         view_text: str = "",
     ) -> None:
         self._engine = engine
+        server = engine.server
+        # all questions within it see one state of the rows, where a server can promise that; of files nobody can
+        self.snapshot: Callable[[], AbstractContextManager[None]] = nullcontext if server is None else server.snapshot
         self.stored = stored  # whether these are rows as they are stored; releases say of a query "as given"
         self._identity = identity
         self.view_text = view_text  # in full, where this is a view: its identity may be cut short
@@ -99,7 +103,7 @@ class Table:
         self._view = view
         self._awaiting: Callable[[str], Table] | None = None  # what becomes of this once the unit is known
         self._during: Unit | None = None  # whose period all rows of this are
-        self._asked: dict[tuple[tuple[Any, ...], str], Asked] = {}  # questions that were written before
+        self._asked: dict[tuple[tuple[Any, ...], str], Written] = {}  # questions that were written before
 
     def __repr__(self) -> str:
         told = [f"{name}: {kind}" for name, kind in list(self.columns.items())[:_SHOWN]]
@@ -145,11 +149,6 @@ class Table:
     def engine(self) -> str:
         """Who answers: ``"duckdb"``, ``"pyspark"``, or ``"postgres"`` for what the server adds up in place."""
         return (self._engine.server or self._engine).dialect.name
-
-    def snapshot(self) -> AbstractContextManager[None]:
-        """All questions in between see one state of the rows, where a server can promise that; of files nobody can."""
-        server = self._engine.server
-        return nullcontext() if server is None else server.snapshot()
 
     @property
     def local(self) -> bool:
@@ -274,7 +273,7 @@ class Table:
 
         again = not (hard.max_keys or hard.rows_per_key) and _few_words(keys)
         asked = self._written(("keys", unit, *parts, *names_of(by), *keys) if again else None, ask)
-        return integers_by_place(self._engine.arrow(*asked), len(keys), count)
+        return integers_by_place(asked.engine.arrow(*asked[1:]), len(keys), count)
 
     def found_sums_by_key(
         self, unit: Unit, parts: Sequence[Capped], by: By, limits: Limits, least: int = 1
@@ -588,7 +587,7 @@ class Table:
         question = norm_tails(under.rows, unit, part, limits, edges, self._engine.dialect)
         return _between(self._numbers(question, under.beside))
 
-    def _written(self, about: tuple[Any, ...] | None, ask: Callable[[], Under]) -> Asked:
+    def _written(self, about: tuple[Any, ...] | None, ask: Callable[[], Under]) -> Written:
         """A question as it goes to the engine; ``about`` is all it depends on beside the table, where it may be asked again: then it is made once.
 
         It is a function of public facts alone. Of what Python takes for equal (0.0 and -0.0, 1 and True) the words tell apart.
@@ -605,12 +604,12 @@ class Table:
             found = self._asked[known] = self._asked_of(ask())
         return found
 
-    def _asked_of(self, under: Under) -> Asked:
-        return Asked(self._sql(under.rows), self._needed(under.rows), under.beside)
+    def _asked_of(self, under: Under) -> Written:
+        return Written(*self._answering(under.rows, under.beside), self._needed(under.rows), under.beside)
 
-    def _row(self, asked: Asked) -> list[int]:
+    def _row(self, asked: Written) -> list[int]:
         """Ask for one row of numbers; a sum over no rows at all is 0."""
-        (row,) = self._engine.rows(asked.sql, asked.columns)
+        (row,) = asked.engine.rows(asked.sql, asked.columns)
         return [0 if value is None else int(value) for value in row]
 
     def _placed(self, question: Any, size: int, parts: int, beside: Mapping[str, Any]) -> list[list[int]]:
@@ -630,7 +629,7 @@ class Table:
             return list(zip(*(column.to_pylist() for column in answer.columns), strict=True))
         return engine.rows(sql, self._needed(question))
 
-    def _answering(self, question: Any, beside: Mapping[str, Any]) -> tuple[Engine | Server, str]:
+    def _answering(self, question: Any, beside: Mapping[str, Any]) -> tuple[Engine | InPlace, str]:
         """Who answers with few numbers, and in what words: the server that has the rows, where it can, else the engine that reads them."""
         server, columns = self._engine.server, self._needed(question)
         if server is not None and self._awaiting is None and server.takes(question, columns, self._rows):
