@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,10 @@ class NoTable:
     stored: bool = True
     view_text: str = ""
 
+    def snapshot(self) -> AbstractContextManager[None]:
+        """They are in the caller's hands already."""
+        return nullcontext()
+
 
 def check_noise(noise: Noise, account: Account) -> None:
     """Refuse to spend an account that outlives this process on noise that protects nobody."""
@@ -76,10 +81,13 @@ class Desk:
     ) -> None:
         check_noise(noise, account)
         self._table: Any = table
+        self._of: str = table.identity
+        self._view: dict[str, Any] = {"view": table.view_text} if table.view_text else {}
         self._noise, self._account, self._paying = noise, account, account.name
         self.terms: Terms = account.terms
         self._key, self._request = key, dict(request)
         self._priced: tuple[Event, Loss] | None = None
+        self._named: dict[str, dict[str, Any]] = {}  # of the steps that were served
         self._bound: dict[str, str] = {}  # what the steps of this request are bound to: it never changes
 
     @property
@@ -98,9 +106,15 @@ class Desk:
 
         ``loss`` is given where the price does not follow from the event alone: validity in nats, or what a plan paid for already.
         """
-        naming, view = self._naming(step), self._table.view_text
-        cost = self._price(event) if loss is None else loss
-        return self._account.charge(cost, **naming, event=event, **({"view": view} if view else {}))
+        naming, cost = self._naming(step), self._price(event) if loss is None else loss
+        return self._account.charge(cost, **naming, **self._view, event=event)
+
+    def serve(self, event: Event, compute: _Compute, step: str) -> tuple[Release, Loss]:
+        """Charge a step and answer it, in one visit; beside the answer, what the account had left after the charge."""
+        naming = self._named[step] = self._naming(step)
+        charge = self._account.charge(self._price(event), **naming, **self._view, event=event)
+        left = self._account.remaining
+        return self.answer(charge, event, compute), left
 
     def paid(self, step: str = "") -> Charge | None:
         """The charge of a step, if it was made before; costs nothing."""
@@ -123,10 +137,14 @@ class Desk:
         for name, (bound, cost) in self._account.answered(self._key).items():
             step = name[len(self._key) + 1 :]
             if step not in self._bound:
-                naming = self._naming(step)
+                naming = self._named.get(step) or self._naming(step)
                 self._bound[step] = self._account.bound_to(naming["request"], naming["of"])
             found[step] = bound == self._bound[step], cost
         return found
+
+    def standing(self) -> tuple[dict[str, tuple[bool, int]], Loss]:
+        """What is ``answered`` under the key, and what the account has left."""
+        return self.answered(), self._account.remaining
 
     def seal(self, data: bytes) -> bytes:
         """A digest of these bytes under a key of this very request, which never leaves the ledger's own key."""
@@ -207,7 +225,7 @@ class Desk:
     def _naming(self, step: str) -> dict[str, Any]:
         key = f"{self._key}/{step}" if step else self._key
         request = canonical({**self._request, "step": step} if step else self._request)
-        return {"key": key, "request": request, "of": self._table.identity}
+        return {"key": key, "request": request, "of": self._of}
 
     def _price(self, event: Event) -> Loss:
         """What an event costs here: worked out once for a step that is charged and then answered."""
@@ -228,7 +246,10 @@ class Desk:
 
     def _payload(self, event: Event, compute: _Compute) -> bytes:
         terms, cost, noise, table = self.terms, self._price(event), self._noise, self._table
-        outcome = compute(table, noise).to_json()
+        with table.snapshot():
+            made = compute(table, noise)
+        error = None if made.error is None else made.error.to_json()
+        outcome = {"value": made.value, "error": error, "point": dict(made.point)}
         kept = promise(terms, cost, event, secure=noise.secure, stored=table.stored)
         return sealed_payload(outcome, kept, event, self._request)
 

@@ -134,11 +134,6 @@ class Outcome:
     error: Error | None
     point: Mapping[str, Any] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        """A plain dictionary."""
-        error = None if self.error is None else self.error.to_json()
-        return {"value": self.value, "error": error, "point": dict(self.point)}
-
 
 @dataclass(frozen=True, repr=False)
 class Plan:

@@ -238,12 +238,16 @@ def leaks(desk_type: type[Desk], account: Account) -> bool:
     return True
 
 
+def parts(outcome: Outcome) -> dict[str, Any]:
+    return {"value": outcome.value, "error": None, "point": dict(outcome.point)}
+
+
 class DeliversWhatItComputed(Desk):
     """Broken twin: hands out its own draw."""
 
     def answer(self, charge: Any, event: Event, compute: Callable[[Table, Noise], Outcome], **named: Any) -> Release:
         outcome = compute(self._table, self._noise)
-        payload = sealed_payload(outcome.to_json(), promise(self.terms, Loss.pure(1), event, secure=True), event, {})
+        payload = sealed_payload(parts(outcome), promise(self.terms, Loss.pure(1), event, secure=True), event, {})
         charge.store(payload)
         return Release.delivered(payload, charge.receipt)
 
@@ -265,7 +269,7 @@ class LetsTheErrorOut(Desk):
     def _sealed(self, event: Event, compute: Callable[[Table, Noise], Outcome]) -> bytes:
         outcome = compute(self._table, self._noise)
         kept = promise(self.terms, Loss.pure(1), event, secure=True)
-        return sealed_payload(outcome.to_json(), kept, event, self._request)
+        return sealed_payload(parts(outcome), kept, event, self._request)
 
 
 def draws_for_one_charge(desk_type: type[Desk], account: Account) -> int:

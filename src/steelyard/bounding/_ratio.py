@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.bounding._amounts import Spend, check_unit, finite, norm_of
+from steelyard.bounding._amounts import Spend, check_unit, norm_of
 from steelyard.bounding._asking import ByKey, Integers, Single
 from steelyard.bounding._cap_choice import BoughtCounts
 from steelyard.bounding._cap_rule import Bounds, Cap, CapRule
@@ -26,7 +26,7 @@ from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
 from steelyard.plan import Error, Outcome
-from steelyard.privacy import Event, Number, Terms, composed
+from steelyard.privacy import Event, Number, Terms, composed, finite
 from steelyard.tables import Bounded, Capped, Joint, Quantity, Schema, Table
 
 _LARGEST = 1e300

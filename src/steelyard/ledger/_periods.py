@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 from steelyard.account import Charge, Standing, Wrapper
 from steelyard.errors import LedgerError
 from steelyard.ledger import _moves as moves
-from steelyard.ledger._connection import Transaction
 from steelyard.ledger._store import Store
+from steelyard.ledger._transaction import Transaction
 from steelyard.privacy import Event, Loss, Terms, Unit
 
 if TYPE_CHECKING:

@@ -88,7 +88,7 @@ class Fit(ABC):
     def _check_weights(self, schema: Schema, terms: Terms) -> None:
         if self.weight is None:
             return
-        schema.require_numeric(self.weight)
+        _ = schema.numeric[self.weight]
         if terms.unit.kind != "rows" or self.method not in ("auto", "objective", "output"):
             raise UnitMismatch(
                 "weights are for models that hide single rows, by method auto, objective or output: elsewhere a row's share of the noise is "

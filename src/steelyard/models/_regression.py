@@ -23,7 +23,7 @@ from steelyard.models._fits import FitLinear, FitLogistic
 from steelyard.models._losses import LOGISTIC
 from steelyard.models._model import Model, OneVsRest, shared
 from steelyard.noise import Noise
-from steelyard.privacy import Number, positive
+from steelyard.privacy import Number, decimal_text, positive
 from steelyard.tables import check_kinds, codes, in_order
 
 try:
@@ -80,9 +80,10 @@ class LinearRegression(PrivateEstimator, RegressorMixin, BaseEstimator):  # type
         values = features_of(self, X, reset=True)
         labels, weights = numbers_of(self, y), weights_of(sample_weight, len(values), self.weight_bound)
         payment = Payment.read(self.account, self.epsilon, self.delta, users)
+        _warn_not_pure(payment.account, self.delta)
         features = payment.features(values.shape[1], self.x_bound, self.norm, self.fit_intercept, self._names)
         task = FitLinear(features, payment.label, lower, upper, **_way(self, payment, weights))
-        release = payment.session(payment.table(values, labels, users, self._names, weights), self.noise).release(task)
+        release = payment.session(self.noise, values, labels, users, self._names, weights).release(task)
         self.expected_excess_ = release.point.get("expected_excess")
         self._keep(payment, release)
         self.adopt((release.value,), values.shape[1])
@@ -149,9 +150,10 @@ class LogisticRegression(PrivateEstimator, ClassifierMixin, BaseEstimator):  # t
         classes, places = self.coded(y)
         weights = self._weighed(weights_of(sample_weight, len(values), self.weight_bound), classes, places)
         payment = Payment.read(self.account, self.epsilon, self.delta, users)
+        _warn_not_pure(payment.account, self.delta)
         features = payment.features(values.shape[1], self.x_bound, self.norm, self.fit_intercept, self._names)
         task = FitLogistic(features, payment.label, range(len(classes)), **_way(self, payment, weights))
-        release = payment.session(payment.table(values, places, users, self._names, weights), self.noise).release(task)
+        release = payment.session(self.noise, values, places, users, self._names, weights).release(task)
         self.classes_, self.expected_excess_ = classes, release.point.get("expected_excess_sum")
         self._keep(payment, release)
         models = (release.value,) if isinstance(release.value, Model) else release.value.models
@@ -249,6 +251,17 @@ def _way(estimator: LinearRegression | LogisticRegression, payment: Payment, wei
     names = ("epsilon", "method", "ridge", "cap", "public_rows", "candidates", "radius")
     weight = {} if weights is None else {"weight": payment.weight}
     return {name: getattr(estimator, name) for name in names} | weight
+
+
+def _warn_not_pure(account: Account, delta: Number | None) -> None:
+    """Say so where pure epsilon was asked for and the account's promise has a delta; nothing is charged yet."""
+    if delta is None and account.terms.delta:
+        warnings.warn(
+            f"delta=None asks for pure epsilon, and account {account.name!r} promises less: this fit is charged at its delta of "
+            f"{decimal_text(account.terms.delta)}. Open an account without delta, or leave delta= out.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _pair(bounds: Sequence[Number]) -> tuple[Number, Number]:

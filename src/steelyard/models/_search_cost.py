@@ -1,18 +1,21 @@
 """What a scikit-learn search over private estimators will spend, told before it spends anything.
 
 Every fit of a search is a release of its own: candidates times folds, and one more on all rows. Nothing is fitted and nothing is charged here.
+A search begins by cloning its estimator, so an estimator of ours that is cloned by one says what is to come, or refuses what the account cannot pay for.
 """
 
 from __future__ import annotations
 
+import sys
+import warnings
 from dataclasses import dataclass
 from fractions import Fraction
+from types import FrameType
 from typing import Any
 
 from steelyard.account import Account
 from steelyard.bounding import Spend
-from steelyard.errors import EngineMissing, InvalidTask
-from steelyard.models._estimator import PrivateEstimator
+from steelyard.errors import BudgetExceeded, EngineMissing, InvalidTask
 from steelyard.privacy import Loss, decimal_text, exact
 
 try:
@@ -44,7 +47,7 @@ class SearchCost:
         return self.loss is None or self.left is None or self.loss.amount <= self.left.amount
 
     def __str__(self) -> str:
-        fits = f"{self.fits} fits ({self.candidates} candidates on {self.folds} folds{', and one on all rows' * self.refits})"
+        fits = f"{self.fits} fits ({self.candidates} candidate{'s' * (self.candidates > 1)} on {self.folds} folds{', and one on all rows' * self.refits})"
         if self.loss is None:
             return f"{fits} would spend epsilon {decimal_text(self.epsilon, 6)} in all, and without account= nothing adds that up or stops it."
         enough = "which is enough" if self.affordable else "which is NOT enough: the search would end without a model"
@@ -94,10 +97,58 @@ def _candidates(search: Any) -> list[dict[str, Any]]:
     )
 
 
+class Charged:
+    """An estimator whose every fit is charged: where a search of scikit-learn begins with it, it says what that will spend."""
+
+    def __sklearn_clone__(self) -> Any:
+        """A copy that is not fitted."""
+        _announce(self)
+        return super().__sklearn_clone__()  # type: ignore[misc]
+
+
+def _announce(estimator: Any) -> None:
+    """Where a search has just begun: warn of what it will spend, or refuse what its account cannot pay for.
+
+    *Privacy:* nothing is read but the number of folds, before anything is charged.
+    """
+    frame, level = _beginning(estimator)
+    if frame is None:
+        return
+    search, given = frame.f_locals["self"], frame.f_locals
+    try:
+        cost = search_cost(search, given.get("X"), given.get("y"), given.get("params", {}).get("groups"))
+    except InvalidTask as unknown:
+        warnings.warn(f"every fit of this search is charged: {unknown}", UserWarning, stacklevel=level)
+        return
+    cheaper = "PrivateSearchCV is charged once, whatever it tries."
+    if not cost.affordable:
+        raise BudgetExceeded(f"{cost} Nothing was charged. {cheaper}", wanted=cost.loss, remaining=cost.left)
+    warnings.warn(f"every fit of this search is charged: {cost} {cheaper}", UserWarning, stacklevel=level)
+
+
+def _beginning(estimator: Any) -> tuple[FrameType | None, int]:
+    """The call of a search's ``fit`` that clones this very estimator as the first of its own, and how many calls it is up to whoever made it."""
+    frame, level = sys._getframe(2), 2
+    while frame is not None and frame.f_code is not search_cost.__code__:
+        if frame.f_code.co_name == "fit" and hasattr(frame.f_locals.get("self"), "_run_search"):
+            first = next(iter(_private(frame.f_locals["self"].estimator)), None)
+            return (frame, level + _inside(frame)) if first is estimator else (None, level)
+        frame, level = frame.f_back, level + 1  # type: ignore[assignment]
+    return None, level
+
+
+def _inside(frame: FrameType | None) -> int:
+    """How many calls from here up are scikit-learn's own."""
+    count = 0
+    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "sklearn":
+        frame, count = frame.f_back, count + 1
+    return count
+
+
 def _private(estimator: Any) -> list[Any]:
     """The private estimators among an estimator and its parts."""
     parts = [estimator, *(estimator.get_params(deep=True).values() if hasattr(estimator, "get_params") else ())]
-    return list({id(part): part for part in parts if isinstance(part, PrivateEstimator)}.values())
+    return list({id(part): part for part in parts if isinstance(part, Charged)}.values())
 
 
 def _whose(account: Any) -> Any:

@@ -13,11 +13,14 @@ from steelyard.lazy import loading
 
 if TYPE_CHECKING:
     from steelyard.noise._finite import FiniteTable as FiniteTable
+    from steelyard.noise._keyed import new_key as new_key
+    from steelyard.noise._keyed import record_words as record_words
     from steelyard.noise._sources import ExactNoise, Noise, TestNoise
 
 __all__ = ["ExactNoise", "Noise", "TestNoise"]
 _HOMES = {
     "_finite": ("FiniteTable",),
+    "_keyed": ("new_key", "record_words"),
     "_sources": ("ExactNoise", "Noise", "TestNoise"),
 }
 __getattr__ = loading(__name__, _HOMES)

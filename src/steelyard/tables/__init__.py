@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from steelyard.tables._schema import as_written as as_written
     from steelyard.tables._sources import read
     from steelyard.tables._spark import spark_frame as spark_frame
+    from steelyard.tables._spark_files import SparkRecords as SparkRecords
     from steelyard.tables._table import Table
     from steelyard.tables._totals import LIMIT as LIMIT
     from steelyard.tables._totals import Bounded as Bounded
@@ -84,6 +85,7 @@ _HOMES = {
     "_schema": ("Schema", "as_written"),
     "_sources": ("read",),
     "_spark": ("spark_frame",),
+    "_spark_files": ("SparkRecords",),
     "_table": ("Table",),
     "_totals": ("Bounded", "LIMIT", "Quantity"),
     "_unit_blocks": ("HeldBlocks", "UnitBlocks"),

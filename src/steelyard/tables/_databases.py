@@ -17,11 +17,12 @@ from contextlib import suppress
 from typing import Any
 
 from steelyard.errors import EngineMissing, TableError
+from steelyard.tables._engine import Server
 from steelyard.tables._frames import bind_stream
 from steelyard.tables._identity import base_table, without_password
 from steelyard.tables._kinds import check_names, kind_of, literal, quoted
 from steelyard.tables._plain import SOURCE, Bind
-from steelyard.tables._postgres import bind_postgres
+from steelyard.tables._postgres import bind_postgres, server_of
 
 _FILES = ("file", "http", "https", "ftp", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hdfs", "r2", "hf")
 HOW = "write it as scheme://place::table, such as duckdb:///sales.db::orders or sqlite:///sales.db::orders"
@@ -187,6 +188,15 @@ def bind_ibis(table: Any) -> Bind:
             return bind_postgres(table)
     empty = table.schema().to_pyarrow().empty_table()
     return bind_stream(lambda columns: table.select(*columns).to_pyarrow(), empty)
+
+
+def server_behind(table: Any) -> Server | None:
+    """Who adds up where the rows of an Ibis table lie, if anybody does."""
+    from ibis.common.exceptions import IbisError
+
+    with suppress(IbisError):
+        return server_of(table) if table.get_backend().name == "postgres" else None
+    return None
 
 
 def _attach(path: str) -> str:

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from typing import Any, Protocol, TypeVar, cast
 
 from steelyard.errors import TableError
@@ -22,6 +22,7 @@ from steelyard.interrupts import attempt
 from steelyard.tables import _plain as plain
 from steelyard.tables import _soundness as soundness
 from steelyard.tables._folding import Step, added
+from steelyard.tables._frames import InMemory
 from steelyard.tables._plain import KEYS, PLAIN, SOURCE, Bind
 from steelyard.tables._totals import DUCKDB, Dialect
 from steelyard.tables._unit_blocks import ROWS, Convert, Made, Pass, UnitBlocks, held
@@ -41,7 +42,35 @@ One that only looks fails where it cannot convert one of them, though nobody ask
 MEMORY = 600_000_000
 """Bytes that a private DuckDB works in before it goes to disk, unless a table was read with another number."""
 
+_ANSWER, _FEW = "steelyard_answer", 1000  # an answer by so few public keys, or fewer, is held by its cursor
+
 T = TypeVar("T")
+
+
+class Server(Protocol):
+    """What answers some questions where the rows lie, so that only few numbers leave it; the others are its engine's."""
+
+    dialect: Dialect
+
+    def takes(self, question: Any, columns: Sequence[str], rows: Any) -> bool:
+        """Whether a question can be answered there; a public fact."""
+        ...
+
+    def parses(self, sql: str, columns: Sequence[str], beside: Mapping[str, Any]) -> bool:
+        """Whether a statement is understood there; no row is read."""
+        ...
+
+    def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        """All rows of a small answer."""
+        ...
+
+    def arrow(self, sql: str, columns: Sequence[str], beside: Mapping[str, Any]) -> Any:
+        """The same beside public Arrow tables, as an Arrow table."""
+        ...
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """All that is asked in between is asked of one state of the rows."""
+        ...
 
 
 class Engine(Protocol):
@@ -51,6 +80,7 @@ class Engine(Protocol):
     token: object  # the same for engines that read one source
     origin: frozenset[str]  # the files or objects that the rows lie in, as far as it is known
     held: object  # the source, as it was given
+    server: Server | None  # who adds up where the rows lie, where that is another than who streams them
 
     def showing(self, more: Mapping[str, Callable[[], Any]]) -> Engine:
         """The same source with other tables beside it, each under a name of its own and made anew for each question."""
@@ -74,6 +104,10 @@ class Engine(Protocol):
 
     def batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
         """Arrow record batches of an answer, streamed; at least one, which tells the types where there is no row."""
+        ...
+
+    def held_batches(self, columns: Sequence[str], size: int) -> Iterator[Any] | None:
+        """The same of the source's own rows, where they lie in memory and asking would change nothing about them."""
         ...
 
     def fold(self, sql: str, columns: Sequence[str], size: int, step: Step, start: Sequence[Any]) -> list[Any]:
@@ -105,6 +139,10 @@ def typed(batches: Iterable[Any], schema: Any) -> Iterator[Any]:
         yield batch
     if none:
         yield pa.RecordBatch.from_pylist([], schema)
+
+
+def _cut(table: Any, size: int) -> Iterator[Any]:
+    yield from typed(table.to_batches(max_chunksize=size), table.schema)
 
 
 class GuardedBlocks:
@@ -175,6 +213,7 @@ class DuckEngine:
         self.token = object()
         self.origin: frozenset[str] = frozenset()
         self.held: object = None
+        self.server: Server | None = None
         self._others: Mapping[str, Callable[[], Any]] = {}
         self._owner: DuckEngine | None = None
         self._kinds: dict[str, str] = {}
@@ -245,6 +284,11 @@ class DuckEngine:
         """Run one question and stream its answer."""
         return guarded_batches(self._batches(sql, columns, size))
 
+    def held_batches(self, columns: Sequence[str], size: int) -> Iterator[Any] | None:
+        """Columns of numbers of an Arrow table, with no engine between: it would copy them to hand out the same."""
+        found = self._bind.numbers(columns) if isinstance(self._bind, InMemory) else None
+        return None if found is None else guarded_batches(_cut(found, size))
+
     def fold(self, sql: str, columns: Sequence[str], size: int, step: Step, start: Sequence[Any]) -> list[Any]:
         """Run one question and add up what a step makes of each batch."""
         return guarded(lambda: self._within(lambda: added(start, map(step, self._narrow(sql, columns, size)))))
@@ -269,6 +313,11 @@ class DuckEngine:
             self._show(cursor, columns, _once(sql))
             for name, table in beside.items():
                 cursor.register(name, table)
+            if (
+                sum(table.num_rows for table in beside.values()) <= _FEW
+            ):  # a relation is planned twice: let it be a short one
+                cursor.execute(f"CREATE TEMP TABLE {_ANSWER} AS {sql}")
+                sql = f"FROM {_ANSWER}"
             return cursor.sql(sql).to_arrow_table()
 
     def _batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:

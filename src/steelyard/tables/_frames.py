@@ -137,10 +137,31 @@ def bind_stream(stream: Callable[[Sequence[str]], Any], empty: Any) -> Bind:
 
 def _bind_object(source: Any) -> Bind:
     """An Arrow table or dataset, of which only the columns needed are shown: DuckDB reads the first, if it needs none."""
-    return bind_stream(
-        lambda columns: source.select(columns) if hasattr(source, "select") else source.scanner(columns=columns),
-        source.schema.empty_table(),
-    )
+    import pyarrow
+
+    if isinstance(source, pyarrow.Table):
+        return InMemory(source)
+    return bind_stream(lambda columns: source.scanner(columns=columns), source.schema.empty_table())
+
+
+class InMemory:
+    """An Arrow table that is shown to DuckDB (``Bind``), and of which columns of numbers can be had without it."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+        self._bind = bind_stream(table.select, table.schema.empty_table())
+
+    def __call__(self, cursor: Any, columns: Sequence[str], once: bool) -> None:
+        """Show the columns."""
+        self._bind(cursor, columns, once)
+
+    def numbers(self, columns: Sequence[str]) -> Any:
+        """The columns as they are, where each is of a type that DuckDB hands out as it gets it; else None."""
+        import pyarrow as pa
+
+        same = (pa.float64(), pa.float32(), pa.int64(), pa.int32(), pa.int16(), pa.int8(), pa.bool_())
+        found = self._table.select(list(columns))
+        return found if all(kind in same for kind in found.schema.types) else None
 
 
 def _show(cursor: Any, source: Any) -> None:

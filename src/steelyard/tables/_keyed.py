@@ -286,7 +286,7 @@ def into_ball(total: Any, norm: Any, above: Any, cap: int) -> Any:
     tries = [guess + more for more in (1, 0, -1)]
     fitting = ibis.cases(*[(each.cast(_SMALL) * norm <= budget, each) for each in tries], else_=_zero())
     floor = ibis.greatest(fitting, _zero())
-    signed = ibis.cases((total < _zero(), -floor), else_=floor)
+    signed = floor * ibis.cases((total < _zero(), whole(-1)), else_=whole(1))  # so that the SQL has it once
     return ibis.cases((~above, total), (norm <= wide(cap), total), else_=signed)
 
 

@@ -50,7 +50,7 @@ def duckdb_passes(connection: Any, folder: str) -> bool:
     path = Path(folder) / "trial.parquet"
     try:
         cursor = connection.cursor()
-        cursor.execute(f"CREATE OR REPLACE TEMP VIEW {TRIAL} AS {_made_up()}")
+        cursor.execute(f"CREATE OR REPLACE TEMP VIEW {TRIAL} AS {made_up()}")
         if not computes(DUCKDB, lambda sql: cursor.execute(sql).fetchall()):
             return False
         _write_lie(cursor, path)
@@ -72,7 +72,7 @@ def spark_passes(session: Any) -> bool:
     import secrets
 
     name = f"{TRIAL}_{secrets.token_hex(8)}"
-    session.sql(_made_up()).createOrReplaceTempView(name)
+    session.sql(made_up()).createOrReplaceTempView(name)
     try:
         return computes(SPARK, lambda sql: [tuple(row) for row in session.sql(sql).collect()], name)
     finally:
@@ -97,10 +97,11 @@ def computes(engine: Dialect, ask: Callable[[str], list[tuple[Any, ...]]], name:
     ]
 
 
-def _made_up() -> str:
+def made_up(double: str = "DOUBLE") -> str:
+    """The made-up values as a query."""
     texts = ["NULL", *(f"'{value}'" for value in _VALUES)]
     return " UNION ALL ".join(
-        f"SELECT CAST({i} AS BIGINT) AS i, CAST({text} AS DOUBLE) AS x" for i, text in enumerate(texts)
+        f"SELECT CAST({i} AS BIGINT) AS i, CAST({text} AS {double}) AS x" for i, text in enumerate(texts)
     )
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
+from steelyard.holdout import Holdout
 from steelyard.holdout._classes import Packed, pack
 from steelyard.holdout._metrics import (
     AbsoluteError,
@@ -178,6 +179,15 @@ def test_bad_predictions_are_refused_before_a_label_is_compared(
 def test_a_class_that_does_not_occur_is_wrong_and_no_error() -> None:
     judge = Accuracy().judge([0, 1, 1])
     assert judge.total(judge.read([0, 1, 2])) == 2
+
+
+@pytest.mark.parametrize("mode", ["certified", "ladder", "rounds"])
+def test_labels_with_fractions_are_no_classes_unless_they_are_said_to_be(mode: str) -> None:
+    labels = [0.5, 1.0, 2.25, 1.0] * 500
+    with pytest.raises(InvalidTask, match="numbers with fractions"):
+        Holdout(labels, "0.3", mode=mode)
+    assert Holdout(labels, "0.3", mode=mode, classes=[0.5, 1, 2.25]).rows == 2000
+    assert Holdout(np.rint(labels), "0.3", mode=mode, name="whole").rows == 2000
 
 
 def test_an_empty_holdout_and_foreign_labels_are_refused() -> None:

@@ -16,8 +16,8 @@ from steelyard.accounting._prices import Claim, MuSquared, disjoint, price
 from steelyard.cli import main
 from steelyard.ledger import Account, Ledger, open_account
 from steelyard.ledger import _verify as verify
-from steelyard.ledger._connection import Transaction
 from steelyard.ledger._store import open_store
+from steelyard.ledger._transaction import Transaction
 from steelyard.mechanisms import BoundedNoise, Gaussian, Laplace
 from steelyard.mechanisms._gradual import LaplacePath
 from steelyard.mechanisms._objective import Objective, PureObjective, UserObjective

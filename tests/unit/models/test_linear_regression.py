@@ -139,13 +139,24 @@ def test_a_fit_without_an_account_says_who_paid_and_one_with_it_spends_there() -
         LinearRegression(epsilon="0.1", account=account, **PLANT).fit(X, y)
 
 
-def test_a_grid_search_on_one_account_stops_when_the_budget_is_gone() -> None:
+def test_a_grid_search_that_one_account_cannot_pay_for_is_refused_before_it_spends() -> None:
     X, y = plant(500)
     account = open_account(":memory:", "grid", unit=rows(), epsilon=1, delta="1e-6")
     search = GridSearchCV(LinearRegression(epsilon="0.5", account=account, **PLANT), {"norm": ["clip", "scale"]}, cv=4,
                           error_score="raise")  # fmt: skip
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceeded, match="9 fits"):
         search.fit(X, y)
+    assert account.spent.amount == 0
+
+
+def test_pure_epsilon_on_an_account_with_a_delta_is_spoken_of() -> None:
+    X, y = plant(500)
+    account = open_account(":memory:", "approximate", unit=rows(), epsilon=1, delta="1e-6")
+    with pytest.warns(UserWarning, match="delta=None asks for pure epsilon") as heard:
+        LinearRegression(epsilon="0.5", delta=None, account=account, **PLANT).fit(X, y)
+    assert heard[0].filename == __file__
+    pure = open_account(":memory:", "pure", unit=rows(), epsilon=1)
+    LinearRegression(epsilon="0.5", delta=None, account=pure, **PLANT).fit(X, y)
 
 
 def test_pipelines_clones_and_pickles_keep_working() -> None:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401 - makes it importable
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, RandomizedSearchCV
+from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, RandomizedSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 import steelyard as sy
@@ -33,7 +34,11 @@ def test_it_is_what_the_search_spends(delta: str | None, refit: bool) -> None:
     assert (told.candidates, told.folds, told.fits) == (4, 3, 12 + refit)
     assert told.affordable
     assert told.loss is not None
-    search.fit(X, Y)
+    with pytest.warns(UserWarning, match="every fit of this search is charged") as heard:
+        search.fit(X, Y)
+    (said,) = heard
+    assert str(told) in str(said.message)
+    assert said.filename == __file__
     assert 0.97 * told.loss.amount <= paying.spent.amount <= told.loss.amount
     assert "which is enough" in str(told)
 
@@ -45,8 +50,28 @@ def test_a_search_that_cannot_be_paid_for_is_told_so() -> None:
     )
     assert not search_cost(search).affordable
     assert "NOT enough" in str(search_cost(search))
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(
+        BudgetExceeded, match=r"5 fits .* would spend epsilon 5; the account has epsilon 3 left"
+    ) as refused:
         search.fit(X, X[:, 0])
+    assert paying.spent.amount == 0
+    assert (str(refused.value.wanted), str(refused.value.remaining)) == ("epsilon 5", "epsilon 3")
+
+
+def test_a_search_says_what_it_will_spend_once_in_pipelines_and_in_processes_too() -> None:
+    pipe = make_pipeline(PrivateScaler(epsilon=2), LinearRegression(epsilon=1))
+    search = GridSearchCV(pipe, {"linearregression__x_bound": [1, 2]}, cv=2, n_jobs=2)
+    for _ in range(2):  # every time it is fitted
+        with pytest.warns(UserWarning, match="every fit of this search is charged") as heard:
+            search.fit(X, X[:, 0])
+        assert ["would spend epsilon 15 in all" in str(each.message) for each in heard] == [True]
+    with pytest.warns(UserWarning, match="draws epsilon itself"):
+        RandomizedSearchCV(LinearRegression(), {"epsilon": [1, 2]}, n_iter=2, cv=2).fit(X, X[:, 0])
+
+
+def test_a_clone_outside_a_search_says_nothing() -> None:
+    clone(make_pipeline(LinearRegression()))
+    cross_val_score(LinearRegression(epsilon=1), X, X[:, 0], cv=2)
 
 
 def test_pipelines_price_each_private_step_and_each_candidates_own_epsilon() -> None:

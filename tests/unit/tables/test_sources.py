@@ -300,3 +300,36 @@ def test_batches_stream_every_row_once() -> None:
     stopped.close()  # type: ignore[attr-defined]
     with pytest.raises(InvalidTask):
         table.batches(["a"], 0)
+
+
+ODD = pa.table(
+    {
+        "x": pa.chunked_array([[1.5, None, float("nan")], [], [-0.0, float("inf")]]),
+        "n": pa.chunked_array([[1, 2], [None, 2**62 + 1, -5]]),
+        "b": [True, None, False, True, None],
+        "s": ["a", "b", None, "a", "b"],
+    }
+)
+
+
+@pytest.mark.parametrize("columns", [["x"], ["b", "x", "n"], ["n", "s"]])
+@pytest.mark.parametrize("source", [ODD, ODD.slice(0, 0), ODD.slice(1, 3)])
+def test_numbers_in_memory_are_what_the_engine_would_hand_out(source: Any, columns: list[str]) -> None:
+    table = read(source)
+    asked = table._rows.select(*columns)
+    made = pa.Table.from_batches(table._engine.batches(table._sql(asked), table._needed(asked), 2))
+    found = pa.Table.from_batches(table.batches(columns, 2))
+    assert found.schema.names == columns
+    assert found.schema.types == made.schema.types
+    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, made.to_pylist()))
+    assert (table._engine.held_batches(columns, 2) is None) == ("s" in columns)
+
+
+def test_a_table_that_was_changed_is_never_read_past_its_engine() -> None:
+    def some(table: Table) -> list[Any]:
+        return sorted(row["x"] for batch in table.batches(["x"]) for row in batch.to_pylist())
+
+    few = read({"x": [1.0, 2.0, 3.0]}).where("x > 1.5")
+    assert some(few) == [2.0, 3.0]
+    few._base = few._rows  # a twin that takes every table for the one that was given
+    assert some(few) != [2.0, 3.0]

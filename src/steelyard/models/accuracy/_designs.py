@@ -34,8 +34,6 @@ Array = NDArray[np.float64]
 MODEL_BITS = 48
 """A ridge model that is looked at is told in whole steps of 2^-48."""
 
-"""Released integers: a list of Python's, or an array of 64-bit words or of Python's."""
-
 MATRIX = 32
 """The whole number by which products of features are multiplied before the noise; those with the label take ``vector``."""
 
@@ -145,7 +143,7 @@ class Design:
         """The certificate's u: the label's products have variance t/u."""
         return (self.vector / MATRIX) ** 2
 
-    @property
+    @lazy
     def square(self) -> int:
         """The squared distance by which one row can move everything.
 
@@ -161,12 +159,7 @@ class Design:
         Rounding down moves an entry of a difference by less than one coarse step, so the distance grows by the root of
         the number of entries; where that were more than 3e-7 of it, the noise is drawn as Python integers instead.
         """
-        sigma, most = math.isqrt(self.square * MICRO**2 // cost), math.isqrt(self.square) // 3_000_000
-        for bits in (43, 47):  # narrow noise is drawn faster
-            step = 1 << (max(1, sigma >> bits) - 1).bit_length()
-            if step == 1 or step * (math.isqrt(self.entries) + 3) <= most:
-                return step
-        return 1
+        return 1 << _coarse_bits(self.square, self.entries, cost)
 
     @property
     def entries(self) -> int:
@@ -181,9 +174,9 @@ class Design:
         return Gaussian(None, sigma_for(square, cost), self.neighbours, square)
 
     def values(self, exact: Exact, coarse: int = 1) -> NDArray[Any]:
-        """The integers that one measurement hides."""
+        """The integers that one measurement hides, rounded down to multiples of a power of two."""
         gram, moment = exact.narrow or (exact.gram, exact.moment)
-        found = np.concatenate([MATRIX * gram.ravel(), self.vector * moment]) // coarse
+        found = np.concatenate([MATRIX * gram.ravel(), self.vector * moment]) >> (coarse.bit_length() - 1)
         if found.dtype == object and exact.n * exact.unit**2 * MATRIX < 2**61 * coarse:
             found = np.clip(found, -(2**62), 2**62).astype(np.int64)  # clips nothing, and no table can make it fail
         return found
@@ -204,6 +197,17 @@ class Design:
         added = self.neighbours is Neighbours.ADD_REMOVE
         square = 1 + self.weight if added else (2 + self.weight) ** 2 / 2
         return square / (cost / MICRO**2) * (1 + 1e-6)
+
+
+@lru_cache(maxsize=256)
+def _coarse_bits(square: int, entries: int, cost: int) -> int:
+    """The bits that a measurement of this price leaves out: worked out once for its event, its noise and its place in the average."""
+    sigma, most = math.isqrt(square * MICRO**2 // cost), math.isqrt(square) // 3_000_000
+    for bits in (43, 47):  # narrow noise is drawn faster
+        left_out = (max(1, sigma >> bits) - 1).bit_length()
+        if not left_out or (math.isqrt(entries) + 3) << left_out <= most:
+            return left_out
+    return 0
 
 
 class PooledDesign:

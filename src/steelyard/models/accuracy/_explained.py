@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 
 from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models._columns import SIZE
-from steelyard.models.accuracy._crowd import Counts, Crowd
+from steelyard.models.accuracy._crowd import Counts
 from steelyard.models.accuracy._designs import MODEL_BITS
-from steelyard.models.accuracy._family import LOSS_BITS, WHOLE, Step, Told
+from steelyard.models.accuracy._family import LOSS_BITS, WHOLE, Step
 from steelyard.models.accuracy._losses import ClippedLoss
 from steelyard.models.accuracy._quantiles import normal_quantile
-from steelyard.noise import Noise
 from steelyard.privacy import MICRO
 
 MOVES = 2 * SIZE**2 + SIZE + 1
@@ -37,17 +36,13 @@ _LEAST = 1e-9  # no variance is taken for less
 class Moments(Counts):
     """The labels and their squares, counted roughly, and then twice as sharply until a target is known to a tenth."""
 
-    def __init__(self, crowd: Crowd, share: float) -> None:
-        super().__init__(crowd, share)
-
     def step(self, others: Callable[[Any], list[int]] | None = None, first: int | None = None) -> Step | None:
         """The next count; None where nothing more has to be known."""
         if self.told and self._enough():
             return None
         cost = 4 * self.told[-1][0] if self.told else max(100, round(2 * _FIRST * MICRO / self.n)) ** 2
-        noisy = Gaussian(MOVES, sigma_for(MOVES**2, cost), self.crowd.neighbours)
-        compute: Callable[[Any, Noise], list[int]] = lambda rows, noise: noisy.release(sums(rows), noise)  # noqa: E731
-        return Step("size", noisy.event, compute, {"moments": True})
+        making = lambda: Gaussian(MOVES, sigma_for(MOVES**2, cost), self.crowd.neighbours)  # noqa: E731
+        return Step("size", making, lambda noisy, rows, noise: noisy.release(sums(rows), noise), {"moments": True})
 
     def mean(self, index: int) -> float:
         """The last of the sums, labels in [-1, 1]; earlier ones are rougher, and its noise is its own."""
@@ -77,10 +72,6 @@ class Moments(Counts):
     def _enough(self) -> bool:
         doubt = self.spread / self.n * math.sqrt(1 + 4 * (self.mean(0) / self.n) ** 2)
         return self.told[-1][0] >= _DEAREST**2 or _SHARP * doubt <= self._target * self.variance
-
-    def learn(self, told: Told) -> None:
-        """Take a stored count into account."""
-        self.told.append((told.cost, [int(value) for value in told.values]))
 
 
 def sums(rows: Any) -> list[int]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.lazy import lazy
 from steelyard.models.accuracy._goal import MET, NULL, Goal, Stop
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Event, Neighbours
@@ -62,17 +63,39 @@ class Told:
         return str(self.facts.get("goal", ""))
 
 
+class Noised(Protocol):
+    """What adds noise at a known price."""
+
+    @property
+    def event(self) -> Event:
+        """What is charged for it."""
+
+
 @dataclass(frozen=True)
 class Step:
-    """One step to be paid for: what it is, its event, how its integers are computed from rows, and public facts."""
+    """One step to be paid for: what it is, what makes its noise, how integers are computed with that from rows, and public facts."""
 
     kind: str
-    event: Event
-    compute: Callable[[Any, Noise], Any]
+    making: Callable[[], Noised]
+    drawing: Callable[[Any, Any, Noise], Any]
     facts: Mapping[str, Any] = field(default_factory=dict)
     part: str = TRAIN
     tell: Callable[[Any], Outcome] | None = None
     """How what was computed becomes an outcome; integers are packed without one."""
+
+    @lazy
+    def made(self) -> Noised:
+        """What adds the noise, made once, when the step is bought."""
+        return self.making()
+
+    @property
+    def event(self) -> Event:
+        """What is charged."""
+        return self.made.event
+
+    def compute(self, rows: Any, noise: Noise) -> Any:
+        """Its integers, from rows."""
+        return self.drawing(self.made, rows, noise)
 
     def take(self, transcript: Transcript, goal: Goal) -> Told:
         """Charge it, draw it, store it, and read it back."""
@@ -103,6 +126,7 @@ class Act:
 
     def take(self, transcript: Transcript, goal: Goal) -> Told:
         """Do it."""
+        transcript.reread()
         return self.work()
 
 
@@ -266,8 +290,9 @@ class Judge(ABC):
         size: Step | None = self.family.size()
         if size is not None:
             return size
-        look, ahead = self.look(), [] if self.over() else self.family.ahead()
-        return self.family.level(ahead[0]) if look is None and ahead else look
+        look = self.look()
+        ahead = [] if look is not None or self.over() else self.family.ahead()
+        return self.family.level(ahead[0]) if ahead else look
 
     def learn(self, told: Told) -> None:
         """Take a stored step into account; looks for another goal say nothing here."""

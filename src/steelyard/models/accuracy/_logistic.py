@@ -37,7 +37,7 @@ from steelyard.models.accuracy._split import Split
 from steelyard.models.accuracy._transcript import Transcript
 from steelyard.models.accuracy._watch import PATIENCE, SHARPER, Watched
 from steelyard.noise import Noise
-from steelyard.privacy import MICRO, Currency, Neighbours, composed
+from steelyard.privacy import MICRO, Currency, Event, Neighbours, composed
 
 LONGEST = 32.0
 """No model that is looked at is longer."""
@@ -170,14 +170,31 @@ class LogisticFamily(Family):
 
     def draw(self, fit: ObjectiveFit, **facts: int) -> Step:
         """One perturbed objective, or one for each class, as a level."""
-        grain, targets = fit.mechanism.step, [2] if self.models == 1 else list(range(1, self.models + 1))
+        return Step(
+            "level",
+            lambda: ObjectiveDraw(fit, self.models),
+            ObjectiveDraw.made,
+            {"grain": str(fit.mechanism.step), **facts},
+        )
 
-        def compute(rows: Any, noise: Noise) -> list[int]:
-            found = [fit.solve(rows.against(target), noise) for target in targets]
-            return [round(Fraction(float(x)) / grain) for weights in found for x in weights]
 
-        event = fit.event if self.models == 1 else composed(*[fit.event] * self.models)
-        return Step("level", event, compute, {"grain": str(grain), **facts})
+@dataclass(frozen=True)
+class ObjectiveDraw:
+    """One perturbed objective that tells two classes apart, or one for each of ``models`` classes against the rest."""
+
+    fit: ObjectiveFit
+    models: int
+
+    @property
+    def event(self) -> Event:
+        """All are charged at once."""
+        return self.fit.event if self.models == 1 else composed(*[self.fit.event] * self.models)
+
+    def made(self, rows: Any, noise: Noise) -> list[int]:
+        """The weights of all, in steps of the noise's grain."""
+        grain, targets = self.fit.mechanism.step, [2] if self.models == 1 else list(range(1, self.models + 1))
+        found = [self.fit.solve(rows.against(target), noise) for target in targets]
+        return [round(Fraction(float(x)) / grain) for weights in found for x in weights]
 
 
 class GaussianDraws(LogisticFamily):

@@ -193,13 +193,11 @@ def gaussian_of(look: Look, cost: int, neighbours: Neighbours = Neighbours.REPLA
 
 def looked(look: Look, cost: int, limit: float, level: int, *, alone: bool = False) -> Step:
     """The look at this price: it passes at or below a limit that is known before a row is read."""
-    noisy = gaussian_of(look, cost, getattr(look, "neighbours", Neighbours.REPLACE))
-    event = noisy.event
     facts = {"model": [str(k) for k in look.model], "reach": look.reach, "limit": limit, "level": level}
     return Step(
         "look",
-        event,
-        lambda rows, noise: noisy.release([look.value(rows)], noise),
+        lambda: gaussian_of(look, cost, getattr(look, "neighbours", Neighbours.REPLACE)),
+        lambda noisy, rows, noise: noisy.release([look.value(rows)], noise),
         {**facts, "alone": True} if alone else facts,
         CHECK,
     )

@@ -326,8 +326,8 @@ class Drawn(Judge):
         """The one draw."""
         task, terms = self._task, self._terms
         fit = task.fit(terms)
-        draw = lambda rows, noise: task.drawn(fit, rows.against(2), noise)  # noqa: E731
-        return Step("draw", fit.event, draw, tell=lambda theta: task.told(fit, terms, theta))
+        draw = lambda fit, rows, noise: task.drawn(fit, rows.against(2), noise)  # noqa: E731
+        return Step("draw", lambda: fit, draw, tell=lambda theta: task.told(fit, terms, theta))
 
     def learn(self, told: Told) -> None:
         """Of draws with a promise only one for this goal answers it; the dearest is the best model known."""
