@@ -13,16 +13,18 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from steelyard.errors import InvalidTask, OurBug, TableError
-from steelyard.tables._engine import Engine, Server
+from steelyard.tables._engine import Engine, SqlServer
 from steelyard.tables._folding import Step
 from steelyard.tables._plain import KEYS
 from steelyard.tables._schema import Schema
-from steelyard.tables._table import Table
 from steelyard.tables._totals import LARGEST, Dialect, double
 from steelyard.tables._unit_blocks import Convert, UnitBlocks
+
+if TYPE_CHECKING:
+    from steelyard.tables._table import Table
 
 NOT_RUN = "compiled, not run here"
 MOST_WRITTEN = 1000
@@ -106,6 +108,8 @@ def compiled(question: Callable[[Table], object], columns: Mapping[str, str], di
     ) AS "t1"
     """
     import ibis
+
+    from steelyard.tables._table import Table
 
     engine = PaperEngine(_dialect(dialect))
     *above, name = _parts(table)
@@ -207,7 +211,7 @@ class PaperEngine:
         self.dialect: Dialect = dialect
         self.token: object = object()
         self.held: object = None
-        self.server: Server | None = None
+        self.server: SqlServer | None = None
         self.origin: frozenset[str] = frozenset()
 
     def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from steelyard.errors import EngineMissing, TableError
-from steelyard.tables._engine import Server
+from steelyard.tables._engine import SqlServer
 from steelyard.tables._frames import bind_stream
 from steelyard.tables._identity import base_table, without_password
 from steelyard.tables._kinds import check_names, kind_of, literal, quoted
@@ -190,7 +190,7 @@ def bind_ibis(table: Any) -> Bind:
     return bind_stream(lambda columns: table.select(*columns).to_pyarrow(), empty)
 
 
-def server_behind(table: Any) -> Server | None:
+def server_behind(table: Any) -> SqlServer | None:
     """Who adds up where the rows of an Ibis table lie, if anybody does."""
     from ibis.common.exceptions import IbisError
 

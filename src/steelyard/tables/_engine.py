@@ -47,7 +47,7 @@ _ANSWER, _FEW = "steelyard_answer", 1000  # an answer by so few public keys, or 
 T = TypeVar("T")
 
 
-class Server(Protocol):
+class SqlServer(Protocol):
     """What answers some questions where the rows lie, so that only few numbers leave it; the others are its engine's."""
 
     dialect: Dialect
@@ -80,7 +80,7 @@ class Engine(Protocol):
     token: object  # the same for engines that read one source
     origin: frozenset[str]  # the files or objects that the rows lie in, as far as it is known
     held: object  # the source, as it was given
-    server: Server | None  # who adds up where the rows lie, where that is another than who streams them
+    server: SqlServer | None  # who adds up where the rows lie, where that is another than who streams them
 
     def showing(self, more: Mapping[str, Callable[[], Any]]) -> Engine:
         """The same source with other tables beside it, each under a name of its own and made anew for each question."""
@@ -213,7 +213,7 @@ class DuckEngine:
         self.token = object()
         self.origin: frozenset[str] = frozenset()
         self.held: object = None
-        self.server: Server | None = None
+        self.server: SqlServer | None = None
         self._others: Mapping[str, Callable[[], Any]] = {}
         self._owner: DuckEngine | None = None
         self._kinds: dict[str, str] = {}

@@ -133,7 +133,7 @@ def _opened(source: Any, options: Mapping[str, Any], *, in_place: bool) -> Table
     text = plain.REPAIRED if _paths(source) is None else plain.AS_IT_IS
     opened = _through_duckdb(_bind(source, library, options), text, stored=stored)
     if in_place and stored and library == "ibis":
-        opened._engine.server = server_behind(source)
+        return opened.served(server_behind(source))
     return opened
 
 

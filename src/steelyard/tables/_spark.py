@@ -19,7 +19,7 @@ from steelyard.errors import EngineMissing, TableError
 from steelyard.interrupts import attempt
 from steelyard.tables import _plain as plain
 from steelyard.tables import _soundness as soundness
-from steelyard.tables._engine import GuardedBlocks, Server, guarded, guarded_batches, typed
+from steelyard.tables._engine import GuardedBlocks, SqlServer, guarded, guarded_batches, typed
 from steelyard.tables._folding import Step, on_spark
 from steelyard.tables._identity import SPARK_ROWS, simple_name
 from steelyard.tables._kinds import check_names
@@ -62,7 +62,7 @@ class SparkEngine:
         self.token = object()
         self.origin: frozenset[str] = frozenset()
         self.held: object = None
-        self.server: Server | None = None
+        self.server: SqlServer | None = None
         self._shown: Mapping[str, Callable[[], Any]] = {self.source: lambda: frame}
 
     @property

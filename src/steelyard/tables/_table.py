@@ -23,7 +23,7 @@ from steelyard.tables import _sampling as sampling
 from steelyard.tables import _totals as totals
 from steelyard.tables import _views as views
 from steelyard.tables._distinct import distinct
-from steelyard.tables._engine import Engine, Server, integers_by_place
+from steelyard.tables._engine import Engine, SqlServer, integers_by_place
 from steelyard.tables._identity import in_words
 from steelyard.tables._joint import Joint, held, sides
 from steelyard.tables._keyed import (
@@ -68,7 +68,7 @@ class Under(NamedTuple):
     beside: Mapping[str, Any]
 
 
-class Asked(NamedTuple):
+class Statement(NamedTuple):
     """A question as SQL, the columns of the source that it reads, and the public tables that it names."""
 
     sql: str
@@ -97,9 +97,13 @@ class Table:
         self._base = base
         self._rows = base if rows is None else rows
         self._view = view
+        # all questions within one see one state of the rows, where a server can promise that; of files nobody can
+        self.snapshot: Callable[[], AbstractContextManager[None]] = (
+            nullcontext if engine.server is None else engine.server.snapshot
+        )
         self._awaiting: Callable[[str], Table] | None = None  # what becomes of this once the unit is known
         self._during: Unit | None = None  # whose period all rows of this are
-        self._asked: dict[tuple[tuple[Any, ...], str], Asked] = {}  # questions that were written before
+        self._asked: dict[tuple[tuple[Any, ...], str], Statement] = {}  # questions that were written before
 
     def __repr__(self) -> str:
         told = [f"{name}: {kind}" for name, kind in list(self.columns.items())[:_SHOWN]]
@@ -146,10 +150,10 @@ class Table:
         """Who answers: ``"duckdb"``, ``"pyspark"``, or ``"postgres"`` for what the server adds up in place."""
         return (self._engine.server or self._engine).dialect.name
 
-    def snapshot(self) -> AbstractContextManager[None]:
-        """All questions in between see one state of the rows, where a server can promise that; of files nobody can."""
-        server = self._engine.server
-        return nullcontext() if server is None else server.snapshot()
+    def served(self, server: SqlServer | None) -> Table:
+        """The same rows, where a server may answer some of the questions in place."""
+        self._engine.server = server
+        return self._same(self._rows, self._identity, self._view)
 
     @property
     def local(self) -> bool:
@@ -588,7 +592,7 @@ class Table:
         question = norm_tails(under.rows, unit, part, limits, edges, self._engine.dialect)
         return _between(self._numbers(question, under.beside))
 
-    def _written(self, about: tuple[Any, ...] | None, ask: Callable[[], Under]) -> Asked:
+    def _written(self, about: tuple[Any, ...] | None, ask: Callable[[], Under]) -> Statement:
         """A question as it goes to the engine; ``about`` is all it depends on beside the table, where it may be asked again: then it is made once.
 
         It is a function of public facts alone. Of what Python takes for equal (0.0 and -0.0, 1 and True) the words tell apart.
@@ -605,10 +609,10 @@ class Table:
             found = self._asked[known] = self._asked_of(ask())
         return found
 
-    def _asked_of(self, under: Under) -> Asked:
-        return Asked(self._sql(under.rows), self._needed(under.rows), under.beside)
+    def _asked_of(self, under: Under) -> Statement:
+        return Statement(self._sql(under.rows), self._needed(under.rows), under.beside)
 
-    def _row(self, asked: Asked) -> list[int]:
+    def _row(self, asked: Statement) -> list[int]:
         """Ask for one row of numbers; a sum over no rows at all is 0."""
         (row,) = self._engine.rows(asked.sql, asked.columns)
         return [0 if value is None else int(value) for value in row]
@@ -630,7 +634,7 @@ class Table:
             return list(zip(*(column.to_pylist() for column in answer.columns), strict=True))
         return engine.rows(sql, self._needed(question))
 
-    def _answering(self, question: Any, beside: Mapping[str, Any]) -> tuple[Engine | Server, str]:
+    def _answering(self, question: Any, beside: Mapping[str, Any]) -> tuple[Engine | SqlServer, str]:
         """Who answers with few numbers, and in what words: the server that has the rows, where it can, else the engine that reads them."""
         server, columns = self._engine.server, self._needed(question)
         if server is not None and self._awaiting is None and server.takes(question, columns, self._rows):

@@ -22,6 +22,7 @@ from steelyard.tables import Bins, Capped, Limits, Quantity, Table, _in_place, _
 from steelyard.tables._engine import DuckEngine
 from steelyard.tables._in_place import PostgresServer
 from steelyard.tables._joint import moments
+from steelyard.tables._kinds import quoted
 from steelyard.tables._totals import unit_totals
 
 COLUMNS = (
@@ -211,8 +212,8 @@ def collations(name: str, column: str) -> set[str | None]:
     table = opened(name)
     server = table._engine.server
     assert isinstance(server, PostgresServer)
-    digest = _postgres_sql._DIGEST_SQL.format(_postgres_sql.quoted(column))
-    text = f"SELECT pg_collation_for({_postgres_sql.quoted(column)}), pg_collation_for({digest}) FROM steelyard_plain"
+    digest = _postgres_sql._DIGEST_SQL.format(quoted(column))
+    text = f"SELECT pg_collation_for({quoted(column)}), pg_collation_for({digest}) FROM steelyard_plain"
     return {each for row in server.rows(text, [column]) for each in row}
 
 
