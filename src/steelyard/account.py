@@ -162,7 +162,7 @@ class Charge:
         self.standing.answers[step] = held
         return held
 
-    def settle(self, payload: bytes, step: int = 0) -> tuple[Receipt, bytes]:
+    def store_signed(self, payload: bytes, step: int = 0) -> tuple[Receipt, bytes]:
         """The receipt beside what ``store`` returns, in one visit to where the charge is kept."""
         unsigned, held = self._unsigned, self.store(payload, step)
         return self.keeper.signed(unsigned), held

@@ -82,7 +82,8 @@ class Desk:
         self.terms: Terms = account.terms
         self._key, self._request = key, dict(request)
         self._priced: tuple[Event, Loss] | None = None
-        self._named: dict[str, dict[str, Any]] = {}  # of the steps that were served
+        self._last: dict[str, Any] = {}  # under which names the last charge was made
+        self._named: dict[str, dict[str, Any]] = {}  # and each that was served
         self._bound: dict[str, str] = {}  # what the steps of this request are bound to: it never changes
 
     @property
@@ -102,13 +103,13 @@ class Desk:
         ``loss`` is given where the price does not follow from the event alone: validity in nats, or what a plan paid for already.
         """
         naming, cost = self._naming(step), self._price(event) if loss is None else loss
+        self._last = naming
         return self._account.charge(cost, **naming, **self._view, event=event)
 
     def serve(self, event: Event, compute: _Compute, step: str) -> tuple[Release, Loss]:
         """Charge a step and answer it, in one visit; beside the answer, what the account had left after the charge."""
-        naming = self._named[step] = self._naming(step)
-        charge = self._account.charge(self._price(event), **naming, **self._view, event=event)
-        left = self._account.remaining
+        charge, left = self.charge(event, step), self._account.remaining
+        self._named[step] = self._last
         return self.answer(charge, event, compute), left
 
     def paid(self, step: str = "") -> Charge | None:
@@ -163,7 +164,7 @@ class Desk:
         stored, day = self._answer_of(charge, step), None
         if stored is None:
             made = self._sealed(event, compute)
-            receipt, stored = charge.settle(made, step)
+            receipt, stored = charge.store_signed(made, step)
         else:
             receipt, day = charge.receipt, charge.day
         if stored == _FAILURE:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from steelyard.account import Receipt
 from steelyard.desk import FAILED, Desk
 from steelyard.documents import request_of
 from steelyard.errors import BudgetExceeded, InsecureNoise, InvalidTask, KeyConflict, TableError
@@ -199,6 +200,9 @@ class SpyCharge:
         kept: bytes = self.charge.store(payload, step=step)
         self.log.append("stored")
         return kept
+
+    def store_signed(self, payload: bytes, step: int = 0) -> tuple[Receipt, bytes]:
+        return self.charge.receipt, self.store(payload, step)
 
 
 def broken_promises(desk_type: type[Desk], account: Account) -> list[str]:

@@ -65,7 +65,7 @@ class Aggregate(Protocol):
         """Fix bounds and cap under these keys, buying them where they are private."""
 
 
-class Asked:
+class Single:
     """What every task of one aggregate shares."""
 
     def request(self, schema: Schema, terms: Terms) -> Aggregate:

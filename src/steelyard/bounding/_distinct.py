@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from steelyard.bounding._amounts import Spend, check_unit, noise_error
-from steelyard.bounding._asking import Asked, Integers, OwnPass
+from steelyard.bounding._asking import Integers, OwnPass, Single
 from steelyard.bounding._grouping import By, Grouping, PublicKeys, keep_exact, keep_keys
 from steelyard.bounding._private_keys import Groups
 from steelyard.bounding._ranks import level_epsilon
@@ -37,7 +37,7 @@ _MOST = 2**20
 
 
 @dataclass(frozen=True)
-class CountDistinct(Asked):
+class CountDistinct(Single):
     """The number of different values of a column; by key, of different values under each.
 
     ``cap`` is the most values (by key: pairs of key and value) that one unit counts for: a number, or "auto", chosen privately inside the same

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from steelyard.bounding._amounts import FINENESS, MOST, Spend
-from steelyard.bounding._asking import Asked, Integers
+from steelyard.bounding._asking import Integers, Single
 from steelyard.bounding._bought import Bought, ReadyValues, check_range, facts
 from steelyard.bounding._fieller import coarse, floats, reach, share_ends, spread_reaches, variance_ends
 from steelyard.bounding._grouping import By, Grouping, PublicKeys, keep_exact, keep_keys
@@ -38,7 +38,7 @@ _FAR = Fraction(1, 10)
 
 
 @dataclass(frozen=True)
-class _OfValues(Asked):
+class _OfValues(Single):
     """What means and variances share: a column, bounds of its values, a cap on a unit's rows, keys and a price."""
 
     column: str

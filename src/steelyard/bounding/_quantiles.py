@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 
 from steelyard.bounding._amounts import Spend, bound
-from steelyard.bounding._asking import Asked, Integers
+from steelyard.bounding._asking import Integers, Single
 from steelyard.bounding._bought import Bought, ReadyValues, check_range, counts_of, facts
 from steelyard.bounding._grouping import By, Grouping, PublicKeys, keep_exact, keep_keys
 from steelyard.bounding._laws import mean_noise
@@ -38,7 +38,7 @@ _LIES = Fraction(1, 2)
 
 
 @dataclass(frozen=True)
-class Quantile(Asked):
+class Quantile(Single):
     """One or several quantiles of a column, as points of a public grid between ``lower`` and ``upper``.
 
     Bounds are public numbers, or "auto": bought inside the same epsilon; so is ``cap``, the most rows one unit counts for. *Privacy:* the
@@ -128,7 +128,7 @@ class Quantile(Asked):
 
 
 @dataclass(frozen=True)
-class Median(Asked):
+class Median(Single):
     """The median of a column: its ``Quantile`` of one half, under its own name.
 
     *Privacy, accuracy, cost:* those of ``Quantile``; ``release.low`` and ``high`` hold the true median in 95 % of draws (*proved*).

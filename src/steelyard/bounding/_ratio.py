@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from steelyard.bounding._amounts import Spend, check_unit, norm_of
-from steelyard.bounding._asking import Asked, ByKey, Integers
+from steelyard.bounding._asking import ByKey, Integers, Single
 from steelyard.bounding._cap_choice import BoughtCounts
 from steelyard.bounding._cap_rule import Bounds, Cap, CapRule
 from steelyard.bounding._fieller import floats, ratio_ends, reach
@@ -33,7 +33,7 @@ _LARGEST = 1e300
 
 
 @dataclass(frozen=True)
-class Ratio(Asked):
+class Ratio(Single):
     """The sum of a column over the sum of another, such as clicks over views; by key, one ratio for each.
 
     ``cap`` and ``over_cap`` are the most that one unit's totals of either count for, in absolute value: public numbers, released profiles, or

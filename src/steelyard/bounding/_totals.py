@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from steelyard.bounding._amounts import Amount, Noisy, Spend, check_kind, check_unit, noise_error, norm_of
-from steelyard.bounding._asking import Asked, ByKey, Integers, OwnPass, plan_alone
+from steelyard.bounding._asking import ByKey, Integers, OwnPass, Single, plan_alone
 from steelyard.bounding._cap_choice import BoughtCounts
 from steelyard.bounding._cap_rule import Bounds, Cap, CapRule
 from steelyard.bounding._grouping import By, Grouping, PublicKeys, keep_exact, keep_keys, labelled
@@ -33,7 +33,7 @@ from steelyard.tables import Bounded, Capped, Joint, KeyList, Limits, Quantity, 
 
 
 @dataclass(frozen=True)
-class Sum(Asked):
+class Sum(Single):
     """The sum of a column, each unit's total kept between ``lower`` and a cap; without ``lower``, between minus the cap and the cap.
 
     ``cap`` is a public number, a released profile, or ``"auto"``: then it is chosen privately below ``upper``, inside
@@ -83,7 +83,7 @@ class Sum(Asked):
 
 
 @dataclass(frozen=True)
-class Count(Asked):
+class Count(Single):
     """The number of rows, at most a cap of them from any one unit.
 
     *Privacy:* one unit moves the count by at most the cap. *Cost:* exactly ``epsilon``, as for ``Sum``. Where the unit
@@ -121,7 +121,7 @@ class Count(Asked):
 
 
 @dataclass(frozen=True)
-class CountUsers(Asked):
+class CountUsers(Single):
     """The number of units with at least one row; by keys, of units with a row under each key.
 
     *Privacy:* one unit moves the count by one, and by keys at most ``max_keys`` of them by one each. Without ``max_keys``, under public keys, how many keys one

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from steelyard.bounding._amounts import Amount, Spend, bound, noise_error, norm_of
-from steelyard.bounding._asking import Asked, Integers
+from steelyard.bounding._asking import Integers, Single
 from steelyard.bounding._bought import Bought, ReadyValues, counts_of, facts
 from steelyard.bounding._cap_choice import ContributionProfile
 from steelyard.bounding._grouping import By, Grouping, PublicKeys, keep_exact, keep_keys, read_by
@@ -50,7 +50,7 @@ _EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True)
-class Histogram(Asked):
+class Histogram(Single):
     """How many rows lie between each two public edges; values outside go to the end bins. Or how many rows hold each value.
 
     ``edges`` are numbers, or dates for a column of dates. Without them rows are counted by the column's own values, whatever its kind: by public

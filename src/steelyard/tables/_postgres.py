@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 from steelyard.errors import TableError
-from steelyard.tables._kinds import check_names, kind_of
+from steelyard.tables._kinds import check_names, kind_of, quoted
 from steelyard.tables._plain import AFTER_LAST_DAY, FIRST_DAY, SOURCE, Bind
 
 _BATCH = 1 << 11
@@ -68,7 +68,7 @@ def bind_postgres(table: Any) -> Bind:
             question = f"COPY (SELECT {cells} FROM ({asked}) AS {SOURCE}) TO STDOUT"
             batches = _fetched(backend.con, question, schema) if columns else iter(())
             cursor.register(f"{SOURCE}_cells", pyarrow.RecordBatchReader.from_batches(schema, batches))
-            shown = ", ".join(f"TRY_CAST({_quoted(name)} AS {kinds[name]}) AS {_quoted(name)}" for name in names)
+            shown = ", ".join(f"TRY_CAST({quoted(name)} AS {kinds[name]}) AS {quoted(name)}" for name in names)
             cursor.execute(f"CREATE OR REPLACE TEMP TABLE {SOURCE} AS SELECT {shown} FROM {SOURCE}_cells")
             cursor.unregister(f"{SOURCE}_cells")
 
@@ -91,7 +91,7 @@ def _types(connection: Any, asked: str) -> dict[str, int]:
 
 def _written(name: str, kind: str, type_: int) -> str:
     """A cell as text; days and moments outside the years 1 to 9999 are missing already there, since their text is read differently."""
-    column = _quoted(name)
+    column = quoted(name)
     text = f"CAST({column} AS pg_catalog.text)"
     if kind == _UNUSABLE:
         return "CAST(NULL AS pg_catalog.text)"
@@ -140,7 +140,3 @@ def _check_encoding(connection: Any) -> None:
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise TableError(f"the database keeps its text as {encoding}; only those that keep it as UTF8 are read.")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.errors import TableError
+from steelyard.tables._kinds import literal
 from steelyard.tables._totals import DUCKDB, SPARK, Dialect, Quantity, finite, identity, wide_sum
 
 UNSOUND = (
@@ -53,11 +54,13 @@ def duckdb_passes(connection: Any, folder: str) -> bool:
         if not computes(DUCKDB, lambda sql: cursor.execute(sql).fetchall()):
             return False
         _write_lie(cursor, path)
-        cursor.execute(f"CREATE OR REPLACE TEMP VIEW {TRIAL} AS SELECT * FROM read_parquet('{_text(path)}')")
+        cursor.execute(f"CREATE OR REPLACE TEMP VIEW {TRIAL} AS SELECT * FROM read_parquet({literal(str(path))})")
         if not all(cursor.execute(sql).fetchall() == expected for sql, expected in _about_lie()):
             return False
         _write_unreadable(cursor, path)
-        return bool(cursor.execute(f"SELECT sum(x) FROM (FROM read_parquet('{_text(path)}'))").fetchall() == [(7,)])
+        return bool(
+            cursor.execute(f"SELECT sum(x) FROM (FROM read_parquet({literal(str(path))}))").fetchall() == [(7,)]
+        )
     except (duckdb.Error, OSError):
         return False
     finally:
@@ -105,7 +108,7 @@ def _write_lie(cursor: Any, path: Path) -> None:
     """A file of one row that was exchanged after its statistics were written."""
     number, whole, text = _DECOY
     row = f"SELECT CAST({number} AS DOUBLE) AS x, CAST({whole} AS BIGINT) AS i, '{text}' AS k"
-    cursor.execute(f"COPY ({row}) TO '{_text(path)}' (FORMAT parquet, COMPRESSION uncompressed)")
+    cursor.execute(f"COPY ({row}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION uncompressed)")
     content = path.read_bytes()
     for kind, told, held in zip(("<d", "<q", "9s"), _DECOY, _HIDDEN, strict=True):
         old, new = _packed(kind, told), _packed(kind, held)
@@ -116,7 +119,7 @@ def _write_lie(cursor: Any, path: Path) -> None:
 def _write_unreadable(cursor: Any, path: Path) -> None:
     """A file with a column that nobody asks for, and in it a moment that DuckDB cannot convert."""
     row = f"SELECT 7 AS x, CAST(epoch_ms({_MOMENT}) AS TIMESTAMP_MS) AS t"
-    cursor.execute(f"COPY ({row}) TO '{_text(path)}' (FORMAT parquet, COMPRESSION uncompressed)")
+    cursor.execute(f"COPY ({row}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION uncompressed)")
     path.write_bytes(path.read_bytes().replace(_packed("<q", _MOMENT), _packed("<q", _NO_MOMENT)))
 
 
@@ -137,7 +140,3 @@ def _about_lie() -> list[tuple[str, list[tuple[Any, ...]]]]:
 
 def _packed(kind: str, value: Any) -> bytes:
     return struct.pack(kind, value.encode() if isinstance(value, str) else value)
-
-
-def _text(path: Path) -> str:
-    return str(path).replace("'", "''")
