@@ -109,7 +109,7 @@ class Desk:
     def serve(self, event: Event, compute: _Compute, step: str) -> tuple[Release, Loss]:
         """Charge a step and answer it, in one visit; beside the answer, what the account had left after the charge."""
         charge, left = self.charge(event, step), self._account.remaining
-        self._named[step] = self._last
+        self._named[self._last["key"]] = self._last
         return self.answer(charge, event, compute), left
 
     def paid(self, step: str = "") -> Charge | None:
@@ -133,7 +133,7 @@ class Desk:
         for name, (bound, cost) in self._account.answered(self._key).items():
             step = name[len(self._key) + 1 :]
             if step not in self._bound:
-                naming = self._named.get(step) or self._naming(step)
+                naming = self._named.get(name) or self._naming(step)
                 self._bound[step] = self._account.bound_to(naming["request"], naming["of"])
             found[step] = bound == self._bound[step], cost
         return found
