@@ -84,7 +84,8 @@ class Desk:
         self.terms: Terms = account.terms
         self._key, self._request = key, dict(request)
         self._priced: tuple[Event, Loss] | None = None
-        self._named: dict[str, dict[str, Any]] = {}  # of the steps that were served
+        self._last: dict[str, Any] = {}  # under which names the last charge was made
+        self._named: dict[str, dict[str, Any]] = {}  # and each that was served
         self._bound: dict[str, str] = {}  # what the steps of this request are bound to: it never changes
 
     @property
@@ -104,13 +105,13 @@ class Desk:
         ``loss`` is given where the price does not follow from the event alone: validity in nats, or what a plan paid for already.
         """
         naming, cost = self._naming(step), self._price(event) if loss is None else loss
+        self._last = naming
         return self._account.charge(cost, **naming, **self._view, event=event)
 
     def serve(self, event: Event, compute: _Compute, step: str) -> tuple[Release, Loss]:
         """Charge a step and answer it, in one visit; beside the answer, what the account had left after the charge."""
-        naming = self._named[step] = self._naming(step)
-        charge = self._account.charge(self._price(event), **naming, **self._view, event=event)
-        left = self._account.remaining
+        charge, left = self.charge(event, step), self._account.remaining
+        self._named[self._last["key"]] = self._last
         return self.answer(charge, event, compute), left
 
     def paid(self, step: str = "") -> Charge | None:
@@ -134,7 +135,7 @@ class Desk:
         for name, (bound, cost) in self._account.answered(self._key).items():
             step = name[len(self._key) + 1 :]
             if step not in self._bound:
-                naming = self._named.get(step) or self._naming(step)
+                naming = self._named.get(name) or self._naming(step)
                 self._bound[step] = self._account.bound_to(naming["request"], naming["of"])
             found[step] = bound == self._bound[step], cost
         return found

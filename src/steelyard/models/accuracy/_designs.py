@@ -23,12 +23,11 @@ from numpy.typing import NDArray
 
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, release_array, sigma_for
-from steelyard.models._columns import SIZE, Features
-from steelyard.models._rows import EXACT_ROWS, Label, Products, Rows
+from steelyard.models._columns import SIZE
+from steelyard.models._rows import products
 from steelyard.models.accuracy._family import Integers
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Neighbours
-from steelyard.tables import Table
 
 Array = NDArray[np.float64]
 MODEL_BITS = 48
@@ -94,36 +93,14 @@ class Exact:
         return gram, moment
 
     @classmethod
-    def of_table(cls, table: Table, features: Features, label: Label, n: int) -> Exact:
-        """Add up a table in one streaming pass; ``n`` is public and not counted."""
-        step = _Totals(features, label)
-        gram, moment, square = table.fold([*features.source, label.column], step, step.start)
-        return cls(n, SIZE, gram, moment, int(square[0]))
+    def of(cls, sums: NDArray[np.object_], n: int, unit: int) -> Exact:
+        """From the products of features and, last, the label with each other."""
+        return cls(n, unit, sums[:-1, :-1], sums[:-1, -1], int(sums[-1, -1]))
 
     @classmethod
     def of_rows(cls, x: Array, y: Array) -> Exact:
         """Add up whole-number rows in memory."""
-        gram, moment = Rows(x, y, None).products()
-        square = sum(int(y[i : i + EXACT_ROWS] @ y[i : i + EXACT_ROWS]) for i in range(0, len(y), EXACT_ROWS))
-        return cls(len(y), SIZE, gram, moment, square)
-
-
-@dataclass(frozen=True)
-class _Totals:
-    """The step of a fold: X'X, X'y and y'y of a batch."""
-
-    features: Features
-    label: Label
-
-    @property
-    def start(self) -> list[Any]:
-        return [*Products(self.features, self.label).start, np.zeros(1, dtype=np.int64)]
-
-    def __call__(self, batch: Any) -> list[Any]:
-        y = self.label.whole(batch.column(len(self.features.columns)))
-        parts = (y[i : i + EXACT_ROWS] for i in range(0, len(y), EXACT_ROWS))
-        square = np.array([sum(int(part @ part) for part in parts)], dtype=object)
-        return [*Products(self.features, self.label)(batch), square]
+        return cls.of(products(np.vstack([x.T, y]), y)[0], len(y), SIZE)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ Law: what is added up is never below what a row loses; everything else (the vari
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models._columns import SIZE
 from steelyard.models.accuracy._crowd import Counts
-from steelyard.models.accuracy._designs import MODEL_BITS
 from steelyard.models.accuracy._family import LOSS_BITS, WHOLE, Step
 from steelyard.models.accuracy._losses import ClippedLoss
 from steelyard.models.accuracy._quantiles import normal_quantile
@@ -117,12 +116,6 @@ class Unexplained(ClippedLoss):
         return math.ceil(hidden * WHOLE) + 1
 
     @property
-    def hidden(self) -> float:
-        """By how much an error on the grid may differ from the true one (docs/proofs/accuracy_first_paths.md)."""
-        length, width = math.sqrt(sum(k * k for k in self.model)) / 2.0**MODEL_BITS, math.sqrt(len(self.model))
-        return (width + 2) / WHOLE + (length * width + 1) / SIZE
-
-    @property
     def allowed(self) -> int:
         """About what a row may lose, in whole steps."""
         return max(1, round(self.target * WHOLE))
@@ -141,9 +134,7 @@ class Unexplained(ClippedLoss):
 
     def each(self, rows: Any) -> NDArray[np.int64]:
         """The losses; a row's squared error is rounded up, what is taken off it down."""
-        model: Sequence[int] = [k >> (MODEL_BITS - LOSS_BITS) for k in self.model]
-        predicted = (rows.x.astype(np.int64) @ np.array(model, dtype=np.int64)) // SIZE
-        y = rows.y.astype(np.int64) * (WHOLE // SIZE)
-        missed, apart = y - np.clip(predicted, -self.longest, self.longest), y - self.centre
+        y, missed = self.missed(rows)
+        apart = y - self.centre
         lost = -(-(missed * missed) >> LOSS_BITS) - (apart * apart * self.part >> 2 * LOSS_BITS)
         return np.asarray(lost + (self.slack + self.allowed))

@@ -298,15 +298,17 @@ class Judge(ABC):
         """Take a stored step into account; looks for another goal say nothing here."""
         if told.kind in ("size", "level"):
             self.family.learn(told)
-            self._write(told)
+            index = sum(stop.step.startswith(told.kind) for stop in self.history)
+            self.write(f"{told.kind} {index}", self.family.paid if told.kind == "level" else told.cost, told)
             self.measured(told)
         elif told.goal == self.goal.name:
             self.judged(told)
 
-    def _write(self, told: Told) -> None:
-        index = sum(stop.step.startswith(told.kind) for stop in self.history)
-        cost, scale = self.family.paid if told.kind == "level" else told.cost, self.family.scale
-        self.history.append(Stop(f"{told.kind} {index}", cost / scale, paid=_scaled(told.paid, scale)))
+    def write(self, step: str, cost: int, told: Told, **said: Any) -> None:
+        """One more line of the history, in the currency's own units."""
+        scale = self.family.scale
+        paid = None if told.paid is None else told.paid / scale
+        self.history.append(Stop(step, cost / scale, paid=paid, **said))
 
     def measured(self, told: Told) -> None:
         """Take note of a count or a level; the model that predicts nothing may already be good enough."""
@@ -359,10 +361,6 @@ class Judge(ABC):
     def guess(self) -> Ending | None:
         """The best model there is, of which nothing is promised."""
         return self.family.guessed() if self.family.levels else None
-
-
-def _scaled(amount: int | None, scale: float) -> float | None:
-    return None if amount is None else amount / scale
 
 
 def packed(values: Integers) -> list[str] | str:

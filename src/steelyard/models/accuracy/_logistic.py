@@ -40,7 +40,6 @@ from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Event, Neighbours, composed
 
 LONGEST = 32.0
-"""No model that is looked at is longer."""
 
 RATIO, LADDER, LEVELS, START = 1.3, 40, 24, 0.5
 _LEAST = 200  # millionths of epsilon
@@ -133,6 +132,9 @@ class LogisticFamily(Family):
     models = 1
     """How many are drawn at a level: one that tells two classes apart, or one for each of more."""
 
+    longest = LONGEST
+    """No model that is looked at is longer."""
+
     def __init__(self, goal: Goal, width: int, crowd: Crowd) -> None:
         super().__init__()
         self.goal, self.width, self.crowd = goal, width, crowd
@@ -149,11 +151,13 @@ class LogisticFamily(Family):
         """How much a draw counts in the average."""
 
     def candidate(self) -> LossLook:
-        """The average of the draws, no longer than it may be, on the grid."""
+        """The average of the draws, each model no longer than it may be, on the grid."""
         whole = sum(weight for weight, _ in self._drawn)
-        average = sum((weight * model for weight, model in self._drawn), np.zeros(self.width)) / whole
-        steps = np.trunc(average * min(1.0, LONGEST / (float(np.linalg.norm(average)) + 1e-300)) * 2**GRID)
-        return self.again(tuple(int(k) for k in steps), margin_cap(self.goal.amount))
+        average = sum((weight * model for weight, model in self._drawn), np.zeros(self.models * self.width)) / whole
+        lines = average.reshape(self.models, self.width)
+        lines = lines * np.minimum(1.0, self.longest / (np.linalg.norm(lines, axis=1, keepdims=True) + 1e-300))
+        steps = tuple(int(k) for k in np.trunc(lines * 2**GRID).reshape(-1))
+        return self.again(steps, margin_cap(self.goal.amount))
 
     def again(self, model: tuple[int, ...], reach: int) -> LossLook:
         """A model that was looked at before."""
