@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import EngineMissing, InvalidTask
-from steelyard.labels._newton import RIDGES, descend
+from steelyard.labels._newton import RIDGES, descend, weighed
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
@@ -41,18 +41,22 @@ class _MultinomialObjective:
     scale: Floats
     pull: Floats
     gram: Floats
+    shares: Floats
+    total: float
     alpha: float = 0.0
 
     @classmethod
-    def of(cls, rows: Any, vectors: Floats) -> _MultinomialObjective:
-        """From rows (dense or sparse, a constant last) and one label vector for each."""
-        sparse = hasattr(rows, "multiply")
-        squares = np.asarray((rows.multiply(rows) if sparse else rows * rows).sum(axis=0), dtype=np.float64).reshape(-1)
-        filled = np.maximum(np.asarray((rows != 0).sum(axis=0)).reshape(-1), 1)
-        scale = np.where(squares > 0, np.sqrt(squares / filled), 1.0)
-        gram = (rows.T @ rows).toarray() if hasattr(rows, "multiply") else rows.T @ rows
-        pull = np.asarray(rows.T @ vectors) / rows.shape[0] / scale[:, None]
-        return cls(rows, scale, pull, gram / rows.shape[0] / np.outer(scale, scale))
+    def of(cls, rows: Any, vectors: Floats, shares: Floats, total: float) -> _MultinomialObjective:
+        """From rows (dense or sparse, a constant last), one label vector and one share of all for each."""
+        squares, filled = (
+            _added(rows * rows if isinstance(rows, np.ndarray) else rows.multiply(rows), shares),
+            _added(rows != 0, shares),
+        )
+        scale = np.where(squares > 0, np.sqrt(squares / np.where(filled > 0, filled, 1.0)), 1.0)
+        gram = rows.T @ _times(rows, shares)
+        gram = (gram.toarray() if hasattr(gram, "toarray") else gram) / np.outer(scale, scale)
+        pull = np.asarray(rows.T @ (vectors * shares[:, None])) / scale[:, None]
+        return cls(rows, scale, pull, gram, shares, total)
 
     def scores(self, theta: Floats) -> Floats:
         """One column of scores for each class."""
@@ -60,20 +64,20 @@ class _MultinomialObjective:
 
     def back(self, values: Floats) -> Floats:
         """The mean over rows of what each adds to a gradient."""
-        return np.asarray(self.rows.T @ values / self.rows.shape[0] / self.scale[:, None])
+        return np.asarray(self.rows.T @ (values * self.shares[:, None]) / self.scale[:, None])
 
     def at(self, theta: Floats) -> tuple[float, Floats, Floats]:
         """The objective, its gradient, and the chances that its curvature is made of."""
         scores = self.scores(theta)
         top = scores.max(axis=1, keepdims=True)
         likely = chances(scores)
-        value = float((top[:, 0] + np.log(np.exp(scores - top).sum(axis=1))).mean())
+        value = float(self.shares @ (top[:, 0] + np.log(np.exp(scores - top).sum(axis=1))))
         value += float(self.alpha / 2 * (theta * theta).sum() - (self.pull * theta).sum())
         return value, self.back(likely) - self.pull + self.alpha * theta, likely
 
     def step(self, gradient: Floats, likely: Floats) -> Floats:
         """Conjugate gradients for the Newton step, preconditioned by rows that all have the mean curvature."""
-        mean = float((likely * (1 - likely)).mean()) or 1e-9
+        mean = float((self.shares @ (likely * (1 - likely))).mean()) or 1e-9
         inner = np.linalg.inv(mean * self.gram + self.alpha * np.eye(len(self.gram)))
         found, left = np.zeros_like(gradient), gradient.copy()
         way = near = inner @ left
@@ -101,18 +105,14 @@ class _MultinomialObjective:
         H is the curvature, class by class (exact for two classes), B the covariance of what a record adds to the gradient.
         """
         count, total = likely.shape[1], 0.0
-        spread = ((vectors - likely) ** 2).mean(axis=0)
+        spread = self.shares @ (vectors - likely) ** 2
         for number in range(count):
-            curve = likely[:, number] * (1 - likely[:, number]) * (count / (count - 1) / len(likely))
-            weighted = (
-                self.rows.multiply(curve[:, None]) if hasattr(self.rows, "multiply") else self.rows * curve[:, None]
-            )
-            bent = np.asarray(
-                (weighted.T @ self.rows).todense() if hasattr(weighted, "todense") else weighted.T @ self.rows
-            )
+            curve = likely[:, number] * (1 - likely[:, number]) * (count / (count - 1)) * self.shares
+            bent = _times(self.rows, curve).T @ self.rows
+            bent = np.asarray(bent.todense() if hasattr(bent, "todense") else bent)
             bent = bent / np.outer(self.scale, self.scale) + self.alpha * np.eye(len(self.gram))
             total += spread[number] * float(np.trace(np.linalg.solve(bent, self.gram)))
-        return total / len(vectors)
+        return total / self.total
 
 
 class MultinomialRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -133,8 +133,8 @@ class MultinomialRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc
     def __init__(self, alpha: float | str = "auto", *, max_iter: int = 100, tol: float = 1e-7) -> None:
         self.alpha, self.max_iter, self.tol = alpha, max_iter, tol
 
-    def fit(self, X: Any, y: Any) -> MultinomialRegression:
-        """Find the coefficients by damped Newton steps."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MultinomialRegression:
+        """Find the coefficients by damped Newton steps; ``sample_weight`` is how often each record counts."""
         if not (self.alpha == "auto" or (not isinstance(self.alpha, str) and 0 < self.alpha < math.inf)):
             raise InvalidTask(f"alpha must be above zero, or 'auto': noisy labels may be negative; got {self.alpha!r}.")
         rows, labels = validate_data(
@@ -145,7 +145,9 @@ class MultinomialRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc
         if self._single:
             ones = column_or_1d(vectors, warn=True)
             vectors = np.column_stack([1 - ones, ones])
-        objective = _MultinomialObjective.of(_with_constant(rows), vectors)
+        heard, shares, total = weighed(sample_weight, rows)
+        rows, vectors = rows[heard], vectors[heard]
+        objective = _MultinomialObjective.of(_with_constant(rows), vectors, shares, total)
         theta = self._searched(objective, vectors) if self.alpha == "auto" else self._at(objective, float(self.alpha))
         theta = (theta - theta.mean(axis=1, keepdims=True)) / objective.scale[:, None]
         self.coef_, self.intercept_ = theta[:-1].T, theta[-1]
@@ -196,3 +198,13 @@ def _with_constant(rows: Any) -> Any:
     from scipy.sparse import hstack
 
     return hstack([rows, ones], format="csr")
+
+
+def _times(rows: Any, values: Floats) -> Any:
+    """Each row times its own number."""
+    return rows * values[:, None] if isinstance(rows, np.ndarray) else rows.multiply(values[:, None])
+
+
+def _added(rows: Any, shares: Floats) -> Floats:
+    """The sum of rows by their shares."""
+    return np.asarray(rows.T @ shares, dtype=np.float64).reshape(-1)

@@ -7,6 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.errors import InvalidTask
+
 Floats = NDArray[np.float64]
 RIDGES = tuple(
     10.0 ** (power / 2) for power in range(1, -11, -1)
@@ -38,3 +40,14 @@ def descend(objective: NewtonObjective, theta: Floats, most: int, tolerance: flo
         theta, (value, gradient, curvature) = theta - size * step, found
         made += 1
     return theta, made
+
+
+def weighed(sample_weight: Any, rows: Any) -> tuple[Any, Floats, float]:
+    """Which records count, their weights as shares that add up to one, and the total: a weight is how often a record is there."""
+    from sklearn.utils.validation import _check_sample_weight
+
+    weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+    heard, total = weights > 0, float(weights.sum())
+    if not 0 < total < np.inf:
+        raise InvalidTask("sample_weight must be above zero for some record, and add up to a finite number.")
+    return (slice(None) if heard.all() else np.flatnonzero(heard)), weights[heard] / total, total

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import EngineMissing, InvalidTask
-from steelyard.labels._newton import RIDGES, descend
+from steelyard.labels._newton import RIDGES, descend, weighed
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
@@ -43,34 +43,33 @@ class PoissonRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(self, alpha: float | str = 1e-3, *, max_iter: int = 100, tol: float = 1e-9) -> None:
         self.alpha, self.max_iter, self.tol = alpha, max_iter, tol
 
-    def fit(self, X: Any, y: Any) -> PoissonRegression:
-        """Find the coefficients by damped Newton steps."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PoissonRegression:
+        """Find the coefficients by damped Newton steps; ``sample_weight`` is how often each record counts."""
         if not (self.alpha == "auto" or (not isinstance(self.alpha, str) and 0 < self.alpha < math.inf)):
             raise InvalidTask(
                 f"alpha must be above zero, or 'auto': noisy counts may have a negative mean; got {self.alpha!r}."
             )
         rows, labels = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        wide = np.column_stack([rows, np.ones(len(rows))])
+        heard, shares, total = weighed(sample_weight, rows)
+        wide, labels = np.column_stack([rows, np.ones(len(rows))])[heard], labels[heard]
+        objective = _PoissonObjective(wide, labels, shares, total)
         start = np.zeros(wide.shape[1])
-        start[-1] = math.log(max(float(labels.mean()), 0.05))
-        theta = (
-            self._searched(wide, labels, start) if self.alpha == "auto" else self._at(wide, labels, start, self.alpha)
-        )
+        start[-1] = math.log(max(float(shares @ labels), 0.05))
+        theta = self._searched(objective, start) if self.alpha == "auto" else self._at(objective, start, self.alpha)
         self.coef_, self.intercept_ = theta[:-1], float(theta[-1])
         return self
 
-    def _at(self, wide: Floats, labels: Floats, start: Floats, alpha: Any) -> Floats:
-        self.alpha_ = float(alpha)
-        objective = _PoissonObjective(wide, wide.T @ labels / len(labels), self.alpha_)
+    def _at(self, objective: _PoissonObjective, start: Floats, alpha: Any) -> Floats:
+        objective.alpha = self.alpha_ = float(alpha)
         theta, self.n_iter_ = descend(objective, start, self.max_iter, self.tol)
         return theta
 
-    def _searched(self, wide: Floats, labels: Floats, theta: Floats) -> Floats:
+    def _searched(self, objective: _PoissonObjective, theta: Floats) -> Floats:
         """The fit at the ridge that promises the least loss on new records; weaker ones start where stronger ones ended."""
         found, least, kept = theta, math.inf, RIDGES[0]
         for ridge in RIDGES:
-            theta = self._at(wide, labels, theta, ridge)
-            promised = _PoissonObjective(wide, wide.T @ labels / len(labels), ridge).promised(theta, labels)
+            theta = self._at(objective, theta, ridge)
+            promised = objective.promised(theta)
             if not promised < least:
                 break
             found, least, kept = theta, promised, ridge
@@ -89,28 +88,33 @@ class PoissonRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-@dataclass(frozen=True)
+@dataclass
 class _PoissonObjective:
-    """The mean of e^s - y s, and a ridge."""
+    """The mean of e^s - y s over records that count by their shares, and a ridge."""
 
     wide: Floats
-    pull: Floats
-    alpha: float
+    labels: Floats
+    shares: Floats
+    total: float
+    alpha: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.pull = self.wide.T @ (self.labels * self.shares)
 
     def at(self, theta: Floats) -> tuple[float, Floats, Floats]:
         """The objective, its gradient and its curvature; infinite where a mean is beyond floats."""
-        wide, pull = self.wide, self.pull
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = np.exp(wide @ theta)
-            value = float(mean.mean() - pull @ theta + self.alpha / 2 * theta @ theta)
-            curvature = (wide.T * mean) @ wide / len(wide) + self.alpha * np.eye(len(theta))
-            return value, wide.T @ mean / len(wide) - pull + self.alpha * theta, curvature
+            mean = np.exp(self.wide @ theta) * self.shares
+            value = float(mean.sum() - self.pull @ theta + self.alpha / 2 * theta @ theta)
+            curvature = (self.wide.T * mean) @ self.wide + self.alpha * np.eye(len(theta))
+            return value, self.wide.T @ mean - self.pull + self.alpha * theta, curvature
 
-    def promised(self, theta: Floats, labels: Floats) -> float:
+    def promised(self, theta: Floats) -> float:
         """The loss to expect on new records: that on these, and how much a fit flatters itself, tr(H^-1 B)/n (Takeuchi)."""
         value, _, curvature = self.at(theta)
-        noise = self.wide * (labels - np.exp(np.clip(self.wide @ theta, -700, 300)))[:, None]
-        flattery = np.trace(np.linalg.lstsq(curvature, noise.T @ noise / len(labels), rcond=None)[0]) / len(labels)
+        noise = self.wide * (self.labels - np.exp(np.clip(self.wide @ theta, -700, 300)))[:, None]
+        spread = (noise.T * self.shares) @ noise
+        flattery = np.trace(np.linalg.lstsq(curvature, spread, rcond=None)[0]) / self.total
         return value - self.alpha / 2 * float(theta @ theta) + float(flattery)
 
     def step(self, gradient: Floats, curvature: Floats) -> Floats:

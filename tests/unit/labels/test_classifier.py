@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, QuantileRegressor, Ridge
@@ -229,6 +230,29 @@ def test_no_ridge_is_taken_whose_fit_has_learnt_the_noise_by_heart() -> None:
     y = (X @ draw.normal(size=(12, 10)) - 0.2 * np.arange(10) + draw.gumbel(size=(5000, 10))).argmax(axis=1)
     model = LabelPrivateClassifier(epsilon=0.3, classes=range(10), noise=TestNoise(5)).fit(X, y)
     assert log_loss(y, model.predict_proba(X)) < np.log(10)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("alpha", [1e-2, "auto"])
+def test_a_weight_is_how_often_a_record_counts(alpha: Any, sparse: bool) -> None:
+    draw = np.random.default_rng(2)
+    x, often = draw.normal(size=(300, 3)) * (draw.uniform(size=(300, 3)) < 0.7), np.arange(300) % 3
+    vectors = np.eye(3)[draw.integers(0, 3, 300)] * 4 - 1
+    held = csr_matrix(x) if sparse else x
+    weighted = MultinomialRegression(alpha).fit(held, vectors, sample_weight=often)
+    repeated = MultinomialRegression(alpha).fit(
+        held[np.repeat(np.arange(300), often)], np.repeat(vectors, often, axis=0)
+    )
+    assert weighted.coef_ == pytest.approx(repeated.coef_, abs=1e-6)
+    assert weighted.alpha_ == repeated.alpha_
+    assert weighted.coef_ != pytest.approx(MultinomialRegression(alpha).fit(held, vectors).coef_, abs=1e-4)
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_weights_go_to_the_estimator_with_their_records(stages: int) -> None:
+    x, y, often = np.repeat([[0.0], [1.0]], 600, axis=0), ["a"] * 600 + ["b"] * 600, np.r_[np.ones(600), np.zeros(600)]
+    model = LabelPrivateClassifier(epsilon=8, classes=["a", "b"], stages=stages).fit(x, y, sample_weight=often)
+    assert model.predict([[0.0], [1.0]]).tolist() == ["a", "a"]
 
 
 def test_a_class_that_is_given_twice_is_named_as_such() -> None:

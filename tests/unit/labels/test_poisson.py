@@ -38,6 +38,29 @@ def test_noisy_negative_counts_lead_to_the_model_of_the_true_ones() -> None:
     assert model.estimator_.coef_ == pytest.approx([0.5, -0.3, 0.2], abs=0.15)
 
 
+@pytest.mark.parametrize("alpha", [1e-3, "auto"])
+def test_a_weight_is_how_often_a_record_counts(alpha: Any) -> None:
+    X, y = counts(400)
+    y = y + np.random.default_rng(1).normal(0, 4, size=len(y))
+    often = np.arange(len(y)) % 3
+    weighted = PoissonRegression(alpha).fit(X, y, sample_weight=often)
+    repeated = PoissonRegression(alpha).fit(np.repeat(X, often, axis=0), np.repeat(y, often))
+    assert weighted.coef_ == pytest.approx(repeated.coef_, abs=1e-7)
+    assert weighted.alpha_ == repeated.alpha_
+    assert weighted.coef_ != pytest.approx(PoissonRegression(alpha).fit(X, y).coef_, abs=1e-3)
+    model = LabelPrivateRegressor(PoissonRegression(alpha), epsilon=3, lower=0, upper=30)
+    assert model.fit(X, np.clip(y, 0, 30), sample_weight=often).predict(X).shape == (400,)
+
+
+def test_weights_that_say_nothing_are_refused_before_the_charge() -> None:
+    X, y = counts(50)
+    for weights in (np.zeros(50), np.full(50, -1.0)):
+        model = LabelPrivateRegressor(PoissonRegression(), epsilon=3, lower=0, upper=30)
+        with pytest.raises((InvalidTask, ValueError)):
+            model.fit(X, y, sample_weight=weights)
+        assert not hasattr(model, "noisy_")
+
+
 @pytest.mark.parametrize("y", [-5.0, 0.0])
 def test_labels_below_zero_on_average_still_have_a_minimum(y: float) -> None:
     model = PoissonRegression().fit([[0.0], [1.0]] * 20, [y] * 40)
