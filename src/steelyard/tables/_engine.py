@@ -14,7 +14,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from typing import Any, Protocol, TypeVar, cast
 
 from steelyard.errors import TableError
@@ -43,6 +43,7 @@ MEMORY = 600_000_000
 """Bytes that a private DuckDB works in before it goes to disk, unless a table was read with another number."""
 
 _ANSWER, _FEW = "steelyard_answer", 1000  # an answer by so few public keys, or fewer, is held by its cursor
+_KEPT = 8  # cursors on a source
 
 T = TypeVar("T")
 
@@ -220,6 +221,7 @@ class DuckEngine:
         self._lock = threading.Lock()
         self._connection: Any = None
         self._memory = MEMORY
+        self._kept: dict[tuple[str, ...], Any] = {}
 
     def work_in(self, memory: int) -> None:
         """Go to disk beyond so many bytes."""
@@ -304,21 +306,21 @@ class DuckEngine:
         )
 
     def _rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
-        with closing(self._cursor()) as cursor:
-            self._show(cursor, columns, _once(sql))
+        with self._shown(sql, columns) as cursor:
             return list(cursor.execute(sql).fetchall())
 
     def _arrow(self, sql: str, columns: Sequence[str], beside: Mapping[str, Any]) -> Any:
-        with closing(self._cursor()) as cursor:
-            self._show(cursor, columns, _once(sql))
+        with self._shown(sql, columns) as cursor:
             for name, table in beside.items():
                 cursor.register(name, table)
-            if (
-                sum(table.num_rows for table in beside.values()) <= _FEW
-            ):  # a relation is planned twice: let it be a short one
-                cursor.execute(f"CREATE TEMP TABLE {_ANSWER} AS {sql}")
-                sql = f"FROM {_ANSWER}"
-            return cursor.sql(sql).to_arrow_table()
+            if sum(table.num_rows for table in beside.values()) <= _FEW:
+                cursor.execute(f"CREATE OR REPLACE TEMP TABLE {_ANSWER} AS {sql}")
+                sql = f"FROM {_ANSWER}"  # a relation is planned twice: let it be a short one
+            answer = cursor.sql(sql).to_arrow_table()
+            cursor.execute(f"DROP TABLE IF EXISTS {_ANSWER}")
+            for name in beside:
+                cursor.unregister(name)
+            return answer
 
     def _batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
         with closing(self._cursor()) as cursor:
@@ -337,6 +339,21 @@ class DuckEngine:
             yield from connection.sql(sql).to_arrow_reader(size)
         finally:
             _close(connection, spill)
+
+    @contextmanager
+    def _shown(self, sql: str, columns: Sequence[str]) -> Iterator[Any]:
+        """A cursor that sees the source; of files it is kept for the next question of the same columns, unless this one fails."""
+        lasting, name, sound = getattr(self._bind, "lasting", False) and not self._others, tuple(columns), False
+        known = self._kept.pop(name, None) if lasting else None
+        cursor = known or self._cursor()
+        try:
+            if known is None:
+                self._show(cursor, columns, _once(sql))
+            yield cursor
+            sound = True
+        finally:
+            if not (lasting and sound and len(self._kept) < _KEPT and self._kept.setdefault(name, cursor) is cursor):
+                cursor.close()
 
     def _show(self, cursor: Any, columns: Sequence[str], once: bool) -> None:
         """Bind the source, and before it the needed columns in plain form."""
