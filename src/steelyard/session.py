@@ -15,13 +15,13 @@ from steelyard.accounting import mu_request, price, told
 from steelyard.desk import Desk, check_noise
 from steelyard.documents import request_of
 from steelyard.errors import InvalidTask
-from steelyard.noise import ExactNoise, Noise
+from steelyard.noise import ExactNoise, Noise, TestNoise
 from steelyard.plan import Plan, Task
 from steelyard.privacy import Currency, Loss, Number, Terms, positive
 from steelyard.release import Release
 
 if TYPE_CHECKING:
-    from steelyard.tables import Schema, Table
+    from steelyard.tables import Schema, Table, Work
 
 __all__ = ["Dialogue", "Session"]
 
@@ -102,6 +102,16 @@ class Session:
     def quote(self, task: Task) -> Loss:
         """What the task would cost, exactly. Spends nothing and reads no row."""
         return price(self.plan(task).event, self._account.terms)
+
+    def work(self, task: Task) -> Work:
+        """How often the task would read the rows here, and in how many engine jobs. Spends nothing and reads no row.
+
+        The plan is run with test noise on a table that has the same columns and no row.
+        """
+        from steelyard.tables import rehearsed
+
+        plan = self.plan(task)
+        return rehearsed(lambda table: plan.run(table, TestNoise()), self._table.schema)
 
     def affords(self, task: Task) -> int:
         """How many such tasks the account can still pay for. Spends nothing and reads no row."""

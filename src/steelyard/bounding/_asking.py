@@ -124,7 +124,8 @@ def plan_together(all_: Sequence[Aggregate], terms: Terms) -> Plan:
     groups = Groups.shared([each.groups for each in all_], terms)
 
     def ask(table: Table, noise: Noise, grouping: Grouping) -> Outcome:
-        ready = [each.ready(table, noise, grouping) for each in all_]
+        seen = _looked(all_, grouping, groups.unit, table)
+        ready = [each.ready(seen, noise, grouping) for each in all_]
         parts = answers_of(ready, grouping, groups.unit, table, noise)
         told = [{**part.point, "error": part.error.to_json() if part.error else None} for part in parts]
         return Outcome([part.value for part in parts], None, {"parts": told})
@@ -137,6 +138,37 @@ def plan_together(all_: Sequence[Aggregate], terms: Terms) -> Plan:
         lambda table, noise: groups.run(table, noise, lambda grouping: ask(table, noise, grouping), nothing),
         lambda values: [each.present(value) for each, value in zip(all_, values, strict=True)],
     )
+
+
+class _Seen:
+    """A table some of whose norms were counted in one pass; each is handed out to whoever asks for it, and the rest is asked of the table."""
+
+    def __init__(self, table: Table, found: dict[Any, list[int]]) -> None:
+        self._table, self._found = table, found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
+    def norms_histogram(
+        self, unit: Unit, part: Capped, edges: Sequence[int], by: Any, keys: Any, limits: Limits
+    ) -> list[int]:
+        """As the table's."""
+        counts = self._found.get((part, tuple(edges), limits.max_keys, limits.rows_per_key))
+        return self._table.norms_histogram(unit, part, edges, by, keys, limits) if counts is None else counts
+
+
+def _looked(all_: Sequence[Aggregate], grouping: Grouping, unit: Unit, table: Table) -> Table:
+    """The table with the looks of all that buy a cap by key, in one pass for each limits; they are public facts, and asked anyway."""
+    asked: dict[ByKey, dict[Any, None]] = {}
+    for limits, look in filter(None, (each.looking(grouping) for each in all_ if hasattr(each, "looking"))):
+        asked.setdefault(limits, {})[look] = None
+    found: dict[Any, list[int]] = {}
+    for by_key, looks in asked.items():
+        if len(looks) > 1:
+            counts = table.norms_histograms(unit, list(looks), grouping.by, grouping.public, Limits(*by_key))
+            found |= {(*look, *by_key): count for look, count in zip(looks, counts, strict=True)}
+    seen: Any = _Seen(table, found)
+    return seen if found else table
 
 
 def answers_of(ready: Sequence[Prepared], grouping: Grouping, unit: Unit, table: Table, noise: Noise) -> list[Outcome]:

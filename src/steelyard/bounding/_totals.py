@@ -269,6 +269,13 @@ class Request:
         present = grouping.present if grouping.by else as_it_is
         return cls(column, rule, groups, terms, look, share, mechanism, fixed, predicted, event, present)
 
+    def looking(self, grouping: Grouping) -> tuple[ByKey, tuple[Capped, tuple[int, ...]]] | None:
+        """What ``ready`` will ask of norms by key, under which limits; None where it asks nothing of the kind."""
+        own = self.groups.limited(grouping)
+        if self.fixed is not None or not own.by:
+            return None
+        return (own.max_keys, own.rows_per_key), self.rule.look_by_key(self.column, self.share)
+
     def ready(self, table: Table, noise: Noise, grouping: Grouping) -> Ready:
         """Fix the bounds, buying them first where they are private, for a total under these keys."""
         bounds, own = self.fixed, self.groups.limited(grouping)

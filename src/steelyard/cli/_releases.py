@@ -357,7 +357,7 @@ def _release(args: argparse.Namespace) -> Reply:
         session = Session(table, account)
     task = args.make(args, table)
     with Outputs(args, out, args.chart, inputs=(args.data, args.ledger, str(getattr(args, "cap", "")))) as files:
-        return Reply.of_plan(session, task) if args.plan else _released(args, session, task, files)
+        return Reply.of_plan(session, task, work=True) if args.plan else _released(args, session, task, files)
 
 
 def _numbers(args: argparse.Namespace) -> list[str]:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from steelyard.tables._keys import check_list as check_list
     from steelyard.tables._keys import read_keys as read_keys
     from steelyard.tables._paper import PaperTable
+    from steelyard.tables._rehearsal import Work as Work
+    from steelyard.tables._rehearsal import rehearsed as rehearsed
     from steelyard.tables._sampling import Limits as Limits
     from steelyard.tables._schema import Schema
     from steelyard.tables._schema import as_written as as_written
@@ -81,6 +83,7 @@ _HOMES = {
     "_keyed": ("Bins", "Capped"),
     "_keys": ("LISTED", "KeyDigest", "KeyList", "Keys", "check_list", "keys", "months", "read_keys"),
     "_paper": ("PaperTable",),
+    "_rehearsal": ("Work", "rehearsed"),
     "_sampling": ("Limits",),
     "_schema": ("Schema", "as_written"),
     "_sources": ("read",),

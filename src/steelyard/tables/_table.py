@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ from steelyard.tables._keyed import (
     Ball,
     Bins,
     Capped,
+    Look,
     by_place,
     by_value,
     capped_pairs,
@@ -234,7 +236,14 @@ class Table:
         Rows of other keys are dropped, and ``limits`` applied, before the norm is taken; ``part`` says of what and in which norm.
         *Privacy:* each unit lies in at most one bin, so one unit added or removed moves one bin by one.
         """
-        return self._norms(unit, part, edges, self._under(unit, [part], by, keys), limits)
+        (found,) = self.norms_histograms(unit, [(part, edges)], by, keys, limits)
+        return found
+
+    def norms_histograms(
+        self, unit: Unit, looks: Sequence[Look], by: By, keys: Sequence[Any] | None, limits: Limits
+    ) -> list[list[int]]:
+        """The same for several totals in one pass, one histogram for each. *Privacy:* each by itself, as above."""
+        return self._norms(unit, looks, self._under(unit, [part for part, _ in looks], by, keys), limits)
 
     def norms_by_bin(
         self,
@@ -250,7 +259,7 @@ class Table:
         *Privacy:* each unit lies in at most one bin of norms, so one unit added or removed moves one count by one.
         """
         under = self._under(unit, [part], by, keys, bins)
-        return self._norms(unit, part, edges, under, Limits())
+        return self._norms(unit, [(part, edges)], under, Limits())[0]
 
     def sums_by_key(
         self, unit: Unit, parts: Sequence[Ball], by: By, keys: Sequence[Any], limits: Limits | None = None
@@ -580,12 +589,14 @@ class Table:
             rows = rows.mutate(k=rows.k * whole(len(bins.edges) - 1) + rows.b).drop("b")
         return Under(rows, {} if frame is None else {frame.name: frame.content})
 
-    def _norms(self, unit: Unit, part: Capped, edges: Sequence[int], under: Under, limits: Limits) -> list[int]:
-        edges = totals.check_edges(edges)
-        if edges[-2] > SATURATION:
+    def _norms(self, unit: Unit, looks: Sequence[Look], under: Under, limits: Limits) -> list[list[int]]:
+        looks = [(part, totals.check_edges(edges)) for part, edges in looks]
+        if any(edges[-2] > SATURATION for _, edges in looks):
             raise InvalidTask("edges of norms must lie within 2^50.")
-        question = norm_tails(under.rows, unit, part, limits, edges, self._engine.dialect)
-        return _between(self._numbers(question, under.beside))
+        question = norm_tails(under.rows, unit, looks, limits, self._engine.dialect)
+        units, *counts = self._numbers(question, under.beside)
+        left = iter(counts)
+        return [_between([units, *islice(left, len(edges) - 2)]) for _, edges in looks]
 
     def _written(self, about: tuple[Any, ...] | None, ask: Callable[[], Under]) -> Written:
         """A question as it goes to the engine; ``about`` is all it depends on beside the table, where it may be asked again: then it is made once.
