@@ -26,7 +26,7 @@ from steelyard.tables._totals import unit_totals
 
 COLUMNS = (
     "u bigint, k text, loose text COLLATE pg_c_utf8, c char(4), w varchar(9), h bytea, x float8, r real, n numeric, m numeric(12, 2), half numeric(3, 3), "
-    "long numeric(60, 3), d date, t timestamp, z timestamptz, b boolean, i smallint, v uuid, j jsonb"
+    "long numeric(60, 3), d date, t timestamp, z timestamptz, b boolean, i smallint, v uuid, j jsonb, p int GENERATED ALWAYS AS (i * 3) STORED"
 )
 ROWS = [
     "(1, 'a', 'ann', 'ab', 'x', '\\x00ff', 1.5, 0.5, 2.5, 3.25, 0.5, 1.125, '2024-01-01', '2024-01-01 12:00:00.5', '2024-01-01', true, 3, '00000000-0000-0000-0000-00000000000A', '{}')",
@@ -43,11 +43,11 @@ ROWS = [
 BY = sy.users("u")
 CENTS, THOUSANDS = Quantity("x", Fraction(1, 100)), Quantity("x", Fraction(1000))
 LIMITS = Limits(max_keys=1, rows_per_key=1, secret=bytes(32))
-NUMBERS = ("x", "r", "n", "m", "half", "long", "b", "i", "u")
+NUMBERS = ("x", "r", "n", "m", "half", "long", "b", "i", "p", "u")
 STEPS = (Fraction(1, 10**290), Fraction(1, 100), Fraction(3, 7), Fraction(10**290))
 
 QUESTIONS: dict[str, Callable[[Table], Any]] = {
-    **{f"users of {c}": lambda t, c=c: t.count_units(sy.users(c)) for c in ("u", "k", "loose", "c", "w", "h", "x", "r", "n", "m", "d", "t", "b", "i", "v")},  # type: ignore[misc]
+    **{f"users of {c}": lambda t, c=c: t.count_units(sy.users(c)) for c in ("u", "k", "loose", "c", "w", "h", "x", "r", "n", "m", "d", "t", "b", "i", "v", "p")},  # type: ignore[misc]
     **{f"sum of {c} by {float(s):.0e}": lambda t, c=c, s=s: t.capped_sum(BY, Quantity(c, s), -(2**60), 2**60) for c in NUMBERS for s in STEPS},  # type: ignore[misc]
     "rows": lambda t: t.count_units(sy.rows()),
     "totals": lambda t: t.totals_histogram(BY, CENTS, [-(2**53), 0, 1, 100, 2**50, 2**60]),
@@ -59,7 +59,7 @@ QUESTIONS: dict[str, Callable[[Table], Any]] = {
     "numbers as keys": lambda t: t.sums_by_key(BY, [Capped(Quantity(), 3)], ["m", "i", "b"], [(Decimal("3.25"), 3, True), (Decimal("0.1"), -3, False)]),
     "days as keys": lambda t: t.sums_by_key(BY, [Capped(Quantity(), 3)], "d", [datetime.date(2024, 1, 1), datetime.date(9999, 12, 31)]),
     "floats as keys": lambda t: t.sums_by_key(sy.rows(), [Capped(Quantity(), 3)], "r", [0.1, 0.0, 0.5]),
-    **{f"found {c}": lambda t, c=c: t.found_sums_by_key(BY, [Capped(CENTS, 10)], c, LIMITS) for c in ("k", "loose", "w", "h", "m", "d", "b", "i", "u")},  # type: ignore[misc]
+    **{f"found {c}": lambda t, c=c: t.found_sums_by_key(BY, [Capped(CENTS, 10)], c, LIMITS) for c in ("k", "loose", "w", "h", "m", "d", "b", "i", "p", "u")},  # type: ignore[misc]
     "found by two": lambda t: t.found_sums_by_key(BY, [], ["k", "b"], LIMITS, 1),
     "bins": lambda t: t.sums_by_bin(BY, Capped(Quantity(), 3), Bins(CENTS, (-400, 0, 200, 400))),
     "bins by key": lambda t: t.sums_by_key_and_bin(BY, Capped(Quantity(), 3), Bins(CENTS, (-400, -7, 200, 400)), "k", ["a", "z"]),
