@@ -58,6 +58,9 @@ class Reply:
             "affords": fits,
             "remaining": left.to_json(),
         }
+        if place := session.place_of(task):
+            lines.append(("rows", place))
+            data["rows"] = place
         features, error = getattr(task, "features", None), plan.predicted
         if features is not None:
             lines += [("hides", str(account.terms.unit)), ("features", str(features.width))]
