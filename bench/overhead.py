@@ -122,7 +122,7 @@ def together(folder: str, processes: int, seconds: float) -> None:
     """How many releases a second so many processes make on one ledger, and what the disk and the cores would allow."""
     command = [sys.executable, __file__, "--worker", folder, "--seconds", str(seconds), "--name"]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    crew = [subprocess.Popen([*command, f"p{i}"], **pipes) for i in range(processes)]
+    crew: list[Any] = [subprocess.Popen([*command, f"p{i}"], **pipes) for i in range(processes)]
     for each in crew:
         assert each.stdout.readline() == "ready\n"
     rate = syncs(Path(folder))

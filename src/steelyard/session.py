@@ -99,6 +99,11 @@ class Session:
         _check_task(task, "plan")
         return task.plan(self._schema, self._account.terms)
 
+    def place_of(self, task: Task) -> str:
+        """Where a task's rows would be added up, in words: by their server in place, or fetched. Empty for files and frames; nothing is read."""
+        plan = self.plan(task)
+        return self._table.place_of(lambda table: plan.run(table, self._noise))
+
     def quote(self, task: Task) -> Loss:
         """What the task would cost, exactly. Spends nothing and reads no row."""
         return price(self.plan(task).event, self._account.terms)

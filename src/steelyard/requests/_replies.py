@@ -65,6 +65,9 @@ class Reply:
             found = session.work(task)
             lines.append(("work", str(found)))
             data["work"] = found.to_json()
+        if place := session.place_of(task):
+            lines.append(("rows", place))
+            data["rows"] = place
         features, error = getattr(task, "features", None), plan.predicted
         if features is not None:
             lines += [("hides", str(account.terms.unit)), ("features", str(features.width))]

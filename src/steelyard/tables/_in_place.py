@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from decimal import Decimal
 from itertools import count
 from typing import Any
@@ -34,6 +34,7 @@ SETTINGS = (
 )
 _OURS_ALONE = "SET LOCAL search_path = pg_catalog"
 _ONE_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+_NO_HURRY = "SET LOCAL idle_in_transaction_session_timeout = 0"  # noise may be drawn between two questions
 _OLDEST = 120_000
 """The first version that lets a named part of a statement be read where it is used; SHA-256 came one before."""
 
@@ -60,7 +61,7 @@ class PostgresServer:
 
     def __init__(self, connection: Any, source: str, cells: Mapping[str, str]) -> None:
         self._connection, self._source, self._cells = connection, source, dict(cells)
-        self._lock = lock_of(connection)
+        self._lock, self._own = lock_of(connection), threading.local()
         self._parsed: dict[str, bool] = {}
 
     @property
@@ -98,14 +99,33 @@ class PostgresServer:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """All that is asked in between is asked of one state of the table; in a transaction of the caller's own, of what that one sees."""
-        with self._lock:
-            if int(self._connection.info.transaction_status) != _IDLE:
+        """All that this thread asks from its first question in place on is asked of one state of the table.
+
+        In a transaction of the caller's own, of what that one sees. Whoever asks nothing in place holds nothing.
+        """
+        if self._held is not None:
+            yield
+            return
+        with ExitStack() as held:
+            self._own.held = held
+            try:
                 yield
-                return
-            with self._connection.transaction():
-                self._connection.execute(_ONE_SNAPSHOT, prepare=False)
-                yield
+            finally:
+                self._own.held = None
+
+    @property
+    def _held(self) -> ExitStack | None:
+        """What ends with the release that this thread makes."""
+        held: ExitStack | None = getattr(self._own, "held", None)
+        return held
+
+    def _begin(self, until: ExitStack) -> None:
+        """Have the connection, in a transaction of one snapshot, until something ends."""
+        until.enter_context(self._lock)
+        if int(self._connection.info.transaction_status) == _IDLE:
+            until.enter_context(self._connection.transaction())
+            self._connection.execute(_ONE_SNAPSHOT, prepare=False)
+            self._connection.execute(_NO_HURRY, prepare=False)
 
     def _asked(
         self, sql: str, columns: Sequence[str], beside: Mapping[str, Any]
@@ -120,8 +140,10 @@ class PostgresServer:
 
     @contextmanager
     def _reading(self) -> Iterator[Any]:
-        within = self._connection.transaction(force_rollback=True)  # so that no setting outlives the question
-        with self.snapshot(), within, self._connection.cursor() as cursor:
+        with ExitStack() as here:
+            self._begin(here if self._held is None else self._held)
+            here.enter_context(self._connection.transaction(force_rollback=True))  # so that no setting outlives it
+            cursor = here.enter_context(self._connection.cursor())
             cursor.execute("; ".join((*SETTINGS, _OURS_ALONE)), prepare=False)  # several at once cannot be prepared
             yield cursor
 
@@ -190,3 +212,50 @@ def sound_server(connection: Any, source: str, cells: Mapping[str, str]) -> Post
         with suppress(connection.Error):
             _sound[place] = soundness.computes(POSTGRES, lambda sql: made_up._asked(sql, ["i", "x"], {})[1], PLAIN)
     return PostgresServer(connection, source, cells) if _sound.get(place) else None
+
+
+class _Asked(Exception):
+    """The first question of a piece of work, which was not answered."""
+
+    def __init__(self, in_place: bool) -> None:
+        super().__init__()
+        self.in_place = in_place
+
+
+class Probe:
+    """An engine that answers nothing: the first question ends the work, and tells whether a server would have answered it."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        self.server = ProbeServer(engine.server)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("rows", "arrow", "batches", "fold", "unit_blocks"):
+            raise _Asked(False)
+        return getattr(self._engine, name)
+
+    def showing(self, more: Mapping[str, Any]) -> Probe:
+        """The same with other tables beside it."""
+        return Probe(self._engine.showing(more))
+
+
+class ProbeServer:
+    """The server of such an engine."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        self.dialect, self.takes, self._server = server.dialect, server.takes, server
+
+    def parses(self, sql: str, columns: Sequence[str], beside: Mapping[str, Any]) -> bool:
+        """Ends the work where the server understands the question; no row is read."""
+        if self._server.parses(sql, columns, beside):
+            raise _Asked(True)
+        return False
+
+
+def probed(work: Callable[[], object]) -> bool | None:
+    """Whether the first question of some work is answered in place; None where there is none."""
+    try:
+        work()
+    except _Asked as asked:
+        return asked.in_place
+    return None

@@ -25,7 +25,7 @@ _TOO_LARGE = 2**1024 - 2**970  # the least number that rounds to no double
 _TOO_SMALL = f"{5**1075:01075d}"  # the digits of 2^-1075, the largest number that rounds to zero, behind the point
 _DIGEST_SQL = "encode(sha256(convert_to({}, 'UTF8')), 'hex') COLLATE \"C\""
 
-_PLAIN_TYPES = {"BOOLEAN": (16,), "SMALLINT": (21,), "INTEGER": (23,), "BIGINT": (20,), "REAL": (700,), "DOUBLE": (701,), "UUID": (2950,)}  # fmt: skip
+_AS_THEY_ARE = (16, 20, 21, 23, 700, 701, 2950)  # boolean, the integers, the floats, uuid
 _TEXTS, _BYTES, _DATE, _MOMENT, _NUMERIC = (25, 1042, 1043), 17, 1082, 1114, 1700
 
 _OWN = frozenset({
@@ -108,11 +108,11 @@ def cells(kinds: Mapping[str, str], types: Mapping[str, int], longest: int) -> d
 
 def _cell(column: str, kind: str, type_: int, longest: int) -> str | None:
     """A cell in plain form, or nothing for a type that is not read in place."""
-    if type_ in _PLAIN_TYPES.get(kind, ()):
+    if type_ in _AS_THEY_ARE:
         return column
-    if kind == "DATE" and type_ == _DATE:
+    if type_ == _DATE:
         return _between(column, "date", FIRST_DAY, AFTER_LAST_DAY)
-    if kind.startswith("TIMESTAMP") and type_ == _MOMENT:
+    if type_ == _MOMENT:
         return _between(column, "timestamp", FIRST_MOMENT, LAST_MOMENT)
     if kind == "VARCHAR" and (type_ in _TEXTS or type_ == _BYTES):
         text = f"CAST({column} AS text)"

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from steelyard.errors import InvalidTask, ViewRefused
 from steelyard.lazy import lazy
@@ -151,6 +151,24 @@ class Table:
     def engine(self) -> str:
         """Who answers: ``"duckdb"``, ``"pyspark"``, or ``"postgres"`` for what the server adds up in place."""
         return (self._engine.server or self._engine).dialect.name
+
+    def place_of(self, work: Callable[[Table], object]) -> str:
+        """Where some work on this table would be done, in words; empty where rows are read as they lie anyway. Nothing is read.
+
+        It is told by the first question that the work asks.
+        """
+        if self._engine.server is None:
+            return ""
+        from steelyard.tables._in_place import Probe, probed
+
+        probe = self._with(self._rows)
+        probe._engine, probe._awaiting = cast("Engine", Probe(self._engine)), self._awaiting
+        found = probed(lambda: work(probe))
+        if found is None:
+            return ""
+        return (
+            f"added up by {self.engine}, in place" if found else f"fetched from {self.engine} and read on this machine"
+        )
 
     @property
     def local(self) -> bool:

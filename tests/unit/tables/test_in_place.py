@@ -18,6 +18,8 @@ import pytest
 import postgres
 import steelyard as sy
 from steelyard.errors import TableError
+from steelyard.models import Numeric
+from steelyard.requests import Reply
 from steelyard.tables import Bins, Capped, Limits, Quantity, Table, _in_place, _postgres_sql, _soundness, _table
 from steelyard.tables._engine import DuckEngine
 from steelyard.tables._in_place import PostgresServer
@@ -27,7 +29,7 @@ from steelyard.tables._totals import unit_totals
 
 COLUMNS = (
     "u bigint, k text, loose text COLLATE pg_c_utf8, c char(4), w varchar(9), h bytea, x float8, r real, n numeric, m numeric(12, 2), half numeric(3, 3), "
-    "long numeric(60, 3), d date, t timestamp, z timestamptz, b boolean, i smallint, v uuid, j jsonb"
+    "long numeric(60, 3), d date, t timestamp, z timestamptz, b boolean, i smallint, v uuid, j jsonb, p int GENERATED ALWAYS AS (i * 3) STORED"
 )
 ROWS = [
     "(1, 'a', 'ann', 'ab', 'x', '\\x00ff', 1.5, 0.5, 2.5, 3.25, 0.5, 1.125, '2024-01-01', '2024-01-01 12:00:00.5', '2024-01-01', true, 3, '00000000-0000-0000-0000-00000000000A', '{}')",
@@ -44,11 +46,11 @@ ROWS = [
 BY = sy.users("u")
 CENTS, THOUSANDS = Quantity("x", Fraction(1, 100)), Quantity("x", Fraction(1000))
 LIMITS = Limits(max_keys=1, rows_per_key=1, secret=bytes(32))
-NUMBERS = ("x", "r", "n", "m", "half", "long", "b", "i", "u")
+NUMBERS = ("x", "r", "n", "m", "half", "long", "b", "i", "p", "u")
 STEPS = (Fraction(1, 10**290), Fraction(1, 100), Fraction(3, 7), Fraction(10**290))
 
 QUESTIONS: dict[str, Callable[[Table], Any]] = {
-    **{f"users of {c}": lambda t, c=c: t.count_units(sy.users(c)) for c in ("u", "k", "loose", "c", "w", "h", "x", "r", "n", "m", "d", "t", "b", "i", "v")},  # type: ignore[misc]
+    **{f"users of {c}": lambda t, c=c: t.count_units(sy.users(c)) for c in ("u", "k", "loose", "c", "w", "h", "x", "r", "n", "m", "d", "t", "b", "i", "v", "p")},  # type: ignore[misc]
     **{f"sum of {c} by {float(s):.0e}": lambda t, c=c, s=s: t.capped_sum(BY, Quantity(c, s), -(2**60), 2**60) for c in NUMBERS for s in STEPS},  # type: ignore[misc]
     "rows": lambda t: t.count_units(sy.rows()),
     "totals": lambda t: t.totals_histogram(BY, CENTS, [-(2**53), 0, 1, 100, 2**50, 2**60]),
@@ -60,7 +62,8 @@ QUESTIONS: dict[str, Callable[[Table], Any]] = {
     "numbers as keys": lambda t: t.sums_by_key(BY, [Capped(Quantity(), 3)], ["m", "i", "b"], [(Decimal("3.25"), 3, True), (Decimal("0.1"), -3, False)]),
     "days as keys": lambda t: t.sums_by_key(BY, [Capped(Quantity(), 3)], "d", [datetime.date(2024, 1, 1), datetime.date(9999, 12, 31)]),
     "floats as keys": lambda t: t.sums_by_key(sy.rows(), [Capped(Quantity(), 3)], "r", [0.1, 0.0, 0.5]),
-    **{f"found {c}": lambda t, c=c: t.found_sums_by_key(BY, [Capped(CENTS, 10)], c, LIMITS) for c in ("k", "loose", "w", "h", "m", "d", "b", "i", "u")},  # type: ignore[misc]
+    **{f"found {c}": lambda t, c=c: t.found_sums_by_key(BY, [Capped(CENTS, 10)], c, LIMITS) for c in ("k", "loose", "w", "h", "m", "d", "b", "i", "p", "u")},  # type: ignore[misc]
+    **{f"sampled within {c}": lambda t, c=c: t.found_sums_by_key(sy.users(c), [Capped(Quantity(), 2)], "k", LIMITS) for c in ("t", "v", "d", "m", "b", "w", "h", "p")},  # type: ignore[misc]
     "found by two": lambda t: t.found_sums_by_key(BY, [], ["k", "b"], LIMITS, 1),
     "bins": lambda t: t.sums_by_bin(BY, Capped(Quantity(), 3), Bins(CENTS, (-400, 0, 200, 400))),
     "bins by key": lambda t: t.sums_by_key_and_bin(BY, Capped(Quantity(), 3), Bins(CENTS, (-400, -7, 200, 400)), "k", ["a", "z"]),
@@ -307,6 +310,19 @@ def test_all_questions_of_a_release_see_one_state_of_the_table(name: str) -> Non
         connection.execute(f"DELETE FROM {name} WHERE u = 77")
 
 
+def test_a_release_that_fetches_holds_no_transaction(name: str) -> None:
+    """A fit takes minutes after its rows were fetched; a snapshot held so long keeps the server from cleaning up."""
+    given = ibis.connect(postgres.server()).table(name)
+    table, status = sy.read(given), given.get_backend().con.info
+    with table.snapshot():
+        list(table.batches(["u"]))
+        assert int(status.transaction_status) == 0
+        table.count_units(BY)
+        assert int(status.transaction_status) == 2
+    assert int(status.transaction_status) == 0
+    given.get_backend().disconnect()
+
+
 def test_the_connection_is_left_as_it_was_and_a_callers_transaction_is_left_alone(name: str, asked: list[str]) -> None:
     given = ibis.connect(postgres.server()).table(name)
     connection = given.get_backend().con
@@ -360,3 +376,17 @@ def test_another_server_than_postgresql_or_one_that_computes_otherwise_is_fetche
     monkeypatch.setattr(_in_place, "_sound", {})
     monkeypatch.setattr(_soundness, "computes", lambda *given: False)
     assert opened(name).engine == "duckdb"
+
+
+def test_a_plan_says_where_rows_are_added_up(name: str, asked: list[str]) -> None:
+    table = opened(name)
+    account = sy.open_account(":memory:", "places", unit=BY, epsilon=9, delta="1e-6", additive_delta="1e-7")
+    session = sy.Session(table, account)
+    for task in (sy.Sum("i", epsilon=1, lower=0, upper=1000), sy.Count(epsilon=1, cap=3, by="k", max_keys=2)):
+        assert session.place_of(task) == "added up by postgres, in place"
+    fit = sy.FitLinear([Numeric("i", 0, 1)], "m", 0, 100, epsilon=1)
+    assert session.place_of(fit) == "fetched from postgres and read on this machine"
+    assert sy.Session(table.derive(j2="i * 2"), account).place_of(sy.Sum("j2", epsilon=1, cap=5)).startswith("fetched")
+    assert sy.Session(opened(name, in_place=False), account).place_of(sy.Sum("i", epsilon=1, cap=5)) == ""
+    assert "rows         added up by postgres, in place" in Reply.of_plan(session, sy.Sum("i", epsilon=1, cap=5)).text
+    assert (asked, account.spent.amount) == ([], 0)
