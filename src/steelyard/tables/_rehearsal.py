@@ -76,7 +76,7 @@ def _counted(run: Callable[[Any], object], schema: Schema, local: bool) -> Work:
     kinds = {name: _KINDS.get(kind, ("null", None))[0] for name, kind in schema.columns.items()}
     empty = pa.table({name: pa.array([], getattr(pa, text)()) for name, text in kinds.items()})
     table, work = read(empty, name="rehearsal"), Work()
-    table._engine = _Counting(table._engine, work, local)
+    table._engine = _CountedEngine(table._engine, work, local)
     table.__class__ = _Rehearsing
     run(table)
     return work
@@ -106,7 +106,7 @@ class _Rehearsing(Table):
         return {key[0] if len(key) == 1 else key: (1 << 50, [0 for part in parts for _ in part.quantities])}
 
 
-class _Counting:
+class _CountedEngine:
     """An engine that counts what it is asked; one that is not ``local`` is asked as if rows lay elsewhere, or were too many for memory."""
 
     def __init__(self, engine: Engine, work: Work, local: bool) -> None:
@@ -116,8 +116,8 @@ class _Counting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    def showing(self, more: Mapping[str, Callable[[], Any]]) -> _Counting:
-        return _Counting(self._engine.showing(more), self._work, self._local)
+    def showing(self, more: Mapping[str, Callable[[], Any]]) -> _CountedEngine:
+        return _CountedEngine(self._engine.showing(more), self._work, self._local)
 
     def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         self._work.questions += 1
