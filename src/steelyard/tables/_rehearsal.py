@@ -76,7 +76,7 @@ def _counted(run: Callable[[Any], object], schema: Schema, local: bool) -> Work:
     kinds = {name: _KINDS.get(kind, ("null", None))[0] for name, kind in schema.columns.items()}
     empty = pa.table({name: pa.array([], getattr(pa, text)()) for name, text in kinds.items()})
     table, work = read(empty, name="rehearsal"), Work()
-    table._engine = _CountedEngine(table._engine, work, local)
+    table._engine = _RehearsedEngine(table._engine, work, local)
     table.__class__ = _Rehearsing
     run(table)
     return work
@@ -106,7 +106,7 @@ class _Rehearsing(Table):
         return {key[0] if len(key) == 1 else key: (1 << 50, [0 for part in parts for _ in part.quantities])}
 
 
-class _CountedEngine:
+class _RehearsedEngine:
     """An engine that counts what it is asked; one that is not ``local`` is asked as if rows lay elsewhere, or were too many for memory."""
 
     def __init__(self, engine: Engine, work: Work, local: bool) -> None:
@@ -116,8 +116,8 @@ class _CountedEngine:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    def showing(self, more: Mapping[str, Callable[[], Any]]) -> _CountedEngine:
-        return _CountedEngine(self._engine.showing(more), self._work, self._local)
+    def showing(self, more: Mapping[str, Callable[[], Any]]) -> _RehearsedEngine:
+        return _RehearsedEngine(self._engine.showing(more), self._work, self._local)
 
     def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         self._work.questions += 1
@@ -139,17 +139,17 @@ class _CountedEngine:
         self, sql: str, columns: Sequence[str], whose: str | None, convert: Convert, width: int
     ) -> UnitBlocks:
         self._work.kept += 1
-        return _CountingBlocks(self._engine.unit_blocks(sql, columns, whose, convert, width), self._work)
+        return _RehearsedBlocks(self._engine.unit_blocks(sql, columns, whose, convert, width), self._work)
 
 
-class _CountingBlocks:
+class _RehearsedBlocks:
     """Blocks that count their passes, and are never in memory, where nobody would see them."""
 
     def __init__(self, blocks: UnitBlocks, work: Work) -> None:
         self._blocks, self._work = blocks, work
 
     def mapped(self, made: Made, width: int) -> UnitBlocks:
-        return _CountingBlocks(self._blocks.mapped(made, width), self._work)
+        return _RehearsedBlocks(self._blocks.mapped(made, width), self._work)
 
     def in_memory(self) -> None:
         return None
