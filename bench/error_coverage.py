@@ -48,6 +48,9 @@ GRID = CapGrid(1, UPPER)
 AGAIN = (0.05, 0.1, 0.15, 0.2)
 """What ``Trend.again`` is fitted among."""
 
+STATED = ("0.5", "0.8", "0.9", "0.95", "0.99")
+"""The confidences that a release states intervals at: what is gained in width by stating less is lost in coverage."""
+
 SCHEMES = (("profile", 0.2, 1.0), ("auto", 0.3, 0.3), ("auto", 1.0, 1.0), ("auto", 3.0, 3.0))
 
 
@@ -71,6 +74,8 @@ class Cell:
     either: float
     either_width: float
     again: float
+    stated: dict[str, tuple[float, float]]
+    known: float
 
     @property
     def beyond(self) -> bool:
@@ -181,11 +186,15 @@ def measure(
         rows.append(judged(seen, Added(cap, rest, noise, scalar=True), float(np.maximum(whole - cap, 0).sum()), unit))
     table = np.array(rows, dtype=float)
     held, above, over, either = (float(v) for v in table[:, :4].mean(axis=0))
-    width, wide, half, error, lost, median = (float(v) for v in np.median(table[:, 4:], axis=0))
-    way = f"{scheme[0]} {scheme[1]:g}"
+    width, wide, half, error, lost, median = (float(v) for v in np.median(table[:, 4:10], axis=0))
+    way, ends = f"{scheme[0]} {scheme[1]:g}", table[:, 10:].reshape(draws, 2, len(STATED))
+    stated = {c: (float(ends[:, 0, i].mean()), float(np.median(ends[:, 1, i]))) for i, c in enumerate(STATED)}
+    known = half + math.hypot(
+        float(np.quantile(table[:, 8], 0.95)), half
+    )  # an end that knows this set and what is cut off it
     return Cell(
-        group, name, law, way, whole.size, held, above, width, half, error, lost, median, over, either, wide, again
-    )
+        group, name, law, way, whole.size, held, above, width, half, error, lost, median, over, either, wide, again, stated, known
+    )  # fmt: skip
 
 
 def judged(seen: NoisyHistogram, added: Added, lost: float, unit: Floats) -> tuple[float, ...]:
@@ -198,7 +207,11 @@ def judged(seen: NoisyHistogram, added: Added, lost: float, unit: Floats) -> tup
     held, half = float(((low <= off) & (off <= high)).mean()), cap * float(unit[int(0.975 * unit.size)])
     over = 0.5 if abs(median - lost) < 1e-9 else float(median > lost)
     either, error = float((np.abs(off) <= far).mean()), float(np.median(np.abs(off)))
-    return held, float((off > high).mean()), over, either, high - low, 2 * far, half, error, lost, median
+    ends = [said.offsets[confidence] for confidence in STATED]
+    held_at, widths = [float(((a <= off) & (off <= b)).mean()) for a, b in ends], [b - a for a, b in ends]
+    return (
+        held, float((off > high).mean()), over, either, high - low, 2 * far, half, error, lost, median, *held_at, *widths
+    )  # fmt: skip
 
 
 def companies(draw: np.random.Generator) -> Floats:
@@ -340,6 +353,28 @@ def summary(found: list[Cell], title: str) -> str:
             f"(least {either.min():.1%}), {wider:.2f} times as wide")  # fmt: skip
 
 
+def frontier(found: list[Cell]) -> str:
+    """Coverage against width, at every confidence that is stated; and how wide an interval is that was told the set."""
+    far, lines = [cell for cell in found if cell.beyond], []
+    for confidence in STATED:
+        covered = np.array([cell.stated[confidence][0] for cell in found])
+        wide = typical([cell.stated[confidence][1] / cell.error for cell in far])
+        near = typical([cell.stated[confidence][1] / (2 * cell.noise) for cell in found if not cell.beyond])
+        lines.append(
+            f"| {float(confidence):.0%} | {covered.mean():.1%} | {covered.min():.1%} | {(covered < 0.9).sum()} of {covered.size} | {wide:.1f} | {near:.1f} |"
+        )
+    known = typical([cell.known / cell.error for cell in far])
+    head = "| stated | held | least cell | cells below 90 % | beyond the noise: width over error | within it: over that of the noise |"
+    return "\n".join(
+        [
+            head,
+            "|---" * 6 + "|",
+            *lines,
+            f"an end that was told the set and what caps cut off it in 95 % of looks: {known:.1f} times the error",
+        ]
+    )
+
+
 def main() -> None:
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -371,7 +406,8 @@ def main() -> None:
         print(f"| {cell.name} | {cell.law} | {cell.scheme} | {cell.again:g} | {cell.covered:.1%} "
               f"| {cell.width / max(cell.error, 1e-9):.1f} | {cell.either:.1%} | {cell.either_width / max(cell.error, 1e-9):.1f} | {cell.cut:,.0f} | {cell.said:,.0f} | {cell.noise:,.0f} |", flush=True)  # fmt: skip
     for group in groups:
-        print(summary([cell for cell in found if cell.group == group], group))
+        mine = [cell for cell in found if cell.group == group]
+        print(f"{summary(mine, group)}\n{frontier(mine)}")
     print(f"{options.draws} draws a cell, {time.process_time() - start:.0f} s of CPU")
     if options.json:
         options.json.write_text(json.dumps([asdict(cell) for cell in found], indent=1))

@@ -5,7 +5,8 @@
 A table of a thousand rows, so that almost nothing is reading. Each line is one kind of release, asked again and again of one session:
 the median of its CPU milliseconds (all threads of the process), the first one's, and how the time of the calling thread divides among
 what runs: the engine, the compiler of its SQL, the ledger (with its waits for the disk), the plan and the noise. ``--processes`` adds how many
-releases a second so many processes make on one ledger file, beside how often a second the disk can sync.
+releases a second so many processes make on one ledger file (all are at work before the count begins), beside the two limits of the machine in the
+same minute: how often a second its disk syncs, of which a release takes two, and how many releases its cores could make if they did nothing else.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from ledger import syncs
 
 PLACES = {
     "engine": ("duckdb", "_duckdb", "execute", "fetchall", "to_arrow", "register", "tables/_engine", "pyarrow"),
@@ -116,27 +119,39 @@ def table(folder: str, releases: int, shown: str | None) -> None:
 
 
 def together(folder: str, processes: int, seconds: float) -> None:
-    """How many releases a second so many processes make on one ledger."""
-    begun = time.perf_counter()
+    """How many releases a second so many processes make on one ledger, and what the disk and the cores would allow."""
     command = [sys.executable, __file__, "--worker", folder, "--seconds", str(seconds), "--name"]
-    crew = [subprocess.Popen([*command, f"p{i}"], stdout=subprocess.PIPE, text=True) for i in range(processes)]
-    made = sum(int(each.communicate()[0]) for each in crew)
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    crew: list[Any] = [subprocess.Popen([*command, f"p{i}"], **pipes) for i in range(processes)]
+    for each in crew:
+        assert each.stdout.readline() == "ready\n"
+    rate = syncs(Path(folder))
+    for each in crew:
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    told = [each.communicate()[0].split() for each in crew]
+    made, busy = sum(int(found[0]) for found in told), sum(float(found[1]) for found in told)
+    cores = len(os.sched_getaffinity(0))
     print(
-        f"{processes} processes: {made / seconds:,.0f} releases a second for {seconds:.0f} s ({time.perf_counter() - begun:.0f} s with starting)"
+        f"{processes} processes: {made / seconds:,.0f} releases a second, {1000 * busy / made:.1f} ms of CPU each. The disk alone: {rate:,.0f} syncs a second, "
+        f"so {rate / 2:,.0f} releases; {cores} cores alone: {cores * made / busy:,.0f} releases (load {os.getloadavg()[0]:.1f})"
     )
 
 
 def work(folder: str, name: str, seconds: float) -> None:
-    """One process of ``together``: starts, then counts."""
+    """One process of ``together``: gets ready, waits for the others, then counts; its releases and their CPU seconds."""
     import steelyard as sy
 
-    held, made = session(folder, name), 0
-    held.release(jobs(sy)["sum, cap given"]())
-    end = time.perf_counter() + seconds
+    held, made, task = session(folder, name), 0, jobs(sy)["sum, cap given"]
+    for _ in range(3):
+        held.release(task())
+    print("ready", flush=True)
+    sys.stdin.readline()
+    begun, end = time.process_time(), time.perf_counter() + seconds
     while time.perf_counter() < end:
-        held.release(jobs(sy)["sum, cap given"]())
+        held.release(task())
         made += 1
-    print(made)
+    print(made, time.process_time() - begun)
 
 
 def main() -> None:

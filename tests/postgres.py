@@ -6,6 +6,7 @@ import functools
 import os
 import secrets
 import tempfile
+from typing import Any
 
 import psycopg
 
@@ -28,3 +29,20 @@ def new_database() -> str:
     with psycopg.connect(server(), autocommit=True) as connection:
         connection.execute("DROP SCHEMA IF EXISTS steelyard CASCADE")
     return f"{server()}&application_name={secrets.token_hex(6)}"
+
+
+def opened(table: Any) -> Any:
+    """An Arrow table as a new table of the server, read in place."""
+    import pyarrow as pa
+
+    from steelyard.tables import read
+
+    types = {pa.int64(): "bigint", pa.string(): "text", pa.float64(): "double precision", pa.bool_(): "boolean"}
+    name = f"t_{secrets.token_hex(6)}"
+    columns = [f'"{field.name}" {types.get(field.type) or f"numeric{str(field.type)[10:]}"}' for field in table.schema]
+    with psycopg.connect(server(), autocommit=True) as connection:
+        connection.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
+        with connection.cursor().copy(f"COPY {name} FROM STDIN") as copied:
+            for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+                copied.write_row(row)
+    return read(f"{server()}::{name}")

@@ -122,8 +122,12 @@ class Charge:
     @property
     def receipt(self) -> Receipt:
         """The proof of what was charged; the same on every replay until the charge is raised."""
+        return self.keeper.signed(self._unsigned)
+
+    @property
+    def _unsigned(self) -> Receipt:
         at = self.standing
-        return self.keeper.signed(Receipt(at.priced_at, at.head, at.level, self.account, self.ledger_id))
+        return Receipt(at.priced_at, at.head, at.level, self.account, self.ledger_id)
 
     def raise_to(self, level: Loss, event: Event | None = None) -> None:
         """Raise this one charge to a higher total, durably, before the step that needs it is drawn.
@@ -157,6 +161,11 @@ class Charge:
             raise self._not_stored(error) from None
         self.standing.answers[step] = held
         return held
+
+    def store_signed(self, payload: bytes, step: int = 0) -> tuple[Receipt, bytes]:
+        """The receipt beside what ``store`` returns, in one visit to where the charge is kept."""
+        unsigned, held = self._unsigned, self.store(payload, step)
+        return self.keeper.signed(unsigned), held
 
     def _not_stored(self, error: LedgerError) -> LedgerError:
         """The same refusal, told to somebody who has already paid."""
@@ -227,7 +236,7 @@ class Account(Protocol):
 class Wrapper:
     """A handle around an account: whatever is no spending passes through.
 
-    Who wraps an account says what ``remaining``, ``charge`` and ``find`` are; pickled, it keeps what it holds.
+    Who wraps an account says what ``charge`` and ``find`` are; pickled, it keeps what it holds.
     """
 
     def __init__(self, account: Account) -> None:
@@ -252,6 +261,11 @@ class Wrapper:
     def spent(self) -> Loss:
         """What has been charged so far, by anyone."""
         return self._account.spent
+
+    @property
+    def remaining(self) -> Loss:
+        """What is left."""
+        return self._account.remaining
 
     def by(self, person: str) -> Self:
         """The same handle in the hands of a person."""
@@ -282,11 +296,6 @@ class InPeriod(Wrapper):
     def terms(self) -> Terms:
         """The account's terms, of users within the period."""
         return replace(self._account.terms, unit=self._account.terms.unit.inside)
-
-    @property
-    def remaining(self) -> Loss:
-        """What is left for the period."""
-        return self._account.remaining
 
     def charge(
         self, loss: Loss, *, key: str, request: bytes, event: Event | None = None, of: str = "", view: str = ""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from steelyard.errors import InsecureNoise, OurBug, TableError
 from steelyard.interrupts import attempt
 from steelyard.noise import Noise
 from steelyard.plan import Outcome
-from steelyard.privacy import Event, Loss, Terms, Unit, canonical
+from steelyard.privacy import Event, Loss, Terms, canonical
 from steelyard.release import Release, promise, sealed_payload
 
 if TYPE_CHECKING:
@@ -47,9 +48,7 @@ class NoTable:
     identity: str = ""
     stored: bool = True
     view_text: str = ""
-
-    def require_apart(self, unit: Unit) -> None:
-        """Rows that are no table are no view: nothing stands between them and what is stored."""
+    snapshot: Callable[[], AbstractContextManager[None]] = nullcontext  # they are in the caller's hands already
 
 
 def check_noise(noise: Noise, account: Account) -> None:
@@ -78,12 +77,15 @@ class Desk:
         self, table: Table | NoTable, noise: Noise, account: Account, key: str, request: Mapping[str, Any]
     ) -> None:
         check_noise(noise, account)
-        table.require_apart(account.terms.unit)
         self._table: Any = table
+        self._of: str = table.identity
+        self._view: dict[str, Any] = {"view": table.view_text} if table.view_text else {}
         self._noise, self._account, self._paying = noise, account, account.name
         self.terms: Terms = account.terms
         self._key, self._request = key, dict(request)
         self._priced: tuple[Event, Loss] | None = None
+        self._last: dict[str, Any] = {}  # under which names the last charge was made
+        self._named: dict[str, dict[str, Any]] = {}  # and each that was served
         self._bound: dict[str, str] = {}  # what the steps of this request are bound to: it never changes
 
     @property
@@ -102,9 +104,15 @@ class Desk:
 
         ``loss`` is given where the price does not follow from the event alone: validity in nats, or what a plan paid for already.
         """
-        naming, view = self._naming(step), self._table.view_text
-        cost = self._price(event) if loss is None else loss
-        return self._account.charge(cost, **naming, event=event, **({"view": view} if view else {}))
+        naming, cost = self._naming(step), self._price(event) if loss is None else loss
+        self._last = naming
+        return self._account.charge(cost, **naming, **self._view, event=event)
+
+    def serve(self, event: Event, compute: _Compute, step: str) -> tuple[Release, Loss]:
+        """Charge a step and answer it, in one visit; beside the answer, what the account had left after the charge."""
+        charge, left = self.charge(event, step), self._account.remaining
+        self._named[self._last["key"]] = self._last
+        return self.answer(charge, event, compute), left
 
     def paid(self, step: str = "") -> Charge | None:
         """The charge of a step, if it was made before; costs nothing."""
@@ -127,10 +135,14 @@ class Desk:
         for name, (bound, cost) in self._account.answered(self._key).items():
             step = name[len(self._key) + 1 :]
             if step not in self._bound:
-                naming = self._naming(step)
+                naming = self._named.get(name) or self._naming(step)
                 self._bound[step] = self._account.bound_to(naming["request"], naming["of"])
             found[step] = bound == self._bound[step], cost
         return found
+
+    def standing(self) -> tuple[dict[str, tuple[bool, int]], Loss]:
+        """What is ``answered`` under the key, and what the account has left."""
+        return self.answered(), self._account.remaining
 
     def seal(self, data: bytes) -> bytes:
         """A digest of these bytes under a key of this very request, which never leaves the ledger's own key."""
@@ -154,7 +166,7 @@ class Desk:
         stored, day = self._answer_of(charge, step), None
         if stored is None:
             made = self._sealed(event, compute)
-            receipt, stored = charge.receipt, charge.store(made, step=step)
+            receipt, stored = charge.store_signed(made, step)
         else:
             receipt, day = charge.receipt, charge.day
         if stored == _FAILURE:
@@ -211,7 +223,7 @@ class Desk:
     def _naming(self, step: str) -> dict[str, Any]:
         key = f"{self._key}/{step}" if step else self._key
         request = canonical({**self._request, "step": step} if step else self._request)
-        return {"key": key, "request": request, "of": self._table.identity}
+        return {"key": key, "request": request, "of": self._of}
 
     def _price(self, event: Event) -> Loss:
         """What an event costs here: worked out once for a step that is charged and then answered."""
@@ -232,7 +244,10 @@ class Desk:
 
     def _payload(self, event: Event, compute: _Compute) -> bytes:
         terms, cost, noise, table = self.terms, self._price(event), self._noise, self._table
-        outcome = compute(table, noise)
+        with table.snapshot():
+            made = compute(table, noise)
+        error = None if made.error is None else made.error.to_json()
+        outcome = {"value": made.value, "error": error, "point": dict(made.point)}
         kept = promise(terms, cost, event, secure=noise.secure, stored=table.stored)
         return sealed_payload(outcome, kept, event, self._request)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from steelyard.errors import InvalidTask
-from steelyard.privacy import Event, Status, Terms
+from steelyard.privacy import Event, Status, Terms, figure
 
 if TYPE_CHECKING:
     from steelyard.noise import Noise
@@ -24,11 +24,6 @@ __all__ = ["Error", "Outcome", "Plan", "Task"]
 def as_it_is(value: Any) -> Any:
     """The stored value, unchanged."""
     return value
-
-
-def figure(value: float) -> str:
-    """A number for people: four digits, or all whole ones."""
-    return f"{value:,.0f}" if abs(value) >= 9_999.5 else f"{value:.4g}"
 
 
 @dataclass(frozen=True)

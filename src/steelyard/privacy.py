@@ -42,6 +42,8 @@ MICRO = 10**6
 """Steps of one epsilon, one mu or one nat: prices are whole numbers of them."""
 ATTO = 10**18
 """Steps of one delta."""
+LARGEST = Fraction(2) ** 1023
+"""No number that is told as a float is larger."""
 _EVENT_SHOWN = 300  # characters of an event that is looked at; all of it is in its JSON
 _LONGEST = 1000  # digits of any number that is read: beyond them a reader could be kept busy for ever
 _RATIO = re.compile(rf"-?[0-9]{{1,{_LONGEST}}}/(?=0*[1-9])[0-9]{{1,{_LONGEST}}}")
@@ -157,6 +159,16 @@ def decimal_text(value: Fraction | int, digits: int = 12) -> str:
     quotient = Decimal(fraction.numerator) / Decimal(fraction.denominator)
     text = f"{quotient:.{digits}g}"
     return str(Decimal(text).normalize()).replace("E+0", "").replace("E", "e") if "e" in text else _trim(text)
+
+
+def finite(value: Fraction) -> float:
+    """A number inside what a float can say."""
+    return float(max(-LARGEST, min(LARGEST, value)))
+
+
+def figure(value: float) -> str:
+    """A number for people: four digits, or all whole ones."""
+    return f"{value:,.0f}" if abs(value) >= 9_999.5 else f"{value:.4g}"
 
 
 def _trim(text: str) -> str:
@@ -477,6 +489,13 @@ class Event:
     def from_json(cls, data: Mapping[str, Any]) -> Event:
         """Read back what ``to_json`` wrote."""
         return cls(data["name"], data["parameters"], Neighbours(data["neighbours"]), Status(data["status"]))
+
+
+def composed(*events: Event) -> Event:
+    """Several steps as one event: its price is the sum of theirs, its status the least of theirs."""
+    text = json.dumps([event.to_json() for event in events], sort_keys=True)
+    order = list(Status)
+    return Event("composed", {"events": text}, status=max((event.status for event in events), key=order.index))
 
 
 @dataclass(frozen=True)

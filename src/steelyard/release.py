@@ -16,7 +16,7 @@ import steelyard.answers as answers
 from steelyard.account import Receipt
 from steelyard.accounting import told
 from steelyard.documents import plain
-from steelyard.plan import Error, Outcome
+from steelyard.plan import Error
 from steelyard.privacy import Currency, Event, Loss, Status, Terms, Unit, canonical, decimal_text
 
 if TYPE_CHECKING:
@@ -272,16 +272,11 @@ def _moved(value: Any, by: float) -> Any:
     return {key: each + by for key, each in value.items()} if isinstance(value, dict) else value + by
 
 
-def sealed_payload(outcome: Outcome, promise: Guarantee, event: Event, task: Mapping[str, Any]) -> bytes:
+def sealed_payload(outcome: Mapping[str, Any], promise: Guarantee, event: Event, task: Mapping[str, Any]) -> bytes:
     """The bytes that are stored for a charge: everything of a release but its receipt, as canonical JSON."""
-    parts = {
-        "error": None if outcome.error is None else outcome.error.to_json(),
-        "guarantee": promise.to_json(),
-        "point": dict(outcome.point),
-        "event": event.to_json(),
-        "task": dict(task),
-    }
-    return b'%b,"value":%b}' % (canonical(parts)[:-1], _text(outcome.value))  # the last name in their order
+    parts = {**outcome, "guarantee": promise.to_json(), "event": event.to_json(), "task": dict(task)}
+    value = _text(parts.pop("value"))
+    return b'%b,"value":%b}' % (canonical(parts)[:-1], value)  # the last name in their order
 
 
 def _text(value: Any) -> bytes:

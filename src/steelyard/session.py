@@ -15,13 +15,13 @@ from steelyard.accounting import mu_request, price, told
 from steelyard.desk import Desk, check_noise
 from steelyard.documents import request_of
 from steelyard.errors import InvalidTask
-from steelyard.noise import ExactNoise, Noise
+from steelyard.noise import ExactNoise, Noise, TestNoise
 from steelyard.plan import Plan, Task
 from steelyard.privacy import Currency, Loss, Number, Terms, positive
 from steelyard.release import Release
 
 if TYPE_CHECKING:
-    from steelyard.tables import Schema, Table
+    from steelyard.tables import Schema, Table, Work
 
 __all__ = ["Dialogue", "Session"]
 
@@ -56,10 +56,11 @@ class Session:
         self._table = table
         self._account = account
         self._noise = ExactNoise() if noise is None else noise
-        check_noise(self._noise, account)
         if account.terms.unit.column is not None and account.terms.unit.kind == "users":
             table.require(account.terms.unit.column)
         table.require_apart(account.terms.unit)
+        self._schema = table.schema
+        check_noise(self._noise, account)
 
     def __repr__(self) -> str:
         return f"Session(account={self._account.name!r})"
@@ -83,7 +84,7 @@ class Session:
     @property
     def schema(self) -> Schema:
         """What is public about the table."""
-        return self._table.schema
+        return self._schema
 
     def up_to(self, most: Loss | Number) -> Session:
         """The same table and account, of which no more than ``most`` is added through this session.
@@ -96,11 +97,26 @@ class Session:
     def plan(self, task: Task) -> Plan:
         """What the task would do here. Spends nothing and reads no row."""
         _check_task(task, "plan")
-        return task.plan(self._table.schema, self._account.terms)
+        return task.plan(self._schema, self._account.terms)
+
+    def place_of(self, task: Task) -> str:
+        """Where a task's rows would be added up, in words: by their server in place, or fetched. Empty for files and frames; nothing is read."""
+        plan = self.plan(task)
+        return self._table.place_of(lambda table: plan.run(table, self._noise))
 
     def quote(self, task: Task) -> Loss:
         """What the task would cost, exactly. Spends nothing and reads no row."""
         return price(self.plan(task).event, self._account.terms)
+
+    def work(self, task: Task) -> Work:
+        """How often the task would read the rows here, and in how many engine jobs. Spends nothing and reads no row.
+
+        The plan is run with test noise on a table that has the same columns and no row.
+        """
+        from steelyard.tables import rehearsed
+
+        plan = self.plan(task)
+        return rehearsed(lambda table: plan.run(table, TestNoise()), self._table.schema)
 
     def affords(self, task: Task) -> int:
         """How many such tasks the account can still pay for. Spends nothing and reads no row."""
@@ -114,7 +130,7 @@ class Session:
         """
         _check_task(task, "plan")
         name, request = named(key), request_of(task)
-        plan = task.plan(self._table.schema, self._account.terms)
+        plan = task.plan(self._schema, self._account.terms)
         desk = Desk(self._table, self._noise, self._account, name, request)
         return desk.answer(desk.charge(plan.event), plan.event, plan.run, present=plan.present)
 
@@ -124,7 +140,7 @@ class Session:
         Whoever answers may be another process, with a session over the same table and account. *Cost:* ``quote(task)``, once.
         """
         _check_task(task, "plan")
-        plan = task.plan(self._table.schema, self._account.terms)
+        plan = task.plan(self._schema, self._account.terms)
         desk = Desk(self._table, self._noise, self._account, named(key), request_of(task))
         return desk.charge(plan.event).receipt
 
@@ -171,8 +187,9 @@ class Session:
     def open(self, dialogue: Dialogue[_T], *, key: str | None = None) -> _T:
         """Begin a dialogue, or resume the one this ``key`` names."""
         _check_task(dialogue, "start")
-        dialogue.check(self._table.schema, self._account.terms)
-        return dialogue.start(Desk(self._table, self._noise, self._account, named(key), request_of(dialogue)))
+        name = named(key)
+        dialogue.check(self._schema, self._account.terms)
+        return dialogue.start(Desk(self._table, self._noise, self._account, name, request_of(dialogue)))
 
 
 def affordable(cost: Loss, left: Loss) -> int:
@@ -187,7 +204,7 @@ def _inside(account: Account) -> Account:
 
 def _check_table(table: object, account: object) -> None:
     """Refuse, with what to write instead, whatever is no table that was read."""
-    if hasattr(table, "schema") and hasattr(table, "require"):
+    if hasattr(type(table), "schema") and hasattr(type(table), "require"):
         return
     if hasattr(table, "terms") and hasattr(table, "charge"):
         swapped = hasattr(account, "require")

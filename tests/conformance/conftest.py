@@ -28,10 +28,10 @@ def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets a question that is asked of many tables be written as SQL only once, which is most of what it costs here."""
     compile_question = Table._sql
 
-    def remembered(table: Table, question: Any) -> str:
-        about = (table.engine, question.op())
+    def remembered(table: Table, question: Any, *dialect: Any) -> str:
+        about = (*dialect, table.engine, question.op())
         if about not in _COMPILED:
-            _COMPILED[about] = compile_question(table, question)
+            _COMPILED[about] = compile_question(table, question, *dialect)
         return _COMPILED[about]
 
     monkeypatch.setattr(Table, "_sql", remembered)
@@ -40,6 +40,17 @@ def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(params=["duckdb", "pyspark"])
 def open_table(request: pytest.FixtureRequest) -> Opener:
     """Opens an Arrow table on one engine."""
+    if request.param == "duckdb":
+        return read
+    session = request.getfixturevalue("spark")
+    return lambda table: read(session.createDataFrame(table))
+
+
+@pytest.fixture(params=["duckdb", "pyspark", "postgres"])
+def open_everywhere(request: pytest.FixtureRequest) -> Opener:
+    """The same, and on a PostgreSQL server that adds up in place."""
+    if request.param == "postgres":
+        return postgres.opened
     if request.param == "duckdb":
         return read
     session = request.getfixturevalue("spark")

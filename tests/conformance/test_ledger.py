@@ -20,9 +20,9 @@ from steelyard.ledger import Account, Ledger, open_account
 from steelyard.ledger import _address as address
 from steelyard.ledger import _moves as moves
 from steelyard.ledger._anchor import FileAnchor
-from steelyard.ledger._connection import Transaction
 from steelyard.ledger._moves import bound_to
 from steelyard.ledger._store import Store
+from steelyard.ledger._transaction import Transaction
 from steelyard.mechanisms._gradual import LaplacePath
 from steelyard.privacy import Currency, Event, Loss, holdout, rows, users
 

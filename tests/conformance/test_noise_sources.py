@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import builtins
 import pickle
-import sys
 from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from steelyard.errors import EngineMissing, InsecureNoise, InvalidTask
+from steelyard.errors import InsecureNoise, InvalidTask
 from steelyard.noise import ExactNoise, Noise, TestNoise
-from steelyard.noise._sources import OpenDPNoise
 from unit.noise.exactly import p_value
+from unit.noise.opendp_noise import OpenDPNoise, float_above
 
 SOURCES: list[Callable[[], Noise]] = [ExactNoise, TestNoise, OpenDPNoise]
 
@@ -131,23 +129,6 @@ def test_the_exact_source_can_be_sent_to_another_process() -> None:
 
 
 def test_opendp_scales_are_never_rounded_down() -> None:
-    from steelyard.noise._sources import _float_above
-
     for scale in (Fraction(1, 3), Fraction(2, 3), Fraction(10**6, 7), Fraction(1)):
-        assert Fraction(_float_above(scale)) >= scale
-    assert _float_above(Fraction(1)) == 1.0
-
-
-def test_a_missing_opendp_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *rest: object, **more: object) -> object:
-        if name.startswith("opendp"):
-            raise ImportError(name)
-        return real(name, *rest, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    monkeypatch.delitem(sys.modules, "opendp.prelude", raising=False)
-    with pytest.raises(EngineMissing, match="pip install") as refusal:
-        OpenDPNoise()
-    assert "steelyard[opendp]" in refusal.value.install
+        assert Fraction(float_above(scale)) >= scale
+    assert float_above(Fraction(1)) == 1.0

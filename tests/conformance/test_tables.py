@@ -86,8 +86,8 @@ def arrow(data: list[reference.Row]) -> pa.Table:
 
 
 @pytest.fixture
-def table(open_table: Opener) -> Table:
-    return open_table(arrow(ROWS))
+def table(open_everywhere: Opener) -> Table:
+    return open_everywhere(arrow(ROWS))
 
 
 @pytest.mark.parametrize("unit", [users("number"), users("name"), users("ratio"), users("flag"), rows()], ids=str)
@@ -206,33 +206,33 @@ def test_found_keys_of_several_columns_are_the_reference(table: Table) -> None:
         assert {key: units for key, (units, _) in found.items()} == {k: n for k, n in expected.items() if n >= least}
 
 
-def test_kept_rows_are_the_reference_whatever_the_order(open_table: Opener) -> None:
+def test_kept_rows_are_the_reference_whatever_the_order(open_everywhere: Opener) -> None:
     columns = ["number", "key", "small", "short", "flag"]
     expected = reference.kept_rows(ROWS, "number", columns, 4, SECRET)
     for data in (ROWS, ROWS[::-1]):
-        kept = open_table(arrow(data)).keep_rows(users("number"), 4, SECRET, columns)
+        kept = open_everywhere(arrow(data)).keep_rows(users("number"), 4, SECRET, columns)
         got = [row for batch in kept.batches(columns, 7) for row in batch.to_pylist()]
         assert sorted(map(repr, got)) == sorted(repr({name: row[name] for name in columns}) for row in expected)
 
 
-def test_no_rows_are_data_and_answer_zero(open_table: Opener) -> None:
-    table = open_table(arrow([]))
+def test_no_rows_are_data_and_answer_zero(open_everywhere: Opener) -> None:
+    table = open_everywhere(arrow([]))
     assert table.count_units(users("name")) == 0
     assert table.capped_sum(users("name"), Quantity("x"), -5, 5) == 0
     assert table.totals_histogram(rows(), Quantity("x"), [0, 1, 2]) == [0, 0]
     assert table.sums_by_key(users("name"), [Capped(Quantity(), 3)], "key", ["a"]) == [[0]]
     assert table.found_sums_by_key(users("name"), [Capped(Quantity(), 3)], "key", Limits(max_keys=2)) == {}
     (none,) = table.keep_rows(users("name"), 1).batches(["x"])
-    (some,) = open_table(arrow(ROWS[:1])).batches(["x"])
+    (some,) = open_everywhere(arrow(ROWS[:1])).batches(["x"])
     assert (none.num_rows, none.schema) == (0, some.schema)
 
 
-def test_the_order_of_rows_changes_no_answer(open_table: Opener) -> None:
+def test_the_order_of_rows_changes_no_answer(open_everywhere: Opener) -> None:
     parts = [Capped(Quantity("x", Fraction(1, 3)), 999, "l2")]
     limits = Limits(max_keys=2, rows_per_key=3, secret=SECRET)
     answers = []
     for data in (ROWS, ROWS[::-1]):
-        table = open_table(arrow(data))
+        table = open_everywhere(arrow(data))
         answers.append(table.sums_by_key(users("number"), parts, "key", ["a", "A", "é"], limits))
     assert answers[0] == answers[1]
 
@@ -245,7 +245,7 @@ def test_schemas_use_the_same_words(table: Table) -> None:
 
 def test_a_failing_engine_says_one_fixed_thing(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = "SELECT CAST(name AS INT) FROM nowhere_secret_value"
-    monkeypatch.setattr(table, "_sql", lambda question: broken)
+    monkeypatch.setattr(table, "_sql", lambda question, *dialect: broken)
     with pytest.raises(TableError, match="could not answer") as caught:
         table.count_units(rows())
     assert "secret" not in str(caught.value)

@@ -169,7 +169,7 @@ def test_labels_of_a_spark_frame_are_refused_with_what_to_do_and_nothing_is_char
     randomizer = LabelRandomizer(epsilon=1, lower=0, upper=10).fit()
     before = randomizer.account_.remaining
     for given in (frame, frame.select("y"), frame.y, frame.rdd):
-        with pytest.raises(InvalidTask, match=r"drawn anew, for one charge.*one Parquet file.*steelyard labels apply"):
+        with pytest.raises(InvalidTask, match=r"drawn anew, for one charge.*randomize_spark.*steelyard labels apply"):
             randomizer.transform(given)
         with pytest.raises(InvalidTask, match="drawn anew, for one charge"):
             LabelRandomizer(epsilon=1, lower=0, upper=10, prior="private").fit(given)

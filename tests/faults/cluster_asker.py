@@ -8,6 +8,7 @@ text. What happened is printed as one JSON document; the tests look at it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import resource
@@ -20,11 +21,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow.parquet as pq
+
 import steelyard as sy
 from spark import SETTINGS
 from steelyard.errors import TableError, UncheckedQuery
 from steelyard.holdout import Question
+from steelyard.labels import randomize_spark
+from steelyard.labels._executors import KeyedDraws
 from steelyard.models import Numeric, _user_descent
+from steelyard.noise import TestNoise, new_key
 
 ROWS, USERS, KEYS = 200_000, 5_000, [0, 1, 2]
 FEATURES = [Numeric("a", 0, 1), Numeric("b", 0, 1)]
@@ -60,7 +67,7 @@ def start(master: str) -> Any:
 def write(spark: Any, path: str) -> None:
     """The rows, made and written by the executors: they never were anywhere else."""
     made = spark.range(0, ROWS, numPartitions=2).selectExpr(
-        f"id % {USERS} AS user", "id % 4 AS k", "CAST(id % 97 AS DOUBLE) AS amount", "CAST(id % 7 < 3 AS INT) AS y",
+        "id", f"id % {USERS} AS user", "id % 4 AS k", "CAST(id % 97 AS DOUBLE) AS amount", "CAST(id % 7 < 3 AS INT) AS y",
         "CAST(id % 101 AS DOUBLE) / 101 AS a", "CAST(id % 103 AS DOUBLE) / 103 AS b",
     )  # fmt: skip
     made.write.parquet(path)
@@ -184,6 +191,43 @@ def lose(spark: Any, frame: Any, folder: str, name: str, action: Callable[[], No
     return {"said": said, "values": values, "spent": str(at.spent), "entries": len(at.history())}
 
 
+def randomized(
+    spark: Any, frame: Any, folder: str, name: str, action: Callable[[], None] | None = None
+) -> dict[str, Any]:
+    """Labels that executors draw, while something may be lost; whether every record has what key and id give it."""
+    at = sy.open_account(":memory:", name, unit=sy.labels("y"), epsilon=2)
+    made = sy.LabelRandomizer(1, 0, 1, missing=0, account=at, noise=TestNoise(name)).fit()
+    lost, opened = list[threading.Thread](), made._open_keyed
+
+    def open_and_lose(size: int) -> bytes:
+        if action is not None:
+            lost.append(during_a_job(spark, action))
+        return opened(size)
+
+    made._open_keyed = open_and_lose  # type: ignore[method-assign]
+    rows = randomize_spark(made, frame, f"{folder}/{name}", "y", ids="id", parts=3)
+    for thread in lost:
+        thread.join()
+    return {"rows": rows, "entries": len(at.history()), "key": new_key(TestNoise(name)).hex(), "lost": len(lost)}
+
+
+def keyed(folder: str, name: str, told: dict[str, Any]) -> bool:
+    """Whether a folder holds each record once, with the label that the key gives it."""
+    found = pq.read_table(f"{folder}/{name}", columns=["id", "y"]).sort_by("id")
+    ids = np.arange(ROWS)
+    names = b"".join(hashlib.sha256(str(i).encode()).digest()[:16] for i in range(ROWS))
+    draws = KeyedDraws(bytes.fromhex(told["key"]), sy.LabelRandomizer(1, 0, 1, missing=0).fit()._sampler, "y")
+    expected = draws.sampler.at(draws.drawn(names, (ids % 7 < 3).astype(float)))
+    return bool(np.array_equal(found["id"], ids) and np.array_equal(found["y"], expected))
+
+
+def a_little_slowly(batches: Iterator[Any]) -> Iterator[Any]:
+    """The same rows, late."""
+    for batch in batches:
+        time.sleep(0.3)
+        yield batch
+
+
 def main() -> None:
     """Ask, lose, print."""
     folder, master, groups = sys.argv[1], sys.argv[2], [int(text) for text in sys.argv[3].split(",")]
@@ -197,6 +241,7 @@ def main() -> None:
     sy.Session(table, account(folder, "first", sy.users("user"))).release(sy.Count(epsilon=1, cap=40))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     report: dict[str, Any] = {"tasks": ask_all(table, folder), "workers": len(executors(groups))}
+    report["labels"] = randomized(spark, frame, folder, "labels")
     report["grown_mb"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     try:
         report["rows_fetched"] = sum(batch.num_rows for batch in table.batches(["user", "amount", "a", "b"]))
@@ -207,6 +252,11 @@ def main() -> None:
         for process in executors(groups):
             os.kill(process, signal.SIGKILL)
 
+    slow = frame.mapInArrow(a_little_slowly, frame.schema)
+    lost = lambda: os.killpg(groups[2], signal.SIGKILL)  # noqa: E731
+    report["labels lost"] = randomized(spark, slow, folder, "labels-lost", lost)
+    for name in ("labels", "labels lost"):
+        report[name]["keyed"] = keyed(folder, name.replace(" ", "-"), report[name])
     report["executors lost"] = lose(spark, frame, folder, "executors", kill_executors)
     report["worker lost"] = lose(spark, frame, folder, "worker", lambda: os.killpg(groups[0], signal.SIGKILL))
     report["seconds"] = told["started"], time.monotonic() - began

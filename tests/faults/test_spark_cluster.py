@@ -25,7 +25,7 @@ TESTS = Path(__file__).parents[1]
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the driver saw."""
     folder = tmp_path_factory.mktemp("cluster")
-    with cluster(folder) as made:
+    with cluster(folder, workers=3) as made:
         own = {"JAVA_HOME": made.java, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
         own |= {"STEELYARD_HOME": str(folder / "home"), "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
         groups = ",".join(str(worker.group) for worker in made.workers)
@@ -37,8 +37,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_every_task_is_answered_on_two_workers(report: dict[str, Any]) -> None:
-    assert report["workers"] == 2
+def test_every_task_is_answered_on_several_workers(report: dict[str, Any]) -> None:
+    assert report["workers"] == 3
     assert {name: found["said"] for name, found in report["tasks"].items() if not found["ok"]} == {}
 
 
@@ -61,3 +61,10 @@ def test_a_worker_that_is_lost_is_made_up_for_by_the_other(report: dict[str, Any
     assert len(lost["values"]) == 2
     assert len(set(lost["values"])) == 1  # the second try got the stored answer
     assert lost["entries"] == 1
+
+
+def test_labels_are_drawn_by_executors_and_a_worker_that_is_lost_changes_none(report: dict[str, Any]) -> None:
+    for name, lost in (("labels", 0), ("labels lost", 1)):
+        assert report[name]["rows"] == 200_000
+        assert report[name]["keyed"]  # every record once, with the label of its key and id
+        assert (report[name]["entries"], report[name]["lost"]) == (1, lost)

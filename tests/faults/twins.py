@@ -16,7 +16,7 @@ from steelyard.ledger import Account
 from steelyard.ledger import _anchor as anchors
 from steelyard.ledger._anchor import FileAnchor, Witness
 from steelyard.ledger._chain import Position
-from steelyard.ledger._connection import Transaction
+from steelyard.ledger._transaction import Transaction
 from steelyard.privacy import Currency, Loss
 
 

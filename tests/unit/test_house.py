@@ -36,6 +36,15 @@ def test_at_most_three_hundred_names_are_promised(house: Any) -> None:
     assert len(house.names(house.modules())[1]) <= 300
 
 
+@pytest.mark.parametrize(
+    ("walk", "most"), [("Sum", 25), ("user-level fit", 110), ("Holdout.check", 8), ("AccuracyFirst", 120)]
+)
+@pytest.mark.filterwarnings("ignore:about 94% of the rows")
+def test_a_walk_through_the_house_goes_straight(house: Any, walk: str, most: int) -> None:
+    """Pass what is known rather than ask back; ``python bench/house.py --walks`` counts every walk."""
+    assert house.switches(house.walks()[walk])[0] <= most
+
+
 def used(house: Any) -> set[str]:
     """Every name that some module imports from a door, or takes from an imported room, outside the room itself."""
     found: set[str] = set()

@@ -11,12 +11,12 @@ import pytest
 from dp_accounting.pld import PLDAccountant
 
 import steelyard as sy
-from steelyard.accounting import composed, disjoint, mu_request, price, pure_to_mu
+from steelyard.accounting import disjoint, mu_request, price, pure_to_mu
 from steelyard.accounting._gaussian import delta_of
 from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, KeyConflict, NeighbourMismatch
 from steelyard.mechanisms import Exponential, Gaussian, Laplace
 from steelyard.outside import dp_event, enter, stated
-from steelyard.privacy import MICRO, Event, Neighbours, Status
+from steelyard.privacy import MICRO, Event, Neighbours, Status, composed
 
 
 def account(epsilon: str = "4", **more: Any) -> Any:

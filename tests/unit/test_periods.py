@@ -416,3 +416,35 @@ def test_several_periods_take_the_views_that_one_takes(account: Any) -> None:
     with pytest.raises(TableError, match="makes for itself"):
         sy.Session(sy.read(ROWS.append_column("User by Month", ROWS["user"])), several)
     assert spent(account) == ["epsilon 0", "epsilon 0"]
+
+
+def test_a_charge_by_hand_of_one_period_is_never_part_of_one_of_several(tmp_path: Path) -> None:
+    account = three_months(tmp_path)
+    several, loss = account.during("2026-02", "2026-04"), sy.Loss.pure("0.1")
+    alone = account.during("2026-03").charge(loss, key="k", request=b"r")
+    with pytest.raises(LedgerError, match="some of the periods"):
+        several.charge(loss, key="k", request=b"r")
+    alone.store(b"of March alone")
+    with pytest.raises(LedgerError, match="some of the periods"):
+        several.charge(loss, key="k", request=b"r")
+    assert spent(account) == ["epsilon 0", "epsilon 0.1", "epsilon 0"]
+
+
+def test_an_answer_of_one_period_is_never_that_of_several(tmp_path: Path) -> None:
+    account = three_months(tmp_path)
+    several, loss = account.during("2026-02", "2026-04"), sy.Loss.pure("0.1")
+    alone = [account.during(month).charge(loss, key="k", request=b"r") for month in ("2026-02", "2026-03", "2026-04")]
+    joint = several.charge(loss, key="k", request=b"r")  # in all of them, and in none with an answer
+    alone[1].store(b"of March alone")
+    with pytest.raises(LedgerError, match="answer in some of the periods"):
+        joint.store(b"of all three")  # the charge of March has paid for one answer
+    assert [each.answers for each in (several.accounts[0].find(key="k", request=b"r"),) if each] == [{}]
+    for ask in (several.find, lambda **asked: several.charge(loss, **asked)):
+        with pytest.raises(LedgerError, match="answer in some of the periods"):
+            ask(key="k", request=b"r")
+    for each in alone:
+        each.store(b"of March alone")
+    found = several.find(key="k", request=b"r")
+    assert found is not None
+    assert found.store(b"of all three") == b"of March alone"
+    assert spent(account) == ["epsilon 0.1"] * 3

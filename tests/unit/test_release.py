@@ -36,7 +36,12 @@ def charge() -> Charge:
 
 def sealed(charge: Charge, outcome: Outcome) -> bytes:
     terms = open_account(":memory:", "terms", unit=rows(), epsilon=1).terms
-    return sealed_payload(outcome, promise(terms, charge.level, EVENT, secure=True), EVENT, TASK)
+    return sealed_payload(
+        vars(outcome) | {"error": outcome.error and outcome.error.to_json()},
+        promise(terms, charge.level, EVENT, secure=True),
+        EVENT,
+        TASK,
+    )
 
 
 @given(value=values, noise=st.floats(0, 1e9), point=st.dictionaries(st.text(), numbers, max_size=3))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from steelyard.account import Receipt
 from steelyard.desk import FAILED, Desk
 from steelyard.documents import request_of
 from steelyard.errors import BudgetExceeded, InsecureNoise, InvalidTask, KeyConflict, TableError
@@ -200,6 +201,9 @@ class SpyCharge:
         self.log.append("stored")
         return kept
 
+    def store_signed(self, payload: bytes, step: int = 0) -> tuple[Receipt, bytes]:
+        return self.charge.receipt, self.store(payload, step)
+
 
 def broken_promises(desk_type: type[Desk], account: Account) -> list[str]:
     """What a desk does wrong, if anything."""
@@ -234,12 +238,16 @@ def leaks(desk_type: type[Desk], account: Account) -> bool:
     return True
 
 
+def parts(outcome: Outcome) -> dict[str, Any]:
+    return {"value": outcome.value, "error": None, "point": dict(outcome.point)}
+
+
 class DeliversWhatItComputed(Desk):
     """Broken twin: hands out its own draw."""
 
     def answer(self, charge: Any, event: Event, compute: Callable[[Table, Noise], Outcome], **named: Any) -> Release:
         outcome = compute(self._table, self._noise)
-        payload = sealed_payload(outcome, promise(self.terms, Loss.pure(1), event, secure=True), event, {})
+        payload = sealed_payload(parts(outcome), promise(self.terms, Loss.pure(1), event, secure=True), event, {})
         charge.store(payload)
         return Release.delivered(payload, charge.receipt)
 
@@ -261,7 +269,7 @@ class LetsTheErrorOut(Desk):
     def _sealed(self, event: Event, compute: Callable[[Table, Noise], Outcome]) -> bytes:
         outcome = compute(self._table, self._noise)
         kept = promise(self.terms, Loss.pure(1), event, secure=True)
-        return sealed_payload(outcome, kept, event, self._request)
+        return sealed_payload(parts(outcome), kept, event, self._request)
 
 
 def draws_for_one_charge(desk_type: type[Desk], account: Account) -> int:

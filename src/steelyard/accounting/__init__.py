@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from steelyard.accounting._objective_users import STEEPEST_USERS as STEEPEST_USERS
     from steelyard.accounting._objective_users import user_mu as user_mu
     from steelyard.accounting._odometers import MixtureOdometer
-    from steelyard.accounting._prices import composed as composed
     from steelyard.accounting._prices import disjoint as disjoint
     from steelyard.accounting._prices import grouped as grouped
     from steelyard.accounting._prices import paid_apart as paid_apart
@@ -44,7 +43,7 @@ _HOMES = {
     "_objective_replaced": ("epsilon_replaced",),
     "_objective_users": ("STEEPEST_USERS", "user_mu"),
     "_odometers": ("MixtureOdometer",),
-    "_prices": ("composed", "disjoint", "grouped", "paid_apart", "price", "steps"),
+    "_prices": ("disjoint", "grouped", "paid_apart", "price", "steps"),
     "_pure": ("pure_to_mu", "range_to_mu"),
 }
 __getattr__ = loading(__name__, _HOMES)

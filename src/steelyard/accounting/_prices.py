@@ -21,7 +21,7 @@ from steelyard.accounting._objective import objective_mu
 from steelyard.accounting._objective_users import user_mu
 from steelyard.accounting._pure import pure_to_mu, range_to_mu
 from steelyard.errors import CurrencyMismatch, NeighbourMismatch, OurBug
-from steelyard.privacy import ATTO, MICRO, Currency, Event, Loss, Neighbours, Status, Terms
+from steelyard.privacy import ATTO, MICRO, Currency, Event, Loss, Neighbours, Terms
 
 _WHEN = ("_before", "_after")
 """What a disjoint step's parameters add to the name of a part."""
@@ -87,13 +87,6 @@ def price(event: Event, terms: Terms) -> Loss:
     claim = _claim(event)
     units = _units(event.neighbours, terms.unit.neighbours)
     return _in_currency(claim, units, terms.currency, _failure(event, units, terms))
-
-
-def composed(*events: Event) -> Event:
-    """Several steps as one event: its price is the sum of theirs, its status the least of theirs."""
-    text = json.dumps([event.to_json() for event in events], sort_keys=True)
-    order = list(Status)
-    return Event("composed", {"events": text}, status=max((event.status for event in events), key=order.index))
 
 
 def steps(event: Event, times: int) -> Event:

@@ -63,26 +63,26 @@ def largest_ratio(weights: Sequence[Sequence[int]]) -> Fraction | None:
     return worst
 
 
-def matrix_check(weights: Sequence[Sequence[int]], claim: Epsilon, name: str = "exact matrix") -> Check:
+def matrix_check(weights: Sequence[Sequence[int]], claim: Epsilon) -> Check:
     """Whether every two rows of a matrix of integer weights keep the claim."""
     ratio = largest_ratio(weights)
     loss = math.inf if ratio is None else math.log(ratio)
     text = f"claimed {claim}; largest ratio {ratio if ratio is not None else 'infinite'}, epsilon {loss:.9g}"
-    return Check(name, loss <= claim.value + _ROUNDING, text)
+    return Check("exact matrix", loss <= claim.value + _ROUNDING, text)
 
 
-def between(left: Outcomes, right: Outcomes, delta: float = 0.0) -> Bracket:
+def between(left: Outcomes, right: Outcomes) -> Bracket:
     """The loss between two enumerated laws, both directions."""
-    sides = [_one_way(left, right, delta), _one_way(right, left, delta)]
+    sides = [_one_way(left, right), _one_way(right, left)]
     return Bracket(max(low for low, _ in sides), max(high for _, high in sides))
 
 
-def _one_way(left: Outcomes, right: Outcomes, delta: float) -> tuple[float, float]:
+def _one_way(left: Outcomes, right: Outcomes) -> tuple[float, float]:
     """Events that collect the outcomes of largest ratio; the best of them bounds the loss from below."""
     every = {*left.reached, *right.reached}
     pairs = [(left.reached.get(o, 0), right.reached.get(o, 0)) for o in every]
     pairs.sort(key=lambda pair: math.inf if pair[1] == 0 else pair[0] / pair[1], reverse=True)
-    claim, low, p, q = Epsilon(0.0, delta), 0.0, 0, 0
+    claim, low, p, q = Epsilon(0.0), 0.0, 0, 0
     for here, there in pairs:
         p, q = p + here, q + there
         low = max(
@@ -92,9 +92,7 @@ def _one_way(left: Outcomes, right: Outcomes, delta: float) -> tuple[float, floa
     return low, max(low, high)
 
 
-def enumerated(
-    mechanism: Callable[[Any, Any], Hashable], inputs: Sequence[Any], *, delta: float = 0.0, **limits: Any
-) -> Bracket:
+def enumerated(mechanism: Callable[[Any, Any], Hashable], inputs: Sequence[Any], **limits: Any) -> Bracket:
     """The loss of ``mechanism(input, noise)`` over every pair, in both orders, of the given mutually neighbouring inputs.
 
     >>> from steelyard.mechanisms import Laplace
@@ -103,7 +101,7 @@ def enumerated(
     0.5
     """
     laws = [law_of(partial(mechanism, given), **limits) for given in inputs]
-    found = [between(left, right, delta) for left, right in combinations(laws, 2)]
+    found = [between(left, right) for left, right in combinations(laws, 2)]
     return Bracket(max(b.low for b in found), max(b.high for b in found))
 
 

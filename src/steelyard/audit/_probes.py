@@ -47,10 +47,9 @@ class Effort:
 Probe = Callable[[Any, Effort, Noise], Iterator[Check]]
 
 
-def probe(mechanism: object, effort: Effort, noise: Noise | None = None) -> Iterator[Check]:
+def probe(mechanism: object, effort: Effort) -> Iterator[Check]:
     """Every check there is for one mechanism."""
-    source = ExactNoise() if noise is None else noise
-    yield from _checks_of(mechanism)(mechanism, effort, source)
+    yield from _checks_of(mechanism)(mechanism, effort, ExactNoise())
 
 
 def _checks_of(mechanism: object) -> Probe:

@@ -84,13 +84,9 @@ def distance(event: Event, left: Sequence[int], right: Sequence[int], account: N
     raise OurBug(f"the audit does not know in which norm the event {event.name!r} declares its sensitivity.")
 
 
-def declared_scale(event: Event, *, question: bool = True) -> Fraction | None:
+def declared_scale(event: Event) -> Fraction | None:
     """The width of noise that an additive event was charged for; None where the event says nothing about it."""
-    names = {
-        "laplace": "scale",
-        "gaussian": "sigma",
-        "above_threshold": "question_scale" if question else "threshold_scale",
-    }
+    names = {"laplace": "scale", "gaussian": "sigma", "above_threshold": "question_scale"}
     name, given = names.get(event.name), event.parameters
     if event.name == "staircase":
         return Fraction(int(str(given["epsilon_denominator"])), int(str(given["epsilon_numerator"])))

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from steelyard.bounding._amounts import Spend as Spend
     from steelyard.bounding._amounts import bound as bound
     from steelyard.bounding._amounts import check_unit as check_unit
-    from steelyard.bounding._amounts import finite as finite
     from steelyard.bounding._amounts import noise_error as noise_error
     from steelyard.bounding._bias import (
         bias_bounds,
@@ -83,7 +82,7 @@ __all__ = [
     "tradeoff",
 ]
 _HOMES = {
-    "_amounts": ("Amount", "Spend", "bound", "check_unit", "finite", "noise_error"),
+    "_amounts": ("Amount", "Spend", "bound", "check_unit", "noise_error"),
     "_bias": (
         *("bias_bounds", "choice_bound", "corollary_terms", "heavy_users", "kept_rows", "kept_share_below"),
         *("loss_moments", "loss_variance", "share_terms"),

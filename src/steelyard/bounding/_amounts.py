@@ -16,7 +16,7 @@ from steelyard.accounting import mu_request
 from steelyard.errors import CurrencyMismatch, InvalidTask, UnitMismatch
 from steelyard.mechanisms import WIDEST, Gaussian, Laplace, Staircase
 from steelyard.plan import Error
-from steelyard.privacy import MICRO, Currency, Neighbours, Number, Terms, exact, positive
+from steelyard.privacy import LARGEST, MICRO, Currency, Neighbours, Number, Terms, exact, finite, positive
 from steelyard.tables import Schema
 
 Noisy = Laplace | Gaussian | Staircase
@@ -27,7 +27,6 @@ MOST = 2**22
 FINENESS = 2**14
 """Grid steps per micro of noise scale: rounding 2^28 rows stays below a hundredth of the noise (docs/proofs/sum.md)."""
 
-_LARGEST = Fraction(2) ** 1023
 _MOST_STEPS = 2**50  # the largest cap by key, and well inside what one row's integer may be
 _WIDEST = Fraction(10) ** 200
 
@@ -121,14 +120,9 @@ class Amount:
     def all_back(self, noised: Sequence[int]) -> list[float]:
         """The same for many: a quotient of integers is rounded as the fraction would be, and public numbers say that none is too large."""
         up, down = self.step.as_integer_ratio()
-        if WIDEST * self.step >= _LARGEST:
+        if WIDEST * self.step >= LARGEST:
             return [self.back(each) for each in noised]
         return [each * up / down for each in noised]
-
-
-def finite(value: Fraction) -> float:
-    """A number inside what a float can say."""
-    return float(max(-_LARGEST, min(_LARGEST, value)))
 
 
 def noise_error(mechanism: Noisy, step: Fraction, bias: float | None = None) -> Error:
@@ -140,7 +134,7 @@ def noise_error(mechanism: Noisy, step: Fraction, bias: float | None = None) -> 
 def check_unit(schema: Schema, terms: Terms) -> None:
     """Refuse an account that pays for other things, and a unit that the table's columns cannot name."""
     check_kind(terms)
-    schema.require_unit(terms.unit)
+    _ = schema.naming[terms.unit.column]
 
 
 def check_kind(terms: Terms) -> None:

@@ -8,17 +8,19 @@ finds keys alike, and several share one search and one pass.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from steelyard.bounding._grouping import Grouping
 from steelyard.bounding._private_keys import Groups
+from steelyard.lazy import lazy
 from steelyard.noise import Noise
 from steelyard.plan import Error, Outcome, Plan
 from steelyard.privacy import Event, Terms, Unit
 from steelyard.tables import Bounded, Capped, Joint, Limits
 
 if TYPE_CHECKING:
-    from steelyard.tables import Table
+    from steelyard.tables import Schema, Table
 
 Integers = Sequence[Sequence[int]]
 """For each quantity that was asked for, one integer per key, or one."""
@@ -63,6 +65,42 @@ class Aggregate(Protocol):
         """Fix bounds and cap under these keys, buying them where they are private."""
 
 
+class Single:
+    """What every task of one aggregate shares."""
+
+    def request(self, schema: Schema, terms: Terms) -> Aggregate:
+        """Everything that is known before a row is read; refuses what the schema or the account rule out."""
+        raise NotImplementedError
+
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """What will be done, and the error to expect where it is known; refuses what the schema or the account rule out."""
+        return plan_alone(self.request(schema, terms))
+
+    @lazy
+    def _grouping(self) -> Grouping:
+        return Grouping.of(self)
+
+
+class OwnPass:
+    """An aggregate that reads the rows its own way: nothing is fixed before, and it wants nothing of the common pass."""
+
+    groups: Groups
+    limits: ClassVar[ByKey] = (None, None)
+
+    @property
+    def present(self) -> Callable[[Any], Any]:
+        """A number, or a dictionary by key."""
+        return self.groups.grouping.present
+
+    def ready(self, table: Table, noise: Noise, grouping: Grouping) -> Self:
+        """Nothing is to be fixed."""
+        return self
+
+    def balls(self, grouping: Grouping) -> Sequence[Bounded | Capped | Joint]:
+        """Nothing of the common pass."""
+        return ()
+
+
 def plan_alone(asked: Aggregate) -> Plan:
     """The plan of one aggregate."""
     unit = asked.groups.unit
@@ -86,7 +124,8 @@ def plan_together(all_: Sequence[Aggregate], terms: Terms) -> Plan:
     groups = Groups.shared([each.groups for each in all_], terms)
 
     def ask(table: Table, noise: Noise, grouping: Grouping) -> Outcome:
-        ready = [each.ready(table, noise, grouping) for each in all_]
+        seen = _looked(all_, grouping, groups.unit, table)
+        ready = [each.ready(seen, noise, grouping) for each in all_]
         parts = answers_of(ready, grouping, groups.unit, table, noise)
         told = [{**part.point, "error": part.error.to_json() if part.error else None} for part in parts]
         return Outcome([part.value for part in parts], None, {"parts": told})
@@ -101,22 +140,53 @@ def plan_together(all_: Sequence[Aggregate], terms: Terms) -> Plan:
     )
 
 
+class _Seen:
+    """A table some of whose norms were counted in one pass; each is handed out to whoever asks for it, and the rest is asked of the table."""
+
+    def __init__(self, table: Table, found: dict[Any, list[int]]) -> None:
+        self._table, self._found = table, found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
+    def norms_histogram(
+        self, unit: Unit, part: Capped, edges: Sequence[int], by: Any, keys: Any, limits: Limits
+    ) -> list[int]:
+        """As the table's."""
+        counts = self._found.get((part, tuple(edges), limits.max_keys, limits.rows_per_key))
+        return self._table.norms_histogram(unit, part, edges, by, keys, limits) if counts is None else counts
+
+
+def _looked(all_: Sequence[Aggregate], grouping: Grouping, unit: Unit, table: Table) -> Table:
+    """The table with the looks of all that buy a cap by key, in one pass for each limits; they are public facts, and asked anyway."""
+    asked: dict[ByKey, dict[Any, None]] = {}
+    for limits, look in filter(None, (each.looking(grouping) for each in all_ if hasattr(each, "looking"))):
+        asked.setdefault(limits, {})[look] = None
+    found: dict[Any, list[int]] = {}
+    for by_key, looks in asked.items():
+        if len(looks) > 1:
+            counts = table.norms_histograms(unit, list(looks), grouping.by, grouping.public, Limits(*by_key))
+            found |= {(*look, *by_key): count for look, count in zip(looks, counts, strict=True)}
+    seen: Any = _Seen(table, found)
+    return seen if found else table
+
+
 def answers_of(ready: Sequence[Prepared], grouping: Grouping, unit: Unit, table: Table, noise: Noise) -> list[Outcome]:
     """The rows are read once for all that can share it, then each answer is noised in its turn."""
-    wanted = [each.balls(grouping) for each in ready]
+    wanted, shared = [each.balls(grouping) for each in ready], dict[ByKey, list[Any]]()
+    for each, balls in zip(ready, wanted, strict=True):
+        if balls:
+            shared.setdefault(each.limits, []).extend(balls)
     found: dict[ByKey, Iterator[Sequence[int]]] = {}
-    for limits in dict.fromkeys(each.limits for each, balls in zip(ready, wanted, strict=True) if balls):
-        shared = [ball for each, balls in zip(ready, wanted, strict=True) if each.limits == limits for ball in balls]
-        found[limits] = iter(integers_of(shared, grouping, limits, unit, table))
-    own = [
-        [next(found[each.limits]) for ball in balls for _ in ball.quantities]
-        for each, balls in zip(ready, wanted, strict=True)
-    ]
-    return [each.told(grouping, integers, table, noise) for each, integers in zip(ready, own, strict=True)]
-
-
-def integers_of(balls: Sequence[Any], grouping: Grouping, limits: ByKey, unit: Unit, table: Table) -> Integers:
-    """The bounded integers of all, in one pass."""
-    if grouping.public is None:
-        return list(zip(table.capped_totals(unit, balls), strict=True))
-    return table.sums_by_key(unit, balls, grouping.by, grouping.public, Limits(*limits))
+    for limits, balls in shared.items():
+        if grouping.public is None:
+            found[limits] = zip(table.capped_totals(unit, balls), strict=True)
+        else:
+            found[limits] = iter(table.sums_by_key(unit, balls, grouping.by, grouping.public, Limits(*limits)))
+    outcomes = []
+    for each, balls in zip(ready, wanted, strict=True):
+        own: list[Sequence[int]] = []
+        for ball in balls:
+            own += islice(found[each.limits], len(ball.quantities))
+        outcomes.append(each.told(grouping, own, table, noise))
+    return outcomes

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from steelyard.accounting import composed
 from steelyard.bounding._amounts import Spend, bound, check_unit
 from steelyard.bounding._cap_choice import BoughtCounts
 from steelyard.bounding._grouping import Grouping
@@ -16,7 +15,7 @@ from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
 from steelyard.plan import Error, Outcome
-from steelyard.privacy import Event, Number, Terms, Unit
+from steelyard.privacy import Event, Number, Terms, Unit, composed
 from steelyard.tables import Bins, Bounded, Capped, Joint, Schema
 
 if TYPE_CHECKING:

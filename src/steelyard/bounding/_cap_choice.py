@@ -33,8 +33,8 @@ from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
-from steelyard.plan import Error, figure
-from steelyard.privacy import Currency, Loss, Number, Terms, positive, rows
+from steelyard.plan import Error
+from steelyard.privacy import Currency, Loss, Number, Terms, figure, positive, rows
 from steelyard.tables import LIMIT, Quantity
 
 if TYPE_CHECKING:

@@ -157,9 +157,16 @@ class CapRule:
         grouping, sizes = self.grouping, self.lower is None
         if not grouping.by:
             return lambda edges: table.totals_histogram(terms.unit, Quantity(column, step), edges, sizes=sizes)
-        part = Capped(Quantity(column, step), 0, "l2" if total.gaussian else "l1")
-        limits = Limits(grouping.max_keys, grouping.rows_per_key)
+        part, limits = self._part(column, step, total), Limits(grouping.max_keys, grouping.rows_per_key)
         return lambda edges: table.norms_histogram(terms.unit, part, edges, grouping.by, grouping.public, limits)
+
+    def _part(self, column: str | None, step: Fraction, total: Spend) -> Capped:
+        return Capped(Quantity(column, step), 0, "l2" if total.gaussian else "l1")
+
+    def look_by_key(self, column: str | None, total: Spend) -> tuple[Capped, tuple[int, ...]]:
+        """What ``bought`` will look at by key, for whoever wants several looks in one pass."""
+        grid = self.grid(gaussian=total.gaussian)
+        return self._part(column, grid.step, total), grid.edges
 
     def _ends(self, cap: Fraction) -> tuple[Fraction, Fraction]:
         """What one total is clamped to at a cap; a chosen one is not above what was said to be worth considering."""

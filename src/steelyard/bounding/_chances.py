@@ -18,7 +18,7 @@ import numpy as np
 from steelyard.bounding._laws import Floats
 from steelyard.bounding._odds import MOST, Odds
 from steelyard.errors import InvalidTask
-from steelyard.plan import figure
+from steelyard.privacy import figure
 
 if TYPE_CHECKING:
     from steelyard.bounding._reading import ErrorReading

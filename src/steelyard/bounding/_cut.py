@@ -19,7 +19,8 @@ import numpy as np
 
 from steelyard.bounding._laws import Floats
 from steelyard.bounding._tails import Behind, Estimate, offset_ends, offsets
-from steelyard.plan import Error, figure
+from steelyard.plan import Error
+from steelyard.privacy import figure
 
 if TYPE_CHECKING:
     from steelyard.bounding._cap_choice import NoisyHistogram

@@ -9,14 +9,12 @@ of distinct values Knop and Steinke 2023). Proof: count_distinct.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
 
-from steelyard.accounting import composed
 from steelyard.bounding._amounts import Spend, check_unit, noise_error
-from steelyard.bounding._asking import ByKey, Integers, plan_alone
+from steelyard.bounding._asking import Integers, OwnPass, Single
 from steelyard.bounding._grouping import By, Grouping, PublicKeys, keep_exact, keep_keys
 from steelyard.bounding._private_keys import Groups
 from steelyard.bounding._ranks import level_epsilon
@@ -24,9 +22,9 @@ from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Exponential, Gaussian, Laplace
 from steelyard.noise import Noise
-from steelyard.plan import Error, Outcome, Plan
-from steelyard.privacy import MICRO, Event, Number, Terms
-from steelyard.tables import Bounded, Capped, Joint, Schema, Table
+from steelyard.plan import Error, Outcome
+from steelyard.privacy import MICRO, Event, Number, Terms, composed
+from steelyard.tables import Schema, Table
 
 _CAPS = tuple(2**power for power in range(11))
 _BALL = 2**30
@@ -39,7 +37,7 @@ _MOST = 2**20
 
 
 @dataclass(frozen=True)
-class CountDistinct:
+class CountDistinct(Single):
     """The number of different values of a column; by key, of different values under each.
 
     ``cap`` is the most values (by key: pairs of key and value) that one unit counts for: a number, or "auto", chosen privately inside the same
@@ -70,12 +68,8 @@ class CountDistinct:
         keep_keys(self)
         keep_exact(self, "epsilon", "mu")
 
-    def plan(self, schema: Schema, terms: Terms) -> Plan:
-        """The choice of the cap, where it is private, and one noisy number, or one for each key."""
-        return plan_alone(self.request(schema, terms))
-
     def request(self, schema: Schema, terms: Terms) -> CountedValues:
-        """Everything that is known before a row is read; refuses what the schema or the account rule out."""
+        """The choice of the cap, where it is private, and one noisy number, or one for each key."""
         check_unit(schema, terms)
         schema.require_keys(self.column)
         grouping = Grouping.of(self)
@@ -113,7 +107,7 @@ class ValuesCap:
 
 
 @dataclass(frozen=True)
-class CountedValues:
+class CountedValues(OwnPass):
     """Different values before any row is read, and as they are asked for; ``cap`` is None where it is chosen, ``whole`` where nothing is left out."""
 
     column: str
@@ -122,7 +116,6 @@ class CountedValues:
     choice: ValuesCap | None
     mechanism: Laplace | Gaussian
     whole: bool = False
-    limits: ClassVar[ByKey] = (None, None)
 
     @property
     def event(self) -> Event:
@@ -135,19 +128,6 @@ class CountedValues:
     def predicted(self) -> Error | None:
         """The error to expect, where the cap is known."""
         return None if self.cap is None else self._error(self.cap, 1)
-
-    @property
-    def present(self) -> Callable[[Any], Any]:
-        """A number, or a dictionary by key."""
-        return self.groups.grouping.present
-
-    def ready(self, table: Table, noise: Noise, grouping: Grouping) -> CountedValues:
-        """Nothing is fixed before the values are read."""
-        return self
-
-    def balls(self, grouping: Grouping) -> Sequence[Bounded | Capped | Joint]:
-        """Nothing of a common pass: values are read one by one."""
-        return ()
 
     def told(self, grouping: Grouping, found: Integers, table: Table, noise: Noise) -> Outcome:
         """Count for every cap, choose one, noise its counts; they are rounded to whole numbers after the noise."""

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from steelyard.accounting import composed, epsilon_of, price
+from steelyard.accounting import epsilon_of, price
 from steelyard.bounding._chances import ChanceCurve, Savings, refuse
 from steelyard.noise import Noise
-from steelyard.plan import Outcome, Plan, figure
-from steelyard.privacy import Currency, Loss, Terms
+from steelyard.plan import Outcome, Plan
+from steelyard.privacy import Currency, Loss, Terms, composed, figure
 from steelyard.tables import Schema, Table
 
 if TYPE_CHECKING:

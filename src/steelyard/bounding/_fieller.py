@@ -8,12 +8,12 @@ Law: the size of c1 X1 + c2 X2 + ... is bounded by its 2-norm times ``reach``, f
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.accounting import normal_quantile
 from steelyard.mechanisms import Gaussian, Laplace
 
 Floats = NDArray[np.float64]
@@ -32,7 +32,7 @@ _COARSE = 4.0
 def reach(mechanism: Laplace | Gaussian, terms: int, chance: float = MISSED) -> float:
     """A size that a sum of so many noise terms, weighed by a vector of 2-norm one, passes with at most this chance."""
     if isinstance(mechanism, Gaussian):
-        return float(mechanism.sigma) * NormalDist().inv_cdf(1 - chance / 2) + math.sqrt(terms) / 2
+        return float(mechanism.sigma) * normal_quantile(1 - chance / 2) + math.sqrt(terms) / 2
     return float(mechanism.scale) * _OVER * math.log(1 / chance) + math.sqrt(terms)
 
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from steelyard.accounting import normal_tail
+from steelyard.accounting import normal_quantile, normal_tail
 from steelyard.errors import InvalidTask
 
 Floats = NDArray[np.float64]
@@ -138,7 +137,7 @@ def spread_noise(level: float, noise: str, size: int) -> Floats:
     if noise == "laplace":
         sizes = -np.log(far) / level
     elif noise == "gaussian":
-        sizes = np.array([NormalDist().inv_cdf(1 - share / 2) for share in far]) / level
+        sizes = np.array([normal_quantile(1 - share / 2) for share in far]) / level
     else:
         sizes = _staircase_sizes(far, level)
     return np.asarray(np.concatenate([-sizes, sizes[::-1]]))

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from steelyard.bounding._amounts import FINENESS, MOST, Spend
-from steelyard.bounding._asking import Integers, plan_alone
+from steelyard.bounding._asking import Integers, Single
 from steelyard.bounding._bought import Bought, ReadyValues, check_range, facts
 from steelyard.bounding._fieller import coarse, floats, reach, share_ends, spread_reaches, variance_ends
 from steelyard.bounding._grouping import By, Grouping, PublicKeys, keep_exact, keep_keys
@@ -28,7 +28,7 @@ from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
-from steelyard.plan import Error, Outcome, Plan
+from steelyard.plan import Error, Outcome
 from steelyard.privacy import Number, Terms
 from steelyard.tables import LIMIT, WIDEST_SQUARED, Bounded, Capped, Joint, Quantity, Schema, Table, moments, sides
 
@@ -38,7 +38,7 @@ _FAR = Fraction(1, 10)
 
 
 @dataclass(frozen=True)
-class _OfValues:
+class _OfValues(Single):
     """What means and variances share: a column, bounds of its values, a cap on a unit's rows, keys and a price."""
 
     column: str
@@ -99,12 +99,8 @@ class Mean(_OfValues):
     rows weighed by the cap in 95 % of draws (*proved*). *Cost:* exactly ``epsilon``. Rows without a finite value are left out.
     """
 
-    def plan(self, schema: Schema, terms: Terms) -> Plan:
-        """What is bought first, then one noisy pair, or one for each key."""
-        return plan_alone(self.request(schema, terms))
-
     def request(self, schema: Schema, terms: Terms) -> Bought:
-        """Everything that is known before a row is read."""
+        """What is bought first, then one noisy pair, or one for each key."""
         return self._request(_Pairs, schema, terms)
 
 
@@ -126,12 +122,8 @@ class Variance(_OfValues):
         if low is not None and high is not None and high - low > _WIDEST:
             raise InvalidTask("a variance needs bounds at most 1e150 apart, since it is a square; choose another unit.")
 
-    def plan(self, schema: Schema, terms: Terms) -> Plan:
-        """What is bought first, then one noisy triple, or one for each key."""
-        return plan_alone(self.request(schema, terms))
-
     def request(self, schema: Schema, terms: Terms) -> Bought:
-        """Everything that is known before a row is read."""
+        """What is bought first, then one noisy triple, or one for each key."""
         return self._request(_Triples, schema, terms)
 
 
@@ -142,12 +134,8 @@ class Std(_OfValues):
     *Privacy, accuracy, cost:* those of ``Variance``; the interval is the root of its own (*proved*).
     """
 
-    def plan(self, schema: Schema, terms: Terms) -> Plan:
-        """What is bought first, then one noisy triple, or one for each key."""
-        return plan_alone(self.request(schema, terms))
-
     def request(self, schema: Schema, terms: Terms) -> Bought:
-        """Everything that is known before a row is read."""
+        """What is bought first, then one noisy triple, or one for each key."""
         return self._request(_Roots, schema, terms)
 
 

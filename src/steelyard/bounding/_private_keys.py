@@ -14,13 +14,12 @@ from fractions import Fraction
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from steelyard.accounting import composed
 from steelyard.bounding._amounts import MOST, Spend
 from steelyard.errors import CurrencyMismatch
 from steelyard.mechanisms import KeyThreshold, sigma_for
 from steelyard.noise import Noise
 from steelyard.plan import Outcome
-from steelyard.privacy import Event, Terms, Unit
+from steelyard.privacy import Event, Terms, Unit, composed
 from steelyard.tables import KeyList, Limits, Schema
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 
 from steelyard.bounding._amounts import Spend, bound
-from steelyard.bounding._asking import Integers, plan_alone
+from steelyard.bounding._asking import Integers, Single
 from steelyard.bounding._bought import Bought, ReadyValues, check_range, counts_of, facts
 from steelyard.bounding._grouping import By, Grouping, PublicKeys, keep_exact, keep_keys
 from steelyard.bounding._laws import mean_noise
@@ -23,7 +23,7 @@ from steelyard.bounding._value_bounds import Bound, ValueBounds
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.noise import Noise
-from steelyard.plan import Outcome, Plan
+from steelyard.plan import Outcome
 from steelyard.privacy import Number, Terms, exact
 from steelyard.tables import LIMIT, Bins, Bounded, Capped, Joint, Quantity, Schema, Table
 
@@ -38,7 +38,7 @@ _LIES = Fraction(1, 2)
 
 
 @dataclass(frozen=True)
-class Quantile:
+class Quantile(Single):
     """One or several quantiles of a column, as points of a public grid between ``lower`` and ``upper``.
 
     Bounds are public numbers, or "auto": bought inside the same epsilon; so is ``cap``, the most rows one unit counts for. *Privacy:* the
@@ -77,12 +77,8 @@ class Quantile:
                 "resolution belongs to bounds that are said; bought ones have a thousand steps between them."
             )
 
-    def plan(self, schema: Schema, terms: Terms) -> Plan:
-        """What is bought first, then one choice per level of the search, then two for each interval."""
-        return plan_alone(self.request(schema, terms))
-
     def request(self, schema: Schema, terms: Terms) -> Bought:
-        """Everything that is known before a row is read."""
+        """What is bought first, then one choice per level of the search, then two for each interval."""
         groups, spend = facts(self, schema, terms)
         grouping = groups.grouping
         asked = self.quantile if isinstance(self.quantile, tuple) else (self.quantile,)
@@ -132,7 +128,7 @@ class Quantile:
 
 
 @dataclass(frozen=True)
-class Median:
+class Median(Single):
     """The median of a column: its ``Quantile`` of one half, under its own name.
 
     *Privacy, accuracy, cost:* those of ``Quantile``; ``release.low`` and ``high`` hold the true median in 95 % of draws (*proved*).
@@ -163,10 +159,6 @@ class Median:
     def as_quantile(self) -> Quantile:
         """The same as a quantile."""
         return Quantile(quantile=Fraction(1, 2), **{each.name: getattr(self, each.name) for each in fields(self)})
-
-    def plan(self, schema: Schema, terms: Terms) -> Plan:
-        """The plan of the quantile."""
-        return plan_alone(self.request(schema, terms))
 
     def request(self, schema: Schema, terms: Terms) -> Bought:
         """Everything that is known before a row is read."""

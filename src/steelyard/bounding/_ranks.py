@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate, pairwise
 
-from steelyard.accounting import composed, range_to_mu
+from steelyard.accounting import range_to_mu
 from steelyard.bounding._amounts import Spend
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Exponential
 from steelyard.noise import Noise
 from steelyard.plan import Error
-from steelyard.privacy import MICRO, Event
+from steelyard.privacy import MICRO, Event, composed
 
 WEIGHT = 2**20
 """What one row weighs, so that a unit beyond its cap can be weighed down in integers."""

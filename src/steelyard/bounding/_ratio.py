@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.accounting import composed
-from steelyard.bounding._amounts import Spend, check_unit, finite, norm_of
-from steelyard.bounding._asking import ByKey, Integers, plan_alone
+from steelyard.bounding._amounts import Spend, check_unit, norm_of
+from steelyard.bounding._asking import ByKey, Integers, Single
 from steelyard.bounding._cap_choice import BoughtCounts
 from steelyard.bounding._cap_rule import Bounds, Cap, CapRule
 from steelyard.bounding._fieller import floats, ratio_ends, reach
@@ -26,15 +25,15 @@ from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
-from steelyard.plan import Error, Outcome, Plan
-from steelyard.privacy import Event, Number, Terms
+from steelyard.plan import Error, Outcome
+from steelyard.privacy import Event, Number, Terms, composed, finite
 from steelyard.tables import Bounded, Capped, Joint, Quantity, Schema, Table
 
 _LARGEST = 1e300
 
 
 @dataclass(frozen=True)
-class Ratio:
+class Ratio(Single):
     """The sum of a column over the sum of another, such as clicks over views; by key, one ratio for each.
 
     ``cap`` and ``over_cap`` are the most that one unit's totals of either count for, in absolute value: public numbers, released profiles, or
@@ -66,12 +65,8 @@ class Ratio:
         _ = self._rules
         keep_exact(self, "epsilon", "mu", "cap", "over_cap", "upper", "over_upper")
 
-    def plan(self, schema: Schema, terms: Terms) -> Plan:
-        """The caps, where they are bought, then one noisy pair, or one for each key; its error is known only with the denominator."""
-        return plan_alone(self.request(schema, terms))
-
     def request(self, schema: Schema, terms: Terms) -> Quotient:
-        """Everything that is known before a row is read; refuses what the schema or the account rule out."""
+        """The caps, where they are bought, then one noisy pair, or one for each key; its error is known only with the denominator."""
         check_unit(schema, terms)
         for column in (self.column, self.over):
             schema.require_numeric(column)
@@ -82,10 +77,6 @@ class Ratio:
             looks.append(rule.noise(bought, left)[0])
         mechanism = left.mechanism(left.steps)
         return Quotient((self.column, self.over), self._rules, groups, terms, tuple(looks), left, mechanism)
-
-    @lazy
-    def _grouping(self) -> Grouping:
-        return Grouping.of(self)
 
     @lazy
     def _rules(self) -> tuple[CapRule, CapRule]:

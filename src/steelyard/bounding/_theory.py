@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from steelyard.bounding._laws import Floats, check_law, mean_error, mean_noise
 from steelyard.errors import InvalidTask
-from steelyard.plan import figure
+from steelyard.privacy import figure
 
 if TYPE_CHECKING:
     from steelyard.charts import Chart

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from steelyard.accounting import composed, normal_quantile
+from steelyard.accounting import normal_quantile
 from steelyard.bounding._amounts import Spend, check_unit, noise_error
 from steelyard.bounding._grouping import (
     By,
@@ -34,7 +34,7 @@ from steelyard.lazy import lazy
 from steelyard.mechanisms import Exponential, Gaussian, Laplace, sigma_for
 from steelyard.noise import Noise
 from steelyard.plan import Error, Outcome, Plan
-from steelyard.privacy import MICRO, Neighbours, Number, Terms, Unit
+from steelyard.privacy import MICRO, Neighbours, Number, Terms, Unit, composed
 from steelyard.tables import Capped, KeyDigest, KeyList, Limits, Quantity, Schema, Table, read_keys
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar
 
-from steelyard.accounting import composed
 from steelyard.bounding._amounts import Amount, Noisy, Spend, check_kind, check_unit, noise_error, norm_of
-from steelyard.bounding._asking import ByKey, Integers, plan_alone
+from steelyard.bounding._asking import ByKey, Integers, OwnPass, Single, plan_alone
 from steelyard.bounding._cap_choice import BoughtCounts
 from steelyard.bounding._cap_rule import Bounds, Cap, CapRule
 from steelyard.bounding._grouping import By, Grouping, PublicKeys, keep_exact, keep_keys, labelled
@@ -29,12 +28,12 @@ from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, Laplace, sigma_for
 from steelyard.noise import Noise
 from steelyard.plan import Error, Outcome, Plan, as_it_is
-from steelyard.privacy import MICRO, Event, Neighbours, Number, Terms, Unit
+from steelyard.privacy import MICRO, Event, Neighbours, Number, Terms, Unit, composed
 from steelyard.tables import Bounded, Capped, Joint, KeyList, Limits, Quantity, Schema, Table
 
 
 @dataclass(frozen=True)
-class Sum:
+class Sum(Single):
     """The sum of a column, each unit's total kept between ``lower`` and a cap; without ``lower``, between minus the cap and the cap.
 
     ``cap`` is a public number, a released profile, or ``"auto"``: then it is chosen privately below ``upper``, inside
@@ -71,19 +70,11 @@ class Sum:
             )
         keep_exact(self, "epsilon", "mu", "cap", "lower", "upper", "resolution")
 
-    def plan(self, schema: Schema, terms: Terms) -> Plan:
-        """The choice of the cap, if it is private, and one noisy vector; an error is predicted where the cap is known."""
-        return plan_alone(self.request(schema, terms))
-
     def request(self, schema: Schema, terms: Terms) -> Request:
-        """Everything that is known before a row is read; refuses what the schema or the account rule out."""
+        """The choice of the cap, if it is private, and one noisy vector; an error is predicted where the cap is known."""
         check_kind(terms)
         spend = Spend.read(self.epsilon, self.mu, terms)
         return Request.read(self.column, self._rule, self._grouping, spend, schema, terms)
-
-    @lazy
-    def _grouping(self) -> Grouping:
-        return Grouping.of(self)
 
     @lazy
     def _rule(self) -> CapRule:
@@ -92,7 +83,7 @@ class Sum:
 
 
 @dataclass(frozen=True)
-class Count:
+class Count(Single):
     """The number of rows, at most a cap of them from any one unit.
 
     *Privacy:* one unit moves the count by at most the cap. *Cost:* exactly ``epsilon``, as for ``Sum``. Where the unit
@@ -117,12 +108,8 @@ class Count:
             self._rule(self.cap)
         keep_exact(self, "epsilon", "mu", "cap", "upper")
 
-    def plan(self, schema: Schema, terms: Terms) -> Plan:
-        """The choice of the cap, if it is private, and one noisy vector; an error is predicted where the cap is known."""
-        return plan_alone(self.request(schema, terms))
-
     def request(self, schema: Schema, terms: Terms) -> Request:
-        """Everything that is known before a row is read; refuses what the schema or the account rule out."""
+        """The choice of the cap, if it is private, and one noisy vector; an error is predicted where the cap is known."""
         check_kind(terms)
         cap = 1 if terms.unit.kind == "rows" else self.cap
         return Request.read(
@@ -132,13 +119,9 @@ class Count:
     def _rule(self, cap: Cap) -> CapRule:
         return CapRule.read(cap, 0, self.upper, None, rows=True, grouping=self._grouping, minimise=self.minimise)
 
-    @lazy
-    def _grouping(self) -> Grouping:
-        return Grouping.of(self)
-
 
 @dataclass(frozen=True)
-class CountUsers:
+class CountUsers(Single):
     """The number of units with at least one row; by keys, of units with a row under each key.
 
     *Privacy:* one unit moves the count by one, and by keys at most ``max_keys`` of them by one each. Without ``max_keys``, under public keys, how many keys one
@@ -217,14 +200,13 @@ class CountUsers:
             value += labelled(keys[-1:], rest.mechanism(1).release([last], noise))
         return Outcome(value, error, {"max_keys": threshold.max_keys, "threshold": threshold.threshold})
 
-    @lazy
-    def _grouping(self) -> Grouping:
-        return Grouping.of(self)
-
 
 @dataclass(frozen=True)
-class CountedUnits:
-    """Units under each key, each once, under at most ``keys`` of them: at most so many ones per unit, so nothing is scaled."""
+class CountedUnits(OwnPass):
+    """Units under each key, each once, under at most ``keys`` of them: at most so many ones per unit, so nothing is scaled.
+
+    A unit's keys are limited here as nowhere else.
+    """
 
     groups: Groups
     mechanism: Laplace | Gaussian
@@ -236,19 +218,6 @@ class CountedUnits:
     def event(self) -> Event:
         """One noisy vector."""
         return self.mechanism.event
-
-    @property
-    def present(self) -> Callable[[Any], Any]:
-        """A number, or a dictionary by key."""
-        return self.groups.grouping.present
-
-    def ready(self, table: Table, noise: Noise, grouping: Grouping) -> CountedUnits:
-        """Nothing is to be fixed."""
-        return self
-
-    def balls(self, grouping: Grouping) -> Sequence[Bounded | Capped | Joint]:
-        """Nothing of the common pass: a unit's keys are limited here as nowhere else."""
-        return ()
 
     def told(self, grouping: Grouping, found: Integers, table: Table, noise: Noise) -> Outcome:
         """Count each unit once, noise."""
@@ -287,10 +256,9 @@ class Request:
         cls, column: str | None, rule: CapRule, grouping: Grouping, spend: Spend, schema: Schema, terms: Terms
     ) -> Request:
         """Share the spend out, and refuse what the schema rules out."""
-        schema.require_unit(terms.unit)
+        check_unit(schema, terms)
         if column is not None:
-            schema.require_numeric(column)
-            rule = rule.of_kind(schema.columns[column])
+            rule = rule.of_kind(schema.numeric[column])
         groups, spend = Groups.plan(grouping, spend, schema, terms)
         bought, share = rule.parts(spend)
         fixed = rule.fixed(share)
@@ -300,6 +268,13 @@ class Request:
         predicted = None if fixed is None else Ready(column, fixed, mechanism, share, whole(column, terms)).error
         present = grouping.present if grouping.by else as_it_is
         return cls(column, rule, groups, terms, look, share, mechanism, fixed, predicted, event, present)
+
+    def looking(self, grouping: Grouping) -> tuple[ByKey, tuple[Capped, tuple[int, ...]]] | None:
+        """What ``ready`` will ask of norms by key, under which limits; None where it asks nothing of the kind."""
+        own = self.groups.limited(grouping)
+        if self.fixed is not None or not own.by:
+            return None
+        return (own.max_keys, own.rows_per_key), self.rule.look_by_key(self.column, self.share)
 
     def ready(self, table: Table, noise: Noise, grouping: Grouping) -> Ready:
         """Fix the bounds, buying them first where they are private, for a total under these keys."""

@@ -11,9 +11,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+from steelyard.accounting import normal_quantile
 from steelyard.bounding._amounts import Spend, bound
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
@@ -103,5 +103,5 @@ def _wider(value: Fraction) -> Fraction:
 def _beyond_noise(mechanism: Laplace | Gaussian, bins: int) -> float:
     """A count that none of so many empty bins reaches by noise alone, in all but one of twenty draws."""
     if isinstance(mechanism, Gaussian):
-        return float(mechanism.sigma) * NormalDist().inv_cdf(1 - _FALSE / bins)
+        return float(mechanism.sigma) * normal_quantile(1 - _FALSE / bins)
     return float(mechanism.scale) * math.log(bins / (2 * _FALSE))

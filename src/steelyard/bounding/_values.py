@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from steelyard.bounding._amounts import Amount, Spend, bound, noise_error, norm_of
-from steelyard.bounding._asking import Integers, plan_alone
+from steelyard.bounding._asking import Integers, Single
 from steelyard.bounding._bought import Bought, ReadyValues, counts_of, facts
 from steelyard.bounding._cap_choice import ContributionProfile
 from steelyard.bounding._grouping import By, Grouping, PublicKeys, keep_exact, keep_keys, read_by
@@ -26,7 +26,7 @@ from steelyard.bounding._value_bounds import ValueBounds
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, Laplace
 from steelyard.noise import Noise
-from steelyard.plan import Error, Outcome, Plan
+from steelyard.plan import Error, Outcome
 from steelyard.privacy import Number, Terms, Unit
 from steelyard.tables import (
     LIMIT,
@@ -50,7 +50,7 @@ _EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True)
-class Histogram:
+class Histogram(Single):
     """How many rows lie between each two public edges; values outside go to the end bins. Or how many rows hold each value.
 
     ``edges`` are numbers, or dates for a column of dates. Without them rows are counted by the column's own values, whatever its kind: by public
@@ -121,12 +121,8 @@ class Histogram:
         more: dict[str, Any] = {"max_keys": self.max_keys, "mu": self.mu, "others": self.others}
         return Count(self.epsilon, cap, upper, by=(*names, self.column), keys=keys, **more)
 
-    def plan(self, schema: Schema, terms: Terms) -> Plan:
-        """One noisy vector, or one for each level of the tree; the error is that of each count."""
-        return plan_alone(self.request(schema, terms))
-
     def request(self, schema: Schema, terms: Terms) -> Bought | Request:
-        """Everything that is known before a row is read."""
+        """One noisy vector, or one for each level of the tree; the error is that of each count."""
         return self._between(schema, terms) if self.edges else self._by_value.request(schema, terms)
 
     def _between(self, schema: Schema, terms: Terms) -> Bought:

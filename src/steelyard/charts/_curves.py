@@ -58,23 +58,23 @@ def tradeoff(caps: Sequence[Number], noise: Sequence[Number], bias: Sequence[Num
               for name, values in named.items()}  # fmt: skip
     drawn = [_curve(points, x, y, SERIES[i], _DASHES[i], width=3 if i == 0 else 2)
              for i, points in enumerate(curves.values())]  # fmt: skip
-    around = [_band(_around(caps, band), x, y, SERIES[0])] if band else []
-    sheet.add(clipped(x.start, y.end - 3, right + 3, y.start + 3, *around, *reversed(drawn)))
+    around = _around(caps, band) if band else []
+    bands = [_band(around, x, y, SERIES[0])] if band else []
+    sheet.add(clipped(x.start, y.end - 3, right + 3, y.start + 3, *bands, *reversed(drawn)))
     _end_labels(sheet, curves, x, y)
     best = min(rows, key=lambda row: row[3])
     taken = best if chosen is None else min(rows, key=lambda row: abs(row[0] - float(chosen)))
     if taken[0] != best[0]:
         _taken(sheet, x, y, taken[0], taken[3])
-    _sweet_spot(sheet, x, y, best[0], best[3])
+    ends = next((f", {short(low)} to {short(high)}" for cap, _, low, high in around if cap == best[0]), "")
+    _sweet_spot(sheet, x, y, best[0], best[3], ends)
     return sheet.chart(f"{one_line(y_title)} against {one_line(x_title)} for {len(rows)} "
                        f"candidate{'s' if len(rows) > 1 else ''}. The sweet "
-                       f"spot is {short(best[3])}, at {short(best[0])}: noise {short(best[1])}, "
+                       f"spot is {short(best[3])}{ends}, at {short(best[0])}: noise {short(best[1])}, "
                        f"bias {short(best[2])}.")  # fmt: skip
 
 
-def _around(
-    caps: Sequence[Number], band: Sequence[Sequence[Number]]
-) -> list[tuple[float, None, float | None, float | None]]:
+def _around(caps: Sequence[Number], band: Sequence[Sequence[Number]]) -> list[tuple[float, None, float, float]]:
     """The points of a band over caps, in order."""
     read = zip(*columns(caps=caps, low=band[0], high=band[1]), strict=True)
     return sorted((cap, None, low, high) for cap, low, high in read if cap is not None and cap > 0 and low and high)
@@ -191,10 +191,10 @@ def _taken(sheet: Sheet, x: Scale, y: Scale, cap: float, total: float) -> None:
     )
 
 
-def _sweet_spot(sheet: Sheet, x: Scale, y: Scale, cap: float, total: float) -> None:
-    """A ring on the smallest total, a line down to its cap, and words inside the U, where no curve passes."""
+def _sweet_spot(sheet: Sheet, x: Scale, y: Scale, cap: float, total: float, ends: str) -> None:
+    """A ring on the smallest total, a line down to its cap, and words inside the U: the total, and where it lies if that is known."""
     px, py = x(cap), y(total)
-    words = (f"sweet spot: {short(cap)}", f"error {short(total)}")
+    words = (f"sweet spot: {short(cap)}", f"error {short(total)}{ends}")
     half = max(measure(words[0], 13) * 1.06, measure(words[1])) / 2
     place = min(max(px, x.start + half + 6), x.end - half - 6)
     up = max(py - 34, y.end + 30)

@@ -122,7 +122,13 @@ def _ask(args: argparse.Namespace) -> Reply:
         options["keys"] = keys_typed(args.keys, by_typed(",".join(probe.keys)), kinds)
     asked = ask(session, table, args.statement, **price, tables={}, options=options)
     with Outputs(args, args.chart, inputs=(args.data, args.ledger)) as files:
-        return Reply(asked.plan(), asked.to_json()) if args.plan else _answered(args, asked, files)
+        return _planned(asked) if args.plan else _answered(args, asked, files)
+
+
+def _planned(asked: Asked) -> Reply:
+    """What it would spend, the errors to expect, and how often the rows would be read."""
+    work = asked.work()
+    return Reply(f"{asked.plan()}\n{work}", {**asked.to_json(), "work": work.to_json()})
 
 
 def _answered(args: argparse.Namespace, asked: Asked, files: Outputs) -> Reply:

@@ -146,7 +146,7 @@ def _released(args: argparse.Namespace, table: Table, account: Account, task: An
 
     session, key = Session(table, account), key_of(args)
     if args.plan:
-        return Reply.of_plan(session, task)
+        return Reply.of_plan(session, task, work=True)
     with waiting("charging, reading and noising"):
         release = session.release(task, key=key)
     files.write(args.out, release.value.save)

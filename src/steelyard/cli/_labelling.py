@@ -29,6 +29,11 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
         "--groups", metavar="COLUMN", help="the column of public groups, where it was fitted with groups"
     )
     apply.add_argument("--key", help="with --ids: the name of the collection of records, one charge for all of it")
+    apply.add_argument(
+        "--spark",
+        metavar="MASTER",
+        help="let the executors of this cluster do it: a folder of Parquet files in and out",
+    )
     _paid(apply, required=True)
     apply.set_defaults(run=_apply)
     verify = verbs.add_parser(
@@ -153,7 +158,7 @@ def _out(mechanism: Any) -> str:
 
 
 def _apply(args: argparse.Namespace) -> Reply:
-    from steelyard.labels import LabelRandomizer, randomize_parquet, read
+    from steelyard.labels import LabelRandomizer, read
 
     account = _account(args)
     with waiting("checking the randomizer"):
@@ -167,9 +172,28 @@ def _apply(args: argparse.Namespace) -> Reply:
         text = columns([("would spend", str(cost)), ("left now", str(account.remaining)), ("enough", str(enough))])
         return Reply(text, {"cost": cost.to_json(), "enough": enough})
     with waiting("randomizing"):
-        rows = randomize_parquet(made, args.data, args.out, column, ids=args.ids, groups=args.groups, key=args.key)
+        rows = _randomized(made, args, column)
     data = {"rows": rows, "out": args.out, "guarantee": made.guarantee_.to_json()}
     return Reply(f"{rows:,} labels randomized into {args.out}\n{made.guarantee_}", data)
+
+
+def _randomized(made: Any, args: argparse.Namespace, column: str) -> int:
+    """Copy the records with noisy labels, here or by the executors of a cluster; how many there are."""
+    if args.spark is None:
+        from steelyard.labels import randomize_parquet
+
+        return int(randomize_parquet(made, args.data, args.out, column, ids=args.ids, groups=args.groups, key=args.key))
+    from steelyard.labels import randomize_spark
+    from steelyard.tables import spark_frame
+
+    if args.key is not None:
+        raise InvalidTask(
+            "--key names a collection that is kept on one machine; with --spark every call is a charge of its own."
+        )
+    place = args.data if "/" in args.data else f"./{args.data}"
+    return int(
+        randomize_spark(made, spark_frame(args.spark, place), args.out, column, ids=args.ids, groups=args.groups)
+    )
 
 
 def _verify(args: argparse.Namespace) -> Reply:

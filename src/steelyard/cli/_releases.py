@@ -20,8 +20,7 @@ from steelyard.cli._files import (
 )
 from steelyard.cli._reports import plan_report
 from steelyard.errors import InvalidTask
-from steelyard.plan import figure
-from steelyard.privacy import whole_number
+from steelyard.privacy import figure, whole_number
 from steelyard.requests import Reply, by_typed, columns, keys_typed
 
 MINIMISE = ("mean", "relative", "total")  # as steelyard.bounding has them, which would be slow to import
@@ -358,7 +357,7 @@ def _release(args: argparse.Namespace) -> Reply:
         session = Session(table, account)
     task = args.make(args, table)
     with Outputs(args, out, args.chart, inputs=(args.data, args.ledger, str(getattr(args, "cap", "")))) as files:
-        return Reply.of_plan(session, task) if args.plan else _released(args, session, task, files)
+        return Reply.of_plan(session, task, work=True) if args.plan else _released(args, session, task, files)
 
 
 def _numbers(args: argparse.Namespace) -> list[str]:

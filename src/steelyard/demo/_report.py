@@ -62,7 +62,8 @@ def _answers(facts: dict[str, Any]) -> Section:
     off = abs(total.value - truth) / truth
     figures = Figures(
         [
-            Figure(str(total.parts[0].cells[0]), "total spent, private"),
+            Figure(str(total.parts[0].cells[0]), "total spent, private, and its noise"),
+            Figure(f"{total.low:,.0f} to {total.high:,.0f}", "where the truth lies at 95 %"),
             Figure(f"{truth:,.0f}", "total spent, truth"),
             Figure(f"{off:.1%}", "apart"),
         ]

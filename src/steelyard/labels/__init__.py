@@ -29,6 +29,7 @@ _HOMES: dict[str, str] = {
     "pack": "_packing",
     "poisson_objective": "_objectives",
     "randomize_parquet": "_files",
+    "randomize_spark": "_executors",
     "read": "_document",
     "restore": "_document",
     "solve_continuous": "solve._continuous",

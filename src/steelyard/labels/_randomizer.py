@@ -35,7 +35,7 @@ from steelyard.labels._records import Collection, Pass, beside, buy, check_once,
 from steelyard.labels._sampler import GroupSampler, sampler_of
 from steelyard.labels._till import Till
 from steelyard.labels.solve._linear import check_exact
-from steelyard.noise import Noise
+from steelyard.noise import Noise, new_key
 from steelyard.privacy import MICRO, Event, Loss
 from steelyard.tables import numbers_of
 
@@ -52,9 +52,9 @@ _NOT_NUMBERS = (
     "as with missing= (a public value between lower and upper), or leave those records out; nothing was charged."
 )
 _SPARK = (
-    "labels of a Spark frame are not randomized where they lie: Spark may compute a frame again for each look at it, and every time the "
-    "labels would be drawn anew, for one charge. Nothing was charged. Write the records as one Parquet file "
-    "(frame.coalesce(1).write.parquet(...)) and use steelyard labels apply randomizer.json records.parquet noisy.parquet, which copies it in batches."
+    "labels of a Spark frame are not randomized as a column: Spark may compute a frame again for each look at it, and every time the "
+    "labels would be drawn anew, for one charge. Nothing was charged. Let the executors write them once: "
+    "steelyard.labels.randomize_spark(randomizer, frame, folder, column, ids=...), or steelyard labels apply ... --spark MASTER."
 )
 _OBJECTS = (
     "the labels are a column of objects, whose type does not say that they are numbers: whatever is none counts as missing. "
@@ -245,6 +245,15 @@ class LabelRandomizer:
             paid = Pass(desk, sampler, size, keep=key is not None)
         self._spent(sampler.event)
         return paid
+
+    def _open_keyed(self, size: int) -> bytes:
+        """Pay for a pass whose records are drawn elsewhere, and draw its key; no retry can ask for the key, so it is stored nowhere."""
+        sampler = self._sampler
+        sampler.prepare()
+        desk = self._till.desk("pass", None, {"mechanism": sampler.digest, "size": size})
+        charge = desk.charge(sampler.event)
+        self._spent(sampler.event)
+        return desk.draw(charge, new_key, keep=False)
 
     def price(self) -> Loss:
         """What a pass costs, in the currency of the account."""

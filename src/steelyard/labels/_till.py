@@ -7,12 +7,12 @@ from fractions import Fraction
 from typing import Any
 
 from steelyard.account import Account, check_account
-from steelyard.accounting import composed, price
+from steelyard.accounting import price
 from steelyard.desk import Desk, NoTable, check_noise, paid_by
 from steelyard.errors import UnitMismatch
 from steelyard.ledger import open_account
 from steelyard.noise import ExactNoise, Noise
-from steelyard.privacy import MICRO, Event
+from steelyard.privacy import MICRO, Event, composed
 from steelyard.privacy import labels as labels_of
 from steelyard.release import Guarantee, promise
 

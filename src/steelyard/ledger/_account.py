@@ -32,8 +32,8 @@ from steelyard.ledger._terms import check_size
 from steelyard.privacy import Currency, Event, Loss, Terms, canonical, decimal_text
 
 if TYPE_CHECKING:
-    from steelyard.ledger._connection import Transaction
     from steelyard.ledger._periods import LedgerPeriods
+    from steelyard.ledger._transaction import Foreseen, Transaction
 
 T = TypeVar("T")
 _LONGEST = 2**20  # characters of a request that are kept word for word
@@ -185,7 +185,9 @@ class LedgerAccount:
         standing = self.made(self.spending(loss, key=key, request=request, event=event, of=of, view=view))
         return self._charge(key, standing)
 
-    def spending(self, loss: Loss, *, key: str, request: bytes, event: Event | None, of: str, view: str) -> moves.Move:
+    def spending(
+        self, loss: Loss, *, key: str, request: bytes, event: Event | None, of: str, view: str
+    ) -> Foreseen[Standing]:
         """The move that charges a loss; what can be refused without looking at the ledger's entries is refused here."""
         terms = self.terms
         if terms.unit.kind == "periods" and terms.unit.period is None:
@@ -254,7 +256,7 @@ class LedgerAccount:
     def _rows(self) -> list[tuple[Any, ...]]:
         """The balances of this account and of each one above it, as they stand together."""
         line = self._line
-        found = self._store.read(lambda transaction: [transaction.one(moves.STANDS, (name,)) for name in line])
+        found = self._store.read(lambda transaction: [transaction.stands(name) for name in line])
         if found[0] is None:
             raise _no_account(self._store, self.name)
         return [row for row in found if row is not None]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from steelyard.errors import AccountClosed, KeyConflict, LedgerError
 
 if TYPE_CHECKING:
-    from steelyard.ledger._connection import Transaction
+    from steelyard.ledger._transaction import Transaction
 
 OPEN, FROZEN, CLOSED = "open", "frozen", "closed"
 AFTER = {"freeze": FROZEN, "unfreeze": OPEN, "close": CLOSED}
@@ -64,7 +64,7 @@ def _frozen_at(transaction: Transaction, account: str) -> int:
 def _periods(transaction: Transaction, account: str) -> list[str]:
     """The accounts of the periods of an account, as ``during`` names them."""
     start = f"{account}/"
-    found = transaction.connection.rows(_BELOW_NAME.format(length=len(start)), (start,))
+    found = transaction.rows(_BELOW_NAME.format(length=len(start)), (start,))
     named = [(str(name), json.loads(terms)["unit"].get("period")) for name, terms in found]
     return [name for name, period in named if period is not None and name == f"{start}{period}"]
 

@@ -24,7 +24,8 @@ from pathlib import Path
 
 from steelyard.errors import LedgerLocked, LedgerTampered
 from steelyard.ledger._chain import GENESIS, Position
-from steelyard.ledger._connection import WAIT, Transaction
+from steelyard.ledger._connection import WAIT
+from steelyard.ledger._transaction import Transaction
 
 _WIDTH = 320  # one line within one disk sector, so an overwrite is old or new and never half of each
 _READS = 5
@@ -66,7 +67,7 @@ class FileAnchor:
         """The position, or None when there is no anchor; a damaged one is LedgerTampered."""
         for attempt in range(_READS):
             try:
-                line = self.path.read_bytes()
+                line = self.glance()
             except FileNotFoundError:
                 return None
             position = self._unseal(line)
@@ -82,7 +83,7 @@ class FileAnchor:
     def peek(self) -> Position | None:
         """The position if there is a sound one."""
         try:
-            return self._unseal(self.path.read_bytes())
+            return self._unseal(self.glance())
         except OSError:
             return None
 

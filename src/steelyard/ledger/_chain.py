@@ -9,11 +9,13 @@ Times are kept for openings, charges and acts only: the time of an answer would 
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from steelyard.privacy import canonical
 
@@ -22,8 +24,7 @@ OF = " of "
 """Between the digest of a request and the identity of its table."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One line of the ledger; unused fields are empty or 0. ``kind`` is ledger, upgrade, account, charge, raise, answer, note, freeze, unfreeze or close.
 
     ``name`` is the idempotency key of a charge and ``request`` the SHA-256 of its request and the
@@ -72,32 +73,63 @@ class Entry:
     @classmethod
     def read(cls, row: Sequence[Any]) -> Entry:
         """An entry from a row in the order of COLUMNS."""
-        return cls(*row)
+        return cls._make(row)
 
     def authentic(self, key: bytes, before: str) -> bool:
         """Whether this is the entry that was written after ``before``."""
-        *content, mac = vars(self).values()
         try:
-            return hmac.compare_digest(tie(key, before, content), mac)
+            return hmac.compare_digest(tie(key, before, self[:-1]), self.mac)
         except (TypeError, ValueError):  # a value that is not even JSON was put into the row
             return False
 
 
-COLUMNS = tuple(field.name for field in fields(Entry))
-BLANK = {field.name: field.default for field in fields(Entry)[2:-1]}
+COLUMNS = Entry._fields
+BLANK = {name: Entry._field_defaults[name] for name in COLUMNS[2:-1]}
 """What an entry says where nothing else is given, in the order of its columns between its kind and its mac."""
 
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def _prepared() -> Callable[[Any], str]:
+    """The encoder, made once: as Python has it, it is made anew for every text. What it writes is the same, or it is not used."""
+    texts, sample = (
+        json.encoder.encode_basestring_ascii,
+        ['\u20ac"\\\x1f\x7f\U0001f4a7', -(2**63), 0, None, True, 0.5, []],
+    )
+    try:
+        parts = json.encoder.c_make_encoder(None, _ENCODER.default, texts, None, ":", ",", False, False, False)  # type: ignore[attr-defined]
+        if "".join(parts(sample, 0)) == _ENCODER.encode(sample):
+            return lambda content: "".join(parts(content, 0))
+    except TypeError:
+        pass
+    return _ENCODER.encode
+
+
+_encode = _prepared()
+
+
+@lru_cache(maxsize=16)
+def _keyed(key: bytes) -> tuple[Any, Any]:
+    """The two hashes of HMAC-SHA256 (RFC 2104) after the key, so that an entry takes copies of them and not the key again."""
+    padded = (key if len(key) <= 64 else hashlib.sha256(key).digest()).ljust(64, b"\0")
+    return hashlib.sha256(padded.translate(_INNER)), hashlib.sha256(padded.translate(_OUTER))
+
+
+_INNER, _OUTER = (bytes(byte ^ mask for byte in range(256)) for mask in (0x36, 0x5C))
 
 
 def tie(key: bytes, before: str, content: Sequence[Any]) -> str:
-    """The keyed hash of an entry's content and of the hash before it.
+    """The keyed hash (HMAC-SHA256) of an entry's content and of the hash before it.
 
     Who asked what is left out where both are empty: such an entry reads as one of the first format, which had neither.
     """
-    if tuple(content[-2:]) == ("", ""):
+    if content[-1] == "" == content[-2]:
         content = content[:-2]
-    return hmac.digest(key, _encode([before, *content]).encode(), "sha256").hex()
+    inner, outer = (each.copy() for each in _keyed(key))
+    inner.update(_encode([before, *content]).encode())
+    outer.update(inner.digest())
+    digest: str = outer.hexdigest()
+    return digest
 
 
 @dataclass

@@ -21,7 +21,8 @@ from steelyard.errors import LedgerError, LedgerForeign, LedgerTampered, LedgerT
 from steelyard.ledger._address import Address
 from steelyard.ledger._anchor import Anchor, FileAnchor, MemoryAnchor, folder_lock, sync_folder, write_once
 from steelyard.ledger._chain import GENESIS, Identity
-from steelyard.ledger._connection import Connection, Transaction
+from steelyard.ledger._connection import Connection
+from steelyard.ledger._transaction import Transaction
 from steelyard.privacy import canonical
 
 VERSION = 2

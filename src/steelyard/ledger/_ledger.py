@@ -79,7 +79,7 @@ def open_account(
             "change: open it with its own."
         )
     account = LedgerAccount(store.address.text, name)
-    account.__dict__["_store"] = store
+    account.__dict__.update(_store=store, terms=found)
     return account
 
 
@@ -187,7 +187,7 @@ class Ledger:
     def export(self) -> Iterator[str]:
         """Every entry as a line of JSON; answers appear as digests only."""
         for entry in self.entries():
-            yield json.dumps(dataclasses.asdict(entry), sort_keys=True)
+            yield json.dumps(entry._asdict(), sort_keys=True)
 
     def verify(self, *, anchor: str | os.PathLike[str] | None = None, receipts: Sequence[Receipt] = ()) -> Verification:
         """Check every table against the chain, its prices, the chain against the anchor, and receipts against the chain.

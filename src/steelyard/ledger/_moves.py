@@ -1,18 +1,17 @@
 """What moves a balance or tells an answer: an account is opened, charged, a charge is raised, an answer is stored.
 
-Each is a function of one transaction. Refusals are raised before anything is written. The balance moves by one
-conditional update, in the same transaction as the entry that explains it, under a CHECK constraint: together with the
-write lock no interleaving of processes can spend more than the cap. Every move may be repeated with the same outcome.
+Each is a function of one transaction. Refusals are raised before anything is changed. Balances are read under the write lock, and move by
+conditional updates in the same transaction as the entries that explain them, under a CHECK constraint: no interleaving of processes
+can spend more than the cap. Every move may be repeated with the same outcome.
 An account may stand below another one: its *line* is its own name and those above it, up to the root, fixed when it is opened. A charge
-moves the balance of all of them in one statement, or of none.
+moves the balance of all of them, or of none.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from functools import cache
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from steelyard.account import Standing
 from steelyard.errors import (
@@ -27,8 +26,8 @@ from steelyard.errors import (
 )
 from steelyard.ledger._acts import OPEN
 from steelyard.ledger._chain import COLUMNS, OF, Entry
-from steelyard.ledger._connection import Transaction
 from steelyard.ledger._terms import check_size
+from steelyard.ledger._transaction import CAP, CAP_DELTA, PARENT, SPENT, SPENT_DELTA, STATE, Foreseen, Transaction
 from steelyard.privacy import Currency, Event, Loss, Terms, canonical
 
 Move = Callable[[Transaction], Standing]
@@ -37,22 +36,14 @@ DEEPEST = 8
 """Accounts in a line, at most."""
 
 TERMS = "SELECT terms FROM accounts WHERE name = ?"
-BALANCE = "SELECT spent, spent_delta, cap, cap_delta FROM balances WHERE account = ?"
-_SPEND = "UPDATE balances SET spent = spent + ?, spent_delta = spent_delta + ? WHERE"
-_ENOUGH = "state = 'open' AND ? <= cap - spent AND ? <= cap_delta - spent_delta"
-_SPEND_ROOT = f"{_SPEND} account = ? AND parent = '' AND {_ENOUGH}"
-STANDS = "SELECT parent, state, spent, spent_delta, cap, cap_delta FROM balances WHERE account = ?"
 _CHARGES = f"SELECT {', '.join(COLUMNS)} FROM entries WHERE kind = 'charge' AND account = ?"
-_NAMED = f"{_CHARGES} AND name = ?"
 _RAISED = "SELECT sequence, amount, mac FROM entries WHERE charge = ? AND kind = 'raise' ORDER BY sequence DESC LIMIT 1"
 _ANSWERS = "SELECT step, payload FROM answers WHERE charge = ? ORDER BY step"
-_ANSWERED = "SELECT sequence FROM entries WHERE kind = 'answer' AND charge = ? AND step = ?"
 _STEPS = (
     "SELECT name, request, amount, (SELECT MAX(amount) FROM entries AS raises WHERE raises.kind = 'raise' AND raises.charge = "
     "entries.sequence) FROM entries WHERE kind = 'charge' AND account = ? AND (name = ? OR substr(name, 1, {length}) = ?) "
     "AND EXISTS (SELECT 1 FROM answers WHERE answers.charge = entries.sequence) ORDER BY sequence"
 )
-_STORE = "INSERT INTO answers (charge, step, sequence, payload) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 
 
 def bound_to(request: bytes, of: str) -> str:
@@ -95,7 +86,7 @@ def _check_above(transaction: Transaction, parent: str) -> None:
 
 
 def _check_open(transaction: Transaction, name: str) -> None:
-    state = (transaction.one(STANDS, (name,)) or ("", ""))[1]
+    state = (transaction.stands(name) or ("", ""))[STATE]
     if state != OPEN:
         raise _closed(name, state)
 
@@ -106,9 +97,9 @@ def line(account: str) -> Callable[[Transaction], Line]:
     def move(transaction: Transaction) -> Line:
         found: list[str] = []
         name = account
-        while name and name not in found and (row := transaction.one(STANDS, (name,))) is not None:
+        while name and name not in found and (row := transaction.stands(name)) is not None:
             found.append(name)
-            name = str(row[0])
+            name = str(row[PARENT])
         return tuple(found)
 
     return move
@@ -124,12 +115,12 @@ class Ask(NamedTuple):
     asked: str = ""
 
 
-def charge(above: Line, ask: Ask, loss: Loss) -> Move:
+def charge(above: Line, ask: Ask, loss: Loss) -> Foreseen[Standing]:
     """Charge ``loss`` to an account and all above it, or find the charge that this very request made before."""
     account, key = above[0], ask.key
 
     def move(transaction: Transaction) -> Standing:
-        row = transaction.one(_NAMED, (account, key))
+        row = transaction.named(account, key)
         if row is not None:
             return _resume(transaction, Entry.read(row), ask.request, loss, ask.detail)
         _spend(transaction, above, loss, loss)
@@ -147,14 +138,14 @@ def charge(above: Line, ask: Ask, loss: Loss) -> Move:
         )
         return Standing(sequence, loss, sequence, head, transaction.now)
 
-    return move
+    return Foreseen(move, charges=((account, key),), accounts=above)
 
 
 def find(account: str, key: str, request: str, currency: Currency) -> Callable[[Transaction], Standing | None]:
     """Find the charge that this very request made before, if it did; a move that only reads."""
 
     def move(transaction: Transaction) -> Standing | None:
-        row = transaction.one(_NAMED, (account, key))
+        row = transaction.named(account, key)
         if row is None:
             return None
         made = Entry.read(row)
@@ -194,7 +185,7 @@ def _conflict(made: Entry, request: str) -> KeyConflict:
 
 def _standing(transaction: Transaction, made: Entry, currency: Currency) -> Standing:
     raised = transaction.one(_RAISED, (made.sequence,))
-    answers = {row[0]: bytes(row[1]) for row in transaction.connection.rows(_ANSWERS, (made.sequence,))}
+    answers = {row[0]: bytes(row[1]) for row in transaction.rows(_ANSWERS, (made.sequence,))}
     if raised is None:
         charged = Loss(currency, made.amount, made.delta)
         return Standing(made.sequence, charged, made.sequence, made.mac, made.at, answers)
@@ -236,25 +227,15 @@ def _charge_at(transaction: Transaction, account: str, sequence: int) -> Entry:
 
 
 def _spend(transaction: Transaction, above: Line, cost: Loss, wanted: Loss) -> None:
-    amounts = (cost.amount, cost.delta)
-    if len(above) == 1:
-        moved = transaction.execute(_SPEND_ROOT, (*amounts, *above, *amounts))
-    else:
-        pairs = [text for pair in zip(above, (*above[1:], ""), strict=True) for text in pair]
-        moved = transaction.execute(_spend_line(len(above)), (*amounts, *above, *pairs, *amounts))
-    if moved == len(above):
-        return
-    if moved:  # a LedgerError rolls the whole transaction back
-        raise LedgerTampered(f"a charge moved {moved} balances of {len(above)}; nothing was charged.")
-    raise _refused(transaction, above, cost, wanted)
+    for account, parent in zip(above, (*above[1:], ""), strict=True):
+        row = transaction.stands(account)
+        if row is None or row[PARENT] != parent or row[STATE] != OPEN or not _affords(row, cost):
+            raise _refused(transaction, above, cost, wanted)
+    transaction.spend(above, cost.amount, cost.delta)
 
 
-@cache
-def _spend_line(length: int) -> str:
-    """The statement that moves all balances of a line, or none: where each is open, has enough, and stands below the next."""
-    names = ", ".join("?" * length)
-    each = " OR ".join(["(account = ? AND parent = ?)"] * length)
-    return f"{_SPEND} account IN ({names}) AND (SELECT count(*) FROM balances WHERE ({each}) AND {_ENOUGH}) = {length}"
+def _affords(row: Sequence[Any], cost: Loss) -> bool:
+    return bool(cost.amount <= row[CAP] - row[SPENT] and cost.delta <= row[CAP_DELTA] - row[SPENT_DELTA])
 
 
 def _refused(transaction: Transaction, above: Line, cost: Loss, wanted: Loss) -> PrivacyError | LedgerError:
@@ -264,7 +245,7 @@ def _refused(transaction: Transaction, above: Line, cost: Loss, wanted: Loss) ->
             f"account {above[0]!r} is not on this ledger as it was when its handle was made; open it again."
         )
     for account in above:
-        _, state, spent, spent_delta, cap, cap_delta = transaction.one(STANDS, (account,)) or ("", "", 0, 0, 0, 0)
+        _, state, spent, spent_delta, cap, cap_delta = transaction.stands(account) or ("", "", 0, 0, 0, 0)
         if state != OPEN:
             return _closed(account, state)
         left = Loss(cost.currency, max(cap - spent, 0), max(cap_delta - spent_delta, 0))
@@ -295,24 +276,23 @@ def _refusal(account: str, wanted: Loss, remaining: Loss, cap: Loss) -> str:
     )
 
 
-def store(account: str, sequence: int, step: int, payload: bytes) -> Callable[[Transaction], bytes]:
+def store(account: str, sequence: int, step: int, payload: bytes) -> Foreseen[bytes]:
     """Store an answer, unless one is there already; returns what is in the store."""
     digest = hashlib.sha256(payload).hexdigest()
 
     def move(transaction: Transaction) -> bytes:
-        if transaction.execute(_STORE, (sequence, step, transaction.sequence + 1, payload)) == 1:
-            if transaction.one(_ANSWERED, (sequence, step)) is not None:
-                finding = f"the answer of charge {sequence}, step {step}, was stored before and is gone"
-                raise LedgerTampered(
-                    f"{finding}; a second one is refused. Run: steelyard ledger verify", findings=[finding]
-                )
-            transaction.append("answer", account=account, charge=sequence, step=step, digest=digest)
-        row = transaction.one("SELECT payload FROM answers WHERE charge = ? AND step = ?", (sequence, step))
-        if row is None:
-            raise OurBug("an answer that was just stored is not there.")
-        return bytes(row[0])
+        held, answered = transaction.held(sequence, step)
+        if held is not None:
+            return held
+        if answered:
+            finding = f"the answer of charge {sequence}, step {step}, was stored before and is gone"
+            raise LedgerTampered(
+                f"{finding}; a second one is refused. Run: steelyard ledger verify", findings=[finding]
+            )
+        transaction.answer(account, sequence, step, payload, digest)
+        return payload
 
-    return move
+    return Foreseen(move, answers=((sequence, step),))
 
 
 def answered(account: str, key: str) -> Callable[[Transaction], dict[str, tuple[str, int]]]:
@@ -320,7 +300,7 @@ def answered(account: str, key: str) -> Callable[[Transaction], dict[str, tuple[
     steps = f"{key}/"
 
     def move(transaction: Transaction) -> dict[str, tuple[str, int]]:
-        found = transaction.connection.rows(_STEPS.format(length=len(steps)), (account, key, steps))
+        found = transaction.rows(_STEPS.format(length=len(steps)), (account, key, steps))
         return {name: (request, amount if raised is None else raised) for name, request, amount, raised in found}
 
     return move

@@ -1,7 +1,7 @@
 """The accounts of several periods as one: a release over all of them is charged to each, or to none, and has one answer.
 
 Nothing is new on the chain: in one transaction every period gets a charge of its own, under the same key, for the same request, at the full price; and the
-answer is stored under all of them, the first period's first. Whoever looks at one period sees all that was spent of it (docs/proofs/periods.md).
+answer is stored under all of them; what only some of them have, a charge or an answer, is refused. Whoever looks at one period sees all that was spent of it (docs/proofs/periods.md).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 from steelyard.account import Charge, Standing, Wrapper
 from steelyard.errors import LedgerError
 from steelyard.ledger import _moves as moves
-from steelyard.ledger._connection import Transaction
 from steelyard.ledger._store import Store
+from steelyard.ledger._transaction import Foreseen, Transaction
 from steelyard.privacy import Event, Loss, Terms, Unit
 
 if TYPE_CHECKING:
@@ -48,15 +48,30 @@ class Keeping:
         return self.store.write(move)
 
     def keep(self, account: str, standing: Standing, step: int, payload: bytes) -> bytes:
-        """Store an answer under the first period's charge, unless the step has one; and what is stored there, under all the others."""
+        """Store an answer under the charges of all periods, unless they have one; one that some of them have is of something else, and refused."""
+        stores = [moves.store(name, entry, step, payload) for name, entry in self.places]
 
         def move(transaction: Transaction) -> bytes:
-            held = payload
-            for name, entry in self.places:
-                held = moves.store(name, entry, step, held)(transaction)
-            return held
+            held = {transaction.held(entry, step)[0] for _, entry in self.places}
+            if len(held) > 1:
+                raise _apart("has an answer in some of the periods that is not that of the others")
+            first, *_ = [each(transaction) for each in stores]  # all of them, not the first alone
+            return first
 
-        return self.store.write(move)
+        return self.store.write(Foreseen(move, answers=tuple((entry, step) for _, entry in self.places)))
+
+
+def _apart(what: str) -> LedgerError:
+    return LedgerError(
+        f"this key {what}: a charge made by hand to one of them has paid for one answer. Choose a new key."
+    )
+
+
+def _alike(standings: list[Standing]) -> list[Standing]:
+    """The charges of one key, if they have the same answers; before rows are read for another."""
+    if any(each.answers != standings[0].answers for each in standings):
+        raise _apart("has an answer in some of the periods that is not that of the others")
+    return standings
 
 
 class LedgerPeriods(Wrapper):
@@ -101,9 +116,17 @@ class LedgerPeriods(Wrapper):
         charges = [each.spending(loss, **asked) for each in self.accounts]
 
         def move(transaction: Transaction) -> list[Standing]:
-            return [each(transaction) for each in charges]
+            known = [each for each in charges if transaction.named(*each.charges[0]) is not None]
+            if known and len(known) < len(charges):
+                _alike([each(transaction) for each in known])  # a key of another request is told as such
+                raise _apart("was charged to some of the periods and not to others")
+            return _alike([each(transaction) for each in charges])
 
-        return self._charge(key, self._account.made(move))
+        foreseen = (
+            tuple((each.name, key) for each in self.accounts),
+            tuple(n for each in charges for n in each.accounts),
+        )
+        return self._charge(key, self._account.made(Foreseen(move, *foreseen)))
 
     def find(self, *, key: str, request: bytes, of: str = "") -> Charge | None:
         """The charges that this key and request made before, or None; costs nothing."""
@@ -112,10 +135,8 @@ class LedgerPeriods(Wrapper):
         if not standings:
             return None
         if len(standings) != len(self.accounts):
-            raise LedgerError(
-                f"the key {key!r} was charged to some of the periods and not to others; choose a new key."
-            )
-        return self._charge(key, standings)
+            raise _apart("was charged to some of the periods and not to others")
+        return self._charge(key, _alike(standings))
 
     def _charge(self, key: str, standings: Sequence[Standing]) -> Charge:
         store, name = self._account._store, self._account.name

@@ -8,6 +8,7 @@ an acknowledged charge must survive a power cut.
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -16,8 +17,9 @@ from psycopg import errors
 
 from steelyard.errors import LedgerError, LedgerForeign, LedgerLocked, LedgerTampered
 from steelyard.ledger import _connection as connection
-from steelyard.ledger._connection import Connection, ConnectionLost
+from steelyard.ledger._connection import Connection, ConnectionLost, Insert
 
+_BEGIN, _LOCKED = "BEGIN ISOLATION LEVEL READ COMMITTED", "SELECT sequence, mac FROM head FOR UPDATE"
 _CREATION_LOCK = 0x5354454C  # any fixed number: one creation at a time
 _OBJECTS = """
 SELECT 'relation', c.relname::text, c.relkind::text, c.relrowsecurity::text
@@ -80,16 +82,36 @@ class PostgresConnection(Connection):
         except psycopg.Error as error:
             raise self._translate(error) from None
 
+    def among(self, asked: Sequence[tuple[str, Sequence[tuple[Any, ...]]]]) -> list[list[tuple[Any, ...]]]:
+        done = iter(self._at_once([_looked_up(statement, keys) for statement, keys in asked if keys]))
+        return [next(done).fetchall() if keys else [] for _, keys in asked]
+
+    def put(self, updates: Sequence[tuple[str, Sequence[Any]]], inserts: Sequence[Insert]) -> list[int]:
+        filled = [_insertion(*each) for each in inserts if each[2]]
+        return [each.rowcount for each in self._at_once([*updates, *filled])[: len(updates)]]
+
+    def _at_once(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[psycopg.Cursor[tuple[Any, ...]]]:
+        """Run statements in one round trip, where the driver's library can."""
+        if len(statements) < 2 or not psycopg.Pipeline.is_supported():
+            return [self._run(*each) for each in statements]
+        try:
+            with self._driver.pipeline():
+                return [self._driver.execute(_dialect(statement), values) for statement, values in statements]
+        except psycopg.Error as error:
+            raise self._translate(error) from None
+
     def begin(self) -> tuple[int, str] | None:
         """Lock the head's row; where there is no ledger yet, the right to make one."""
-        self.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
-        if not (self._known or self._is_there()):
+        if self._known:
+            return self._head(f"{_BEGIN}; {_LOCKED}", last=True)
+        self.execute(_BEGIN)
+        if not self._is_there():
             self.execute("SELECT pg_advisory_xact_lock(?)", (_CREATION_LOCK,))
             if not self._is_there():
                 self.execute("CREATE SCHEMA IF NOT EXISTS steelyard")
                 return None
         self._known = True
-        return self._head("SELECT sequence, mac FROM head FOR UPDATE")
+        return self._head(_LOCKED)
 
     def _is_there(self) -> bool:
         return self.one("SELECT to_regclass('steelyard.head') IS NOT NULL") == (True,)
@@ -100,8 +122,12 @@ class PostgresConnection(Connection):
     def head(self) -> tuple[int, str] | None:
         return self._head("SELECT sequence, mac FROM head")
 
-    def _head(self, question: str) -> tuple[int, str]:
-        row = self.one(question)
+    def _head(self, question: str, *, last: bool = False) -> tuple[int, str]:
+        """The chain's head by a question, or by the ``last`` of several statements that go to the server together."""
+        cursor = self._run(question, ())
+        if last:
+            cursor.set_result(-1)
+        row = cursor.fetchone()
         if row is None:
             raise LedgerTampered(f"{self._shown} has lost the head of its chain.", findings=["head: empty"])
         return row[0], row[1]
@@ -172,3 +198,19 @@ class PostgresConnection(Connection):
 
 def _dialect(statement: str) -> bytes:
     return statement.replace("?", "%s").encode()
+
+
+def _looked_up(statement: str, keys: Sequence[tuple[Any, ...]]) -> tuple[str, tuple[str]]:
+    """A statement that finds rows by its keys, which go to the server as one JSON text; names are text there, and numbers are not."""
+    named = ", ".join(
+        f"(k->>{i})::{'text' if isinstance(part, str) else 'bigint'} AS key_{i}" for i, part in enumerate(keys[0])
+    )
+    told = f"(SELECT {named} FROM json_array_elements(?::json) AS asked(k)) AS keys"
+    return statement.format(keys=told), (json.dumps(keys),)
+
+
+def _insertion(table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> tuple[str, tuple[str]]:
+    """A statement that inserts rows, which go to the server as one JSON text and are read there by the table's own types."""
+    named, data = ", ".join(columns), [dict(zip(columns, row, strict=True)) for row in rows]
+    text = json.dumps(data, default=lambda payload: f"\\x{payload.hex()}")
+    return f"INSERT INTO {table} ({named}) SELECT {named} FROM json_populate_recordset(NULL::{table}, ?::json)", (text,)

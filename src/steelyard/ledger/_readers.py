@@ -15,7 +15,8 @@ from typing import TypeVar
 from steelyard.errors import LedgerError, SteelyardError
 from steelyard.ledger._anchor import Anchor, Witness
 from steelyard.ledger._chain import Identity
-from steelyard.ledger._connection import Connection, ConnectionLost, Transaction
+from steelyard.ledger._connection import Connection, ConnectionLost
+from steelyard.ledger._transaction import Transaction
 
 T = TypeVar("T")
 IDLE = 3.0

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard.ledger._acts import AFTER, CLOSED, OPEN
 from steelyard.ledger._chain import GENESIS, Entry
+from steelyard.ledger._transaction import CAP, CAP_DELTA, SPENT, SPENT_DELTA, STATE
 
 if TYPE_CHECKING:
     from steelyard.ledger._prices import Prices
-
-PARENT, STATE, SPENT, SPENT_DELTA, CAP, CAP_DELTA = range(6)
-"""The places in a balance, in the order in which its table is read."""
 
 
 @dataclass

@@ -14,13 +14,16 @@ import random
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from steelyard.errors import LedgerError, LedgerForeign, LedgerLocked, LedgerTampered
 from steelyard.ledger import _connection as connection
-from steelyard.ledger._connection import Connection
+from steelyard.ledger._connection import Connection, Insert
 
+T = TypeVar("T")
+_SIZES = (64, 8, 1)  # 64 entries are 960 values, and older SQLite takes 999
 _PRAGMAS: tuple[str, ...] = (
     "PRAGMA synchronous = FULL",
     "PRAGMA fullfsync = ON",
@@ -68,6 +71,19 @@ class SqliteConnection(Connection):
             yield from self._run(statement, values)
         except _ERRORS as error:
             raise self._translate(error) from None
+
+    def among(self, asked: Sequence[tuple[str, Sequence[tuple[Any, ...]]]]) -> list[list[tuple[Any, ...]]]:
+        return [
+            [row for part in _parts(keys) for row in self.rows(*_looked_up(statement, part))]
+            for statement, keys in asked
+        ]
+
+    def put(self, updates: Sequence[tuple[str, Sequence[Any]]], inserts: Sequence[Insert]) -> list[int]:
+        changed = [self.execute(statement, values) for statement, values in updates]
+        for table, columns, rows in inserts:
+            for part in _parts(rows):
+                self.execute(_insertion(table, tuple(columns), len(part)), [value for row in part for value in row])
+        return changed
 
     def begin(self) -> tuple[int, str] | None:
         """Take the write lock and read the chain's head."""
@@ -146,6 +162,33 @@ class SqliteConnection(Connection):
         if code == sqlite3.SQLITE_CANTOPEN:
             return LedgerError(f"{self._shown} cannot be opened: does its folder exist, and may you write there?")
         return LedgerError(f"{self._shown} cannot be used: {error}.{_NOTHING}")
+
+
+def _parts(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Rows in parts of few sizes, so that the statements for them are few and stay prepared; the driver gives up Python's lock at every statement."""
+    at = 0
+    for size in _SIZES:
+        while len(rows) - at >= size:
+            yield rows[at : at + size]
+            at += size
+
+
+def _looked_up(statement: str, keys: Sequence[tuple[Any, ...]]) -> tuple[str, list[Any]]:
+    return _question(statement, len(keys[0]), len(keys)), [value for key in keys for value in key]
+
+
+@cache
+def _question(statement: str, width: int, keys: int) -> str:
+    """A statement that finds rows by keys: SQLite looks each key up by an index, where for a set of pairs it would read all rows."""
+    named = ", ".join(f"column{i + 1} AS key_{i}" for i in range(width))
+    values = ", ".join([f"({', '.join('?' * width)})"] * keys)
+    return statement.format(keys=f"(SELECT {named} FROM (VALUES {values}))")
+
+
+@cache
+def _insertion(table: str, columns: tuple[str, ...], rows: int) -> str:
+    each = f"({', '.join('?' * len(columns))})"
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([each] * rows)}"
 
 
 def _deadline() -> float:

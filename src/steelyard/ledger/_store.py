@@ -24,11 +24,12 @@ from steelyard.ledger import _moves as moves
 from steelyard.ledger import _verify as verify
 from steelyard.ledger._address import Address
 from steelyard.ledger._anchor import Anchor, Witness, older
-from steelyard.ledger._connection import Connection, Transaction
+from steelyard.ledger._connection import Connection
 from steelyard.ledger._lock import DatabaseLock, FileLock, Lock
 from steelyard.ledger._readers import Readers
 from steelyard.ledger._receipts import sign
 from steelyard.ledger._sqlite import SqliteConnection
+from steelyard.ledger._transaction import Transaction
 from steelyard.ledger._writer import Writer
 from steelyard.privacy import Event, Loss
 
@@ -59,7 +60,7 @@ class Store:
         else:
             self.identity, self.anchor = creation.prepare(where, lambda: creation.exists(where, self.connect))
             self.witness.forget()
-        self.writer = Writer(self.connect, self.identity, self.anchor, self.witness)
+        self.writer = Writer(self.connect, self._unchanged, self.identity, self.anchor, self.witness)
         self.readers = Readers(self.connect, self.identity, self.anchor, self.witness)
         if not exists:
             self._newborn = True
@@ -76,8 +77,8 @@ class Store:
         return new_connection(self.address, create=self._newborn)
 
     def write(self, work: Callable[[Transaction], T]) -> T:
-        """Run a move durably."""
-        self.ready()
+        """Run a move durably; the writer looks whether the ledger is still the one that was opened, once for each group."""
+        self._same_process()
         return self._perform(work)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
@@ -101,6 +102,10 @@ class Store:
                 f"{self.address.shown} was removed or replaced while it was in use; nothing was charged. Bring the "
                 "ledger back, or open it again to have it checked against its anchor."
             )
+
+    def _unchanged(self) -> None:
+        if not self._newborn:
+            self.ready()
 
     def signed(self, receipt: Receipt) -> Receipt:
         """The receipt with the ledger's signature; a ledger in memory gives none, since nobody could hold it against anything."""

@@ -14,8 +14,9 @@ from steelyard.ledger import _address as address
 from steelyard.ledger import _creation as creation
 from steelyard.ledger import _verify as verify
 from steelyard.ledger._chain import Position
-from steelyard.ledger._connection import Connection, Transaction
+from steelyard.ledger._connection import Connection
 from steelyard.ledger._store import new_connection
+from steelyard.ledger._transaction import Transaction
 from steelyard.ledger._verify import Verification
 from steelyard.privacy import canonical
 

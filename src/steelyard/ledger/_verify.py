@@ -21,7 +21,8 @@ from steelyard.ledger._chain import COLUMNS, GENESIS, Entry, Identity, Position
 from steelyard.ledger._connection import Connection
 from steelyard.ledger._prices import Prices
 from steelyard.ledger._receipts import public_key, verify_receipt
-from steelyard.ledger._replay import PARENT, SPENT, SPENT_DELTA, STATE, LedgerReplay, parsed
+from steelyard.ledger._replay import LedgerReplay, parsed
+from steelyard.ledger._transaction import PARENT, SPENT, SPENT_DELTA, STATE
 
 SMALL = 2000
 _ENOUGH = 20

@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 from steelyard.errors import LedgerError, OurBug, SteelyardError
 from steelyard.ledger._anchor import Anchor, Witness
 from steelyard.ledger._chain import Identity
-from steelyard.ledger._connection import UNKNOWN, Connection, ConnectionLost, Transaction
+from steelyard.ledger._connection import UNKNOWN, Connection, ConnectionLost
+from steelyard.ledger._transaction import Transaction
 
 T = TypeVar("T")
 IDLE = 3.0
@@ -56,8 +57,15 @@ class _Move:
 class Writer:
     """Serializes the moves of one process on one ledger."""
 
-    def __init__(self, connect: Callable[[], Connection], identity: Identity, anchor: Anchor, witness: Witness) -> None:
-        self._connect = connect
+    def __init__(
+        self,
+        connect: Callable[[], Connection],
+        ready: Callable[[], None],
+        identity: Identity,
+        anchor: Anchor,
+        witness: Witness,
+    ) -> None:
+        self._connect, self._ready = connect, ready
         self._identity = identity
         self._anchor = anchor
         self._witness = witness
@@ -192,13 +200,16 @@ class Writer:
 
     def _together(self, group: list[_Move]) -> None:
         assert self._connection is not None
+        self._ready()
         known = self._witness.known()
         anchor = self._anchor.read()  # before the lock is taken, so that the ledger must have come at least that far
         try:
             transaction = Transaction(self._connection, self._identity, reading=group[0].reading)
             self._witness.check(transaction, anchor, known)
+            _for_all(lambda: transaction.expect([move.work for move in group]))
             for move in group:
                 _perform(move, transaction)
+            _for_all(transaction.settle)
             position = transaction.commit()
         except BaseException:
             try:
@@ -225,17 +236,29 @@ class _Unforeseen(Exception):
 
 
 def _perform(move: _Move, transaction: Transaction) -> None:
-    before = transaction.sequence
+    before = transaction.changes
     move.result, move.error = None, None
     try:
         move.result = move.work(transaction)
     except ConnectionLost:
         raise
     except SteelyardError as error:
-        if transaction.sequence != before or isinstance(error, LedgerError):
+        if transaction.changes != before or isinstance(error, LedgerError):
             raise _Unforeseen(error) from None
         move.error = error
     except MemoryError:
         raise
     except Exception as error:  # a bug in one move must fail that caller and no other: nobody hangs (law 1)
+        raise _Unforeseen(OurBug(f"a ledger move broke: {error!r}")) from error
+
+
+def _for_all(step: Callable[[], None]) -> None:
+    """Read or write for a whole group; what breaks here was brought by one of its moves, and must not fail the others."""
+    try:
+        step()
+    except (ConnectionLost, MemoryError):
+        raise
+    except SteelyardError as error:
+        raise _Unforeseen(error) from None
+    except Exception as error:
         raise _Unforeseen(OurBug(f"a ledger move broke: {error!r}")) from error

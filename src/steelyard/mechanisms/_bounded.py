@@ -117,7 +117,7 @@ class BoundedNoise:
         if len(values) > self.questions:
             raise OurBug(f"{len(values)} totals were given to noise that was charged for {self.questions}.")
         show(self.event, values, noise)
-        return noisy(values, [self.draw(noise) for _ in values])
+        return noisy(values, lambda: [self.draw(noise) for _ in values])
 
     def draw(self, noise: Noise) -> int:
         """One noise value: exactly weights[x] of the equally likely words lead to x."""

@@ -92,7 +92,7 @@ class Gaussian:
         sigma squared + 1/12 per entry.
         """
         show(self.event, values, noise)
-        return noisy(values, noise.normal(self.sigma, len(values)))
+        return noisy(values, lambda: noise.normal(self.sigma, len(values)))
 
     def ahead(self, times: int, width: int, noise: Noise) -> Sequence[NDArray[np.int64] | None]:
         """The noise of ``times`` releases of ``width`` integers each, drawn at once; adding one of them is a release.

@@ -6,7 +6,7 @@ clamping after the noise is post-processing. Either way nothing depends on the d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from operator import add
 
@@ -21,8 +21,9 @@ def saturate(value: int) -> int:
     return max(-WIDEST, min(WIDEST, int(value)))
 
 
-def noisy(values: Sequence[int], draws: Sequence[int]) -> list[int]:
+def noisy(values: Sequence[int], draw: Callable[[], Sequence[int]]) -> list[int]:
     """Value plus noise, entry by entry, held inside the limit."""
+    draws = draw()
     if len(values) != len(draws):
         raise OurBug("every integer takes one draw of noise.")
     noised = list(map(add, map(int, values), map(int, draws)))

@@ -73,4 +73,4 @@ class Laplace:
         1.41 scale per entry.
         """
         show(self.event, values, noise)
-        return noisy(values, noise.laplace(self.scale, len(values)))
+        return noisy(values, lambda: noise.laplace(self.scale, len(values)))

@@ -122,7 +122,7 @@ class Objective:
 
     def release(self, answer: list[int], noise: Noise) -> list[int]:
         """The solver's answer, in steps, with the noise that covers it."""
-        return noisy(answer, noise.normal(self.cover, self.width))
+        return noisy(answer, lambda: noise.normal(self.cover, self.width))
 
 
 @dataclass(frozen=True)
@@ -215,4 +215,4 @@ class PureObjective:
 
     def release(self, answer: list[int], noise: Noise) -> list[int]:
         """The solver's answer, in steps, with the noise that covers it."""
-        return noisy(answer, noise.laplace(self.cover, self.width))
+        return noisy(answer, lambda: noise.laplace(self.cover, self.width))

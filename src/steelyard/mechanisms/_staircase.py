@@ -105,7 +105,7 @@ class Staircase:
         if len(values) != 1:
             raise OurBug("staircase noise covers one number.")
         show(self.event, values, noise)
-        return noisy(values, [self.draw(noise)])
+        return noisy(values, lambda: [self.draw(noise)])
 
     def draw(self, noise: Noise) -> int:
         """P[x] proportional to exp(-epsilon step(x)): a step by a Laplace draw, then a uniform place on it."""

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steelyard.account import Account, check_account
 from steelyard.desk import paid_by
 from steelyard.errors import EngineMissing, InvalidTask, UnitMismatch
 from steelyard.ledger import open_account
-from steelyard.models._arrays import units
 from steelyard.models._columns import Features, Floats, Plain, by_column
 from steelyard.models._search_cost import Charged
 from steelyard.noise import Noise
@@ -27,7 +27,7 @@ from steelyard.privacy import Number, Unit, exact, positive, rows
 from steelyard.privacy import users as users_of
 from steelyard.release import Release
 from steelyard.session import Session
-from steelyard.tables import Table, entries_of, is_untyped, kind_of, read
+from steelyard.tables import Table, entries_of, is_untyped, kind_of, read, texts_of
 from steelyard.tables import numbers_of as floats_of
 
 try:
@@ -116,9 +116,9 @@ def labels_of(estimator: Any, y: Any) -> Any:
 
 def numbers_of(estimator: Any, y: Any) -> Floats:
     """y as one column of numbers; an entry that is none is NaN where the column's type does not rule that out."""
-    if kind_of(y) not in (None, "numbers", "truth values"):
-        raise InvalidTask(f"the labels y must be numbers; got a column of {kind_of(y)}.")
-    found = labels_of(estimator, y)
+    found, kind = labels_of(estimator, y), kind_of(y)
+    if kind not in (None, "numbers", "truth values"):
+        raise InvalidTask(f"the labels y must be numbers; got a column of {kind}.")
     return floats_of(found) if found.dtype == object else np.asarray(found, dtype=np.float64)
 
 
@@ -144,7 +144,8 @@ class Payment:
     """The account that pays for one fit, and what is to be said about it."""
 
     account: Account
-    note: str
+    unit: Unit
+    given: bool
 
     @classmethod
     def read(
@@ -158,7 +159,7 @@ class Payment:
                 )
             unit = unit or (rows() if users is None else users_of("user"))
             apart = None if delta is None or exact(delta, "delta") == 0 else delta
-            return cls(open_account(":memory:", "model", unit=unit, epsilon=epsilon, delta=apart), paid_by(None))
+            return cls(open_account(":memory:", "model", unit=unit, epsilon=epsilon, delta=apart), unit, False)
         check_account(account)
         unit = account.terms.unit
         if unit.kind not in ("rows", "users", "labels"):
@@ -166,12 +167,17 @@ class Payment:
         if (unit.kind == "users") != (users is not None):
             how = "give users=, one entry for each row" if users is None else "leave users= out, or use one for users"
             raise UnitMismatch(f"account {account.name!r} hides {unit}: {how}.")
-        return cls(account, paid_by(account))
+        return cls(account, unit, True)
+
+    @property
+    def note(self) -> str:
+        """Who pays, in words."""
+        return paid_by(self.account if self.given else None)
 
     @property
     def label(self) -> str:
         """What the label's column is called in the table."""
-        unit = self.account.terms.unit
+        unit = self.unit
         return unit.column if unit.kind == "labels" and unit.column is not None else f"{self._prefix}y"
 
     @property
@@ -184,7 +190,7 @@ class Payment:
         others = [
             self.label,
             self.weight,
-            *([] if self.account.terms.unit.column is None else [self.account.terms.unit.column]),
+            *([] if self.unit.column is None else [self.unit.column]),
         ]
         if (
             names is not None
@@ -194,15 +200,13 @@ class Payment:
             return [str(name) for name in names]
         return [f"{self._prefix}x{i}" for i in range(width)]
 
-    def table(
-        self, X: Floats, y: Any, users: Any, names: Sequence[str] | None = None, weights: Floats | None = None
-    ) -> Table:
+    def _table(self, X: Floats, y: Any, users: Any, names: Sequence[str] | None, weights: Floats | None) -> Table:
         """The rows as a table; its columns cannot be confused with the unit's."""
         check_consistent_length(X, y, weights)
         columns = dict(zip(self.source(X.shape[1], names), by_column(X), strict=True))
         if weights is not None:
             columns[self.weight] = weights
-        unit = self.account.terms.unit
+        unit = self.unit
         if users is not None and unit.column is not None:
             whose = column_or_1d(units(users), dtype=None) if hasattr(users, "__len__") else users
             check_consistent_length(X, whose)
@@ -220,13 +224,21 @@ class Payment:
             )
         return Features([Plain(name) for name in self.source(width, names)], norm, x_bound, intercept)
 
-    def session(self, table: Table, noise: Noise | None) -> Session:
-        """Where the fit is released."""
-        return Session(table, self.account, noise=noise)
+    def session(
+        self,
+        noise: Noise | None,
+        X: Floats,
+        y: Any,
+        users: Any,
+        names: Sequence[str] | None = None,
+        weights: Floats | None = None,
+    ) -> Session:
+        """Where the fit is released: on these rows."""
+        return Session(self._table(X, y, users, names, weights), self.account, noise=noise)
 
     @property
     def _prefix(self) -> str:
-        column = self.account.terms.unit.column
+        column = self.unit.column
         return "" if column is None else f"{column}_"
 
 
@@ -258,3 +270,15 @@ def honest(tags: Any) -> Any:
         if kind is not None:
             kind.poor_score = True
     return tags
+
+
+def units(users: Any) -> NDArray[Any]:
+    """Whose row each one is: a typed NumPy array as it is, anything else as one text for each entry by itself.
+
+    *Privacy:* read as one column, one odd id would turn all others into floats or texts, and ids above 2^53 into one user.
+    """
+    if isinstance(users, np.ndarray) and users.dtype.kind in "biufUSM" and not isinstance(users, np.ma.MaskedArray):
+        return users
+    if getattr(users, "ndim", 1) != 1:
+        raise InvalidTask("users= is one column: whose row each one is.")
+    return texts_of(users)

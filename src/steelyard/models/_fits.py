@@ -17,7 +17,6 @@ from functools import partial
 from math import isqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from steelyard.accounting import composed
 from steelyard.bounding import Spend, check_unit, level_epsilon
 from steelyard.errors import InvalidTask, UnitMismatch
 from steelyard.lazy import lazy
@@ -34,7 +33,7 @@ from steelyard.models._rows import Classes, Label, Target, Weights
 from steelyard.models._statistics import LeastSquares, StatisticsRelease
 from steelyard.models._user_descent import CappedFit, UserDescent, check_cap
 from steelyard.plan import Outcome, Plan
-from steelyard.privacy import Neighbours, Number, Terms, Unit, positive, rows
+from steelyard.privacy import Neighbours, Number, Terms, Unit, composed, positive, rows
 
 if TYPE_CHECKING:
     from steelyard.noise import Noise
@@ -89,7 +88,7 @@ class Fit(ABC):
     def _check_weights(self, schema: Schema, terms: Terms) -> None:
         if self.weight is None:
             return
-        schema.require_numeric(self.weight)
+        _ = schema.numeric[self.weight]
         if terms.unit.kind != "rows" or self.method not in ("auto", "objective", "output"):
             raise UnitMismatch(
                 "weights are for models that hide single rows, by method auto, objective or output: elsewhere a row's share of the noise is "

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.accounting import composed
 from steelyard.accounting import steps as repeated
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models._columns import RESIDUAL_BITS, SIZE, exact_scores
 from steelyard.models._losses import LOGISTIC, LossFunction
 from steelyard.models._rows import Fitted
-from steelyard.privacy import positive
+from steelyard.privacy import composed, positive
 
 if TYPE_CHECKING:
     from steelyard.models._columns import Floats

@@ -18,13 +18,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from steelyard.bounding import finite
 from steelyard.documents import decode, plain, read_document
 from steelyard.errors import ColumnMissing, InvalidTask
 from steelyard.models._columns import SIZE, Features
 from steelyard.models._losses import LOSSES
 from steelyard.models._rows import Target
-from steelyard.privacy import Number
+from steelyard.privacy import Number, finite
 
 FORMAT = "steelyard model 1"
 Floats = NDArray[np.float64]

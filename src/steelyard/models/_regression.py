@@ -83,7 +83,7 @@ class LinearRegression(PrivateEstimator, RegressorMixin, BaseEstimator):  # type
         _warn_not_pure(payment.account, self.delta)
         features = payment.features(values.shape[1], self.x_bound, self.norm, self.fit_intercept, self._names)
         task = FitLinear(features, payment.label, lower, upper, **_way(self, payment, weights))
-        release = payment.session(payment.table(values, labels, users, self._names, weights), self.noise).release(task)
+        release = payment.session(self.noise, values, labels, users, self._names, weights).release(task)
         self.expected_excess_ = release.point.get("expected_excess")
         self._keep(payment, release)
         self.adopt((release.value,), values.shape[1])
@@ -153,7 +153,7 @@ class LogisticRegression(PrivateEstimator, ClassifierMixin, BaseEstimator):  # t
         _warn_not_pure(payment.account, self.delta)
         features = payment.features(values.shape[1], self.x_bound, self.norm, self.fit_intercept, self._names)
         task = FitLogistic(features, payment.label, range(len(classes)), **_way(self, payment, weights))
-        release = payment.session(payment.table(values, places, users, self._names, weights), self.noise).release(task)
+        release = payment.session(self.noise, values, places, users, self._names, weights).release(task)
         self.classes_, self.expected_excess_ = classes, release.point.get("expected_excess_sum")
         self._keep(payment, release)
         models = (release.value,) if isinstance(release.value, Model) else release.value.models

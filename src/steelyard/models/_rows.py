@@ -92,7 +92,7 @@ class Target:
 
     def check(self, schema: Schema) -> None:
         """Refuse a column that is no number."""
-        schema.require_numeric(self.column)
+        _ = schema.numeric[self.column]
 
     def whole(self, array: Any) -> Floats:
         """The whole number of each entry."""

@@ -78,7 +78,7 @@ class PrivateScaler(PrivateEstimator, OneToOneFeatureMixin, TransformerMixin, Ba
         ]
         with np.errstate(all="ignore"):
             placed = np.column_stack([grid.place(column) for grid, column in zip(grids, values.T, strict=True)])
-        session = payment.session(payment.table(placed, np.zeros(len(placed)), users), self.noise)
+        session = payment.session(self.noise, placed, np.zeros(len(placed)), users)
         for task in tasks:
             session.quote(task)  # whatever is wrong with any column is said before the first is paid for
         self.releases_: list[Release] = [session.release(task) for task in tasks]

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steelyard.bounding import Spend, finite
+from steelyard.bounding import Spend
 from steelyard.mechanisms import Gaussian, Laplace, sigma_for
 from steelyard.models._columns import SIZE, Floats
 from steelyard.models._rows import Fitted, Target
-from steelyard.privacy import Event, Neighbours
+from steelyard.privacy import Event, Neighbours, finite
 
 if TYPE_CHECKING:
     from steelyard.models._passes import Training

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.accounting import composed, grouped, steps
+from steelyard.accounting import grouped, steps
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.models._losses import LOGISTIC, LossFunction
 from steelyard.models._rows import Fitted
 from steelyard.models._user_sums import Cells, Floats, UserSum, check_micro, held, read_sizes, units_of
-from steelyard.privacy import MICRO
+from steelyard.privacy import MICRO, composed
 
 if TYPE_CHECKING:
     from steelyard.models._passes import Method, Training

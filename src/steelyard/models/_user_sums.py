@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from steelyard.errors import InvalidTask
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian
-from steelyard.noise import sqrt_above
 from steelyard.privacy import MICRO, Event
 
 if TYPE_CHECKING:
@@ -235,3 +234,18 @@ def beyond(counts: Floats, best: int, heard: float, deviation: float) -> float:
     flat = abs(slope - 1) < 1e-3
     areas = math.log(heaviest) if flat else (heaviest ** (1 - slope) - 1) / (1 - slope)
     return min(max(0.0, at_reach * 2.0**best * areas), _FURTHEST * heard)
+
+
+def sqrt_above(square: Fraction) -> Fraction:
+    """A dyadic number at or just above the square root, with about 62 significant bits: sigma from a variance.
+
+    >>> sqrt_above(Fraction(9, 4)), float(sqrt_above(Fraction(2)) ** 2 - 2) > 0
+    (Fraction(3, 2), True)
+    """
+    if square <= 0:
+        raise InvalidTask(f"a variance must be above zero; got {square}.")
+    n, d = square.as_integer_ratio()
+    if math.isqrt(n) ** 2 == n and math.isqrt(d) ** 2 == d:
+        return Fraction(math.isqrt(n), math.isqrt(d))
+    shift = max(0, 62 - (n.bit_length() - d.bit_length()) // 2)
+    return Fraction(math.isqrt((n << 2 * shift) // d) + 1, 1 << shift)

@@ -1,4 +1,4 @@
-"""Who makes the noise: the exact source, the seeded one for tests, and OpenDP's as a second opinion.
+"""Who makes the noise: the exact source, and the seeded one for tests.
 
 All noise is integer: discrete Laplace, P(x) proportional to exp(-|x| / scale), and the rounded normal round(sigma Z).
 Secure and test noise run the same algorithms; they differ only in the words they read.
@@ -7,13 +7,12 @@ Law: nothing with a seed is ever ``secure``, and a source that is not secure tai
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from steelyard.errors import EngineMissing, InsecureNoise, InvalidTask
+from steelyard.errors import InvalidTask
 from steelyard.noise._deviate import Law, draw, exponential, normal
 from steelyard.noise._stream import SeededStream, Stream, current
 
@@ -164,70 +163,3 @@ class TestNoise(_Words):
 
     def __repr__(self) -> str:
         return f"TestNoise({self.seed!r})"
-
-
-class OpenDPNoise:
-    """Laplace noise drawn by the opendp library: a second opinion from code that is not ours.
-
-    Its Gaussian is the discrete Gaussian, which is not S/sigma-Gaussian-private, so ``normal`` refuses.
-    """
-
-    name = "opendp"
-    secure = True
-
-    def __init__(self) -> None:
-        try:
-            import opendp.prelude as dp
-        except ImportError:
-            raise EngineMissing(
-                "the opendp library is not installed.", install="pip install 'steelyard[opendp]'"
-            ) from None
-        dp.enable_features("contrib")
-        self._dp: Any = dp
-
-    def laplace(self, scale: Fraction, size: int) -> list[int]:
-        """``size`` discrete Laplace draws; a scale that is no float is rounded up to the next one."""
-        scale = _narrow(*_ratio(scale, size))
-        if size == 0:
-            return []
-        dp = self._dp
-        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
-        values: list[int] = dp.m.make_laplace(*space, scale=_float_above(scale))([0] * size)
-        return values
-
-    def laplace_array(self, scale: Fraction, size: int) -> NDArray[np.int64]:
-        """Like ``laplace``, as an int64 array."""
-        import numpy as np
-
-        return np.array(self.laplace(scale, size), dtype=np.int64)
-
-    def normal(self, sigma: Fraction, size: int) -> list[int]:
-        """Always refused: the discrete Gaussian of scale sigma does not keep the promise S/sigma."""
-        _refuse_discrete_gaussian()
-
-    def normal_array(self, sigma: Fraction, size: int) -> NDArray[np.int64]:
-        """Always refused, as ``normal`` is."""
-        _refuse_discrete_gaussian()
-
-    def below(self, bound: int) -> int:
-        """A uniform integer in [0, bound), from the exact source's words."""
-        return current().below(bound)
-
-    def bits(self, size: int) -> NDArray[np.uint64]:
-        """``size`` uniform 64-bit words, from the exact source."""
-        return current().words(size)
-
-    def __repr__(self) -> str:
-        return "OpenDPNoise()"
-
-
-def _refuse_discrete_gaussian() -> NoReturn:
-    raise InsecureNoise(
-        "opendp draws the discrete Gaussian, whose loss is above S/sigma (by 4.6 % at sigma = 1); "
-        "use ExactNoise() for Gaussian noise, or Laplace noise with opendp."
-    )
-
-
-def _float_above(scale: Fraction) -> float:
-    near = float(scale)
-    return near if Fraction(near) >= scale else math.nextafter(near, math.inf)

@@ -25,11 +25,6 @@ class WouldCharge(Exception):
 class DryRun(Wrapper):
     """A handle on an account that ends with ``WouldCharge`` where it would be charged."""
 
-    @property
-    def remaining(self) -> Loss:
-        """What is left on the account."""
-        return self._account.remaining
-
     def charge(
         self, loss: Loss, *, key: str, request: bytes, event: Event | None = None, of: str = "", view: str = ""
     ) -> Charge:

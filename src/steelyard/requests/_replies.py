@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import steelyard.answers as answers
-from steelyard.plan import figure
+from steelyard.privacy import figure
 
 if TYPE_CHECKING:
     from steelyard.ledger import Account as LedgerAccount
@@ -41,8 +41,11 @@ class Reply:
         return cls(columns(lines), data)
 
     @classmethod
-    def of_plan(cls, session: Session, task: Task) -> Reply:
-        """What a task would spend; of a release the error to expect, where it is known, of a model its features."""
+    def of_plan(cls, session: Session, task: Task, *, work: bool = False) -> Reply:
+        """What a task would spend; of a release the error to expect, where it is known, of a model its features.
+
+        ``work`` asks how often rows would be read too, for which the plan is run on no rows.
+        """
         from steelyard.accounting import price
         from steelyard.accounting import told as in_words
         from steelyard.session import affordable
@@ -58,6 +61,13 @@ class Reply:
             "affords": fits,
             "remaining": left.to_json(),
         }
+        if work:
+            found = session.work(task)
+            lines.append(("work", str(found)))
+            data["work"] = found.to_json()
+        if place := session.place_of(task):
+            lines.append(("rows", place))
+            data["rows"] = place
         features, error = getattr(task, "features", None), plan.predicted
         if features is not None:
             lines += [("hides", str(account.terms.unit)), ("features", str(features.width))]

@@ -45,6 +45,7 @@ from steelyard.views import query
 if TYPE_CHECKING:
     from steelyard.plan import Error, Task
     from steelyard.session import Session
+    from steelyard.tables import Work
 
 _MADE_UP: dict[str, Any] = {
     "integer": 1,
@@ -86,6 +87,10 @@ class Asked:
         """The tasks, their prices and the errors to expect, in words; spends nothing and reads no row."""
         lines, (how, spent, enough) = self._told()
         return columns([*lines, ("all", how, spent, f"enough: {enough}")])
+
+    def work(self) -> Work:
+        """How often all of it would read the rows, and in how many engine jobs; spends nothing and reads no row."""
+        return self.session.work(self.request())
 
     def to_json(self) -> dict[str, Any]:
         """The same for a program: each task as its request, with its price and the error to expect; the whole price, and whether the account has it."""

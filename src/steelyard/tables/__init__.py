@@ -40,11 +40,14 @@ if TYPE_CHECKING:
     from steelyard.tables._keys import check_list as check_list
     from steelyard.tables._keys import read_keys as read_keys
     from steelyard.tables._paper import PaperTable
+    from steelyard.tables._rehearsal import Work as Work
+    from steelyard.tables._rehearsal import rehearsed as rehearsed
     from steelyard.tables._sampling import Limits as Limits
     from steelyard.tables._schema import Schema
     from steelyard.tables._schema import as_written as as_written
     from steelyard.tables._sources import read
     from steelyard.tables._spark import spark_frame as spark_frame
+    from steelyard.tables._spark_files import SparkRecords as SparkRecords
     from steelyard.tables._table import Table
     from steelyard.tables._totals import LIMIT as LIMIT
     from steelyard.tables._totals import Bounded as Bounded
@@ -80,10 +83,12 @@ _HOMES = {
     "_keyed": ("Bins", "Capped"),
     "_keys": ("LISTED", "KeyDigest", "KeyList", "Keys", "check_list", "keys", "months", "read_keys"),
     "_paper": ("PaperTable",),
+    "_rehearsal": ("Work", "rehearsed"),
     "_sampling": ("Limits",),
     "_schema": ("Schema", "as_written"),
     "_sources": ("read",),
     "_spark": ("spark_frame",),
+    "_spark_files": ("SparkRecords",),
     "_table": ("Table",),
     "_totals": ("Bounded", "LIMIT", "Quantity"),
     "_unit_blocks": ("HeldBlocks", "UnitBlocks"),

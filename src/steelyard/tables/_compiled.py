@@ -9,19 +9,17 @@ Law: no text is given out for an engine whose sums may wrap.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NoReturn
 
-from steelyard.errors import InvalidTask, OurBug, TableError
-from steelyard.tables._engine import Engine
+from steelyard.errors import InvalidTask, TableError
+from steelyard.tables._engine import Engine, InPlace
 from steelyard.tables._folding import Step
 from steelyard.tables._plain import KEYS
 from steelyard.tables._schema import Schema
 from steelyard.tables._table import Table
-from steelyard.tables._totals import LARGEST, Dialect, double
+from steelyard.tables._totals import DIGEST, LARGEST, Dialect, digest, factor_of, held
 from steelyard.tables._unit_blocks import Convert, UnitBlocks
 
 NOT_RUN = "compiled, not run here"
@@ -29,7 +27,6 @@ MOST_WRITTEN = 1000
 """The most public keys that are written into a text."""
 
 _TYPES = {"integer": "int64", "float": "float64", "boolean": "boolean", "string": "string", "date": "date"}
-_DIGEST = "steelyard_digest"
 _ROOM = 1 - 2.0**-50
 
 
@@ -60,7 +57,7 @@ class OnPaper(Dialect):
         import sqlglot
         from sqlglot import exp
 
-        if isinstance(node, exp.Anonymous) and node.name.lower() == _DIGEST:
+        if isinstance(node, exp.Anonymous) and node.name.lower() == DIGEST:
             said = node.expressions[0].transform(self._put_right).sql(dialect=self.name)
             return sqlglot.parse_one(self.digest.format(said), dialect=self.name)
         if self.exact and isinstance(node, exp.DataType) and node.this == exp.DataType.Type.DECIMAL:
@@ -154,42 +151,14 @@ def total(question: Any) -> Any:
     def put_right(node: Any, kwargs: Any) -> Any:
         made = node.__recreate__(kwargs) if kwargs else node
         if isinstance(made, ops.HexDigest):
-            return _digest()(made.arg.to_expr()).op()
+            return digest()(made.arg.to_expr()).op()
         if isinstance(made, ops.Cast) and made.arg.dtype.is_boolean() and made.to.is_floating():
             return made.arg.to_expr().cast("int64").cast("float64").op()
-        if isinstance(made, ops.Multiply | ops.Divide) and (factor := _factor(made)) > 1:
-            return type(made)(_held(made.left.to_expr(), LARGEST / factor * _ROOM), made.right)
+        if isinstance(made, ops.Multiply | ops.Divide) and (factor := factor_of(made)) > 1:
+            return type(made)(held(made.left.to_expr(), LARGEST / factor * _ROOM), made.right)
         return made
 
     return question.op().replace(put_right).to_expr()
-
-
-def _held(number: Any, bound: float) -> Any:
-    import ibis
-
-    return ibis.greatest(ibis.least(number, double(bound)), double(-bound))
-
-
-@cache
-def _digest() -> Any:
-    """A name for SHA-256, which Ibis has no rule for everywhere; the dialect's own words take its place."""
-    import ibis
-
-    def digest(text: str) -> str:
-        raise OurBug("a digest is written, not called.")
-
-    return ibis.udf.scalar.builtin(name=_DIGEST)(digest)
-
-
-def _factor(node: Any) -> float:
-    """What a double is multiplied by, where that is public; else 0."""
-    import ibis.expr.operations as ops
-
-    written = node.right
-    if not (isinstance(written, ops.Cast) and isinstance(written.arg, ops.Literal) and written.to.is_float64()):
-        return 0.0
-    number = float(written.arg.value)
-    return number if isinstance(node, ops.Multiply) else (1 / number if number else math.inf)
 
 
 class _Written(Exception):
@@ -207,6 +176,7 @@ class PaperEngine:
         self.dialect: Dialect = dialect
         self.token: object = object()
         self.held: object = None
+        self.server: InPlace | None = None
         self.origin: frozenset[str] = frozenset()
 
     def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:

@@ -17,11 +17,12 @@ from contextlib import suppress
 from typing import Any
 
 from steelyard.errors import EngineMissing, TableError
+from steelyard.tables._engine import InPlace
 from steelyard.tables._frames import bind_stream
 from steelyard.tables._identity import base_table, without_password
-from steelyard.tables._kinds import check_names, kind_of
+from steelyard.tables._kinds import check_names, kind_of, literal, quoted
 from steelyard.tables._plain import SOURCE, Bind
-from steelyard.tables._postgres import bind_postgres
+from steelyard.tables._postgres import bind_postgres, server_of
 
 _FILES = ("file", "http", "https", "ftp", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hdfs", "r2", "hf")
 HOW = "write it as scheme://place::table, such as duckdb:///sales.db::orders or sqlite:///sales.db::orders"
@@ -189,8 +190,17 @@ def bind_ibis(table: Any) -> Bind:
     return bind_stream(lambda columns: table.select(*columns).to_pyarrow(), empty)
 
 
+def server_behind(table: Any) -> InPlace | None:
+    """Who adds up where the rows of an Ibis table lie, if anybody does."""
+    from ibis.common.exceptions import IbisError
+
+    with suppress(IbisError):
+        return server_of(table) if table.get_backend().name == "postgres" else None
+    return None
+
+
 def _attach(path: str) -> str:
-    return "ATTACH IF NOT EXISTS '" + path.replace("'", "''") + f"' AS {SOURCE}_file (TYPE duckdb, READ_ONLY)"
+    return f"ATTACH IF NOT EXISTS {literal(path)} AS {SOURCE}_file (TYPE duckdb, READ_ONLY)"
 
 
 def _database(address: str) -> str:
@@ -228,7 +238,7 @@ def open_sqlite(backend: Any, table: str, database: str = "main") -> Any:
     import ibis.expr.operations as ops
     import ibis.expr.schema as sch
 
-    asked = f"SELECT name, type FROM pragma_table_info({_text(table)}, {_text(database)})"
+    asked = f"SELECT name, type FROM pragma_table_info({literal(table)}, {literal(database)})"
     declared = backend.con.execute(asked).fetchall()
     kinds = {column: kind for column, text in declared if (kind := _declared(text)) is not None}
     if not kinds:
@@ -250,7 +260,7 @@ def bind_sqlite(table: Any) -> Bind:
 
     def fetch(columns: Sequence[str]) -> Any:
         [(encoding,)] = backend.con.execute("PRAGMA encoding").fetchall()
-        asked = ", ".join(cells[name][0].format(_quoted(name)) for name in columns)
+        asked = ", ".join(cells[name][0].format(quoted(name)) for name in columns)
         found = backend.con.execute(f"SELECT {asked} FROM ({backend.compile(table)})").fetchall()
         parts = zip(*found, strict=True) if found else [()] * len(columns)
         arrays = [_array(part, schema.field(name).type, encoding) for name, part in zip(columns, parts, strict=True)]
@@ -259,8 +269,7 @@ def bind_sqlite(table: Any) -> Bind:
     def bind(cursor: Any, columns: Sequence[str], once: bool) -> None:
         cursor.register(f"{SOURCE}_cells", fetch(columns) if columns else schema.empty_table())
         shown = [
-            f"TRY_CAST({_quoted(n)} AS {other[n]}) AS {_quoted(n)}" if n in other else _quoted(n)
-            for n in columns or kinds
+            f"TRY_CAST({quoted(n)} AS {other[n]}) AS {quoted(n)}" if n in other else quoted(n) for n in columns or kinds
         ]
         cursor.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS SELECT {', '.join(shown)} FROM {SOURCE}_cells")
 
@@ -288,11 +297,3 @@ def _declared(text: str) -> Any:
     except (IbisError, SqlglotError, KeyError, TypeError, ValueError):
         return None
     return None if kind is None or kind_of(kind) == "other" else kind
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from typing import Any, Protocol, TypeVar, cast
 
 from steelyard.errors import TableError
@@ -42,7 +42,36 @@ One that only looks fails where it cannot convert one of them, though nobody ask
 MEMORY = 600_000_000
 """Bytes that a private DuckDB works in before it goes to disk, unless a table was read with another number."""
 
+_ANSWER, _FEW = "steelyard_answer", 1000  # an answer by so few public keys, or fewer, is held by its cursor
+_KEPT = 8  # cursors on a source
+
 T = TypeVar("T")
+
+
+class InPlace(Protocol):
+    """What answers some questions where the rows lie, so that only few numbers leave it; the others are its engine's."""
+
+    dialect: Dialect
+
+    def takes(self, question: Any, columns: Sequence[str], rows: Any) -> bool:
+        """Whether a question can be answered there; a public fact."""
+        ...
+
+    def parses(self, sql: str, columns: Sequence[str], beside: Mapping[str, Any]) -> bool:
+        """Whether a statement is understood there; no row is read."""
+        ...
+
+    def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        """All rows of a small answer."""
+        ...
+
+    def arrow(self, sql: str, columns: Sequence[str], beside: Mapping[str, Any]) -> Any:
+        """The same beside public Arrow tables, as an Arrow table."""
+        ...
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """All that is asked in between is asked of one state of the rows."""
+        ...
 
 
 class Engine(Protocol):
@@ -52,6 +81,7 @@ class Engine(Protocol):
     token: object  # the same for engines that read one source
     origin: frozenset[str]  # the files or objects that the rows lie in, as far as it is known
     held: object  # the source, as it was given
+    server: InPlace | None  # who adds up where the rows lie, where that is another than who streams them
 
     def showing(self, more: Mapping[str, Callable[[], Any]]) -> Engine:
         """The same source with other tables beside it, each under a name of its own and made anew for each question."""
@@ -184,12 +214,14 @@ class DuckEngine:
         self.token = object()
         self.origin: frozenset[str] = frozenset()
         self.held: object = None
+        self.server: InPlace | None = None
         self._others: Mapping[str, Callable[[], Any]] = {}
         self._owner: DuckEngine | None = None
         self._kinds: dict[str, str] = {}
         self._lock = threading.Lock()
         self._connection: Any = None
         self._memory = MEMORY
+        self._kept: dict[tuple[str, ...], Any] = {}
 
     def work_in(self, memory: int) -> None:
         """Go to disk beyond so many bytes."""
@@ -274,16 +306,21 @@ class DuckEngine:
         )
 
     def _rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
-        with closing(self._cursor()) as cursor:
-            self._show(cursor, columns, _once(sql))
+        with self._shown(sql, columns) as cursor:
             return list(cursor.execute(sql).fetchall())
 
     def _arrow(self, sql: str, columns: Sequence[str], beside: Mapping[str, Any]) -> Any:
-        with closing(self._cursor()) as cursor:
-            self._show(cursor, columns, _once(sql))
+        with self._shown(sql, columns) as cursor:
             for name, table in beside.items():
                 cursor.register(name, table)
-            return cursor.sql(sql).to_arrow_table()
+            if sum(table.num_rows for table in beside.values()) <= _FEW:
+                cursor.execute(f"CREATE OR REPLACE TEMP TABLE {_ANSWER} AS {sql}")
+                sql = f"FROM {_ANSWER}"  # a relation is planned twice: let it be a short one
+            answer = cursor.sql(sql).to_arrow_table()
+            cursor.execute(f"DROP TABLE IF EXISTS {_ANSWER}")
+            for name in beside:
+                cursor.unregister(name)
+            return answer
 
     def _batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
         with closing(self._cursor()) as cursor:
@@ -302,6 +339,21 @@ class DuckEngine:
             yield from connection.sql(sql).to_arrow_reader(size)
         finally:
             _close(connection, spill)
+
+    @contextmanager
+    def _shown(self, sql: str, columns: Sequence[str]) -> Iterator[Any]:
+        """A cursor that sees the source; of files it is kept for the next question of the same columns, unless this one fails."""
+        lasting, name, sound = getattr(self._bind, "lasting", False) and not self._others, tuple(columns), False
+        known = self._kept.pop(name, None) if lasting else None
+        cursor = known or self._cursor()
+        try:
+            if known is None:
+                self._show(cursor, columns, _once(sql))
+            yield cursor
+            sound = True
+        finally:
+            if not (lasting and sound and len(self._kept) < _KEPT and self._kept.setdefault(name, cursor) is cursor):
+                cursor.close()
 
     def _show(self, cursor: Any, columns: Sequence[str], once: bool) -> None:
         """Bind the source, and before it the needed columns in plain form."""

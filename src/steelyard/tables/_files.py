@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.errors import ColumnMissing, InvalidTask, TableError
+from steelyard.tables._kinds import literal, quoted
 from steelyard.tables._parquet import bind_parquet
 from steelyard.tables._plain import SOURCE, Bind
 
@@ -234,8 +235,8 @@ def _csv(paths: Sequence[str], options: Mapping[str, Any]) -> str:
         if kind not in _CSV_TYPES:
             raise TableError(f"the type of column {name!r} must be one of {', '.join(_CSV_TYPES)}; got {kind!r}.")
     columns = ", ".join(_cell(name, types.get(name, "string"), first=name == names[0]) for name in names)
-    texts = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names)
-    dialect = f"""header = {"false" if given else "true"}, delim = {_text(delimiter)}, quote = '"', escape = '"', null_padding = false"""
+    texts = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
+    dialect = f"""header = {"false" if given else "true"}, delim = {literal(delimiter)}, quote = '"', escape = '"', null_padding = false"""
     # no row is an error: one that does not fit the header is skipped. Threads that begin in the middle of a file would take
     # a line within quotes for a row, and drop what other people have up to the next of them
     how = f"ignore_errors = true, strict_mode = false, auto_detect = false, parallel = false, columns = {{{texts}}}"
@@ -247,9 +248,9 @@ def _cell(name: str, kind: str, *, first: bool) -> str:
 
     A row that ends in a carriage return too many leaves a line end in front of the next person's first cell.
     """
-    quoted = _quoted(name)
-    text = f"ltrim({quoted}, chr(13) || chr(10))" if first else quoted
-    return f"{text} AS {quoted}" if kind == "string" else f"TRY_CAST(trim({text}) AS {_CSV_TYPES[kind]}) AS {quoted}"
+    column = quoted(name)
+    text = f"ltrim({column}, chr(13) || chr(10))" if first else column
+    return f"{text} AS {column}" if kind == "string" else f"TRY_CAST(trim({text}) AS {_CSV_TYPES[kind]}) AS {column}"
 
 
 def _header(path: str, delimiter: str) -> list[str]:
@@ -270,14 +271,6 @@ def _header(path: str, delimiter: str) -> list[str]:
     return names
 
 
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
 def _list(paths: Sequence[str]) -> str:
     """The files as DuckDB takes them; it would look for patterns in their names once more."""
-    return "[" + ", ".join(_text(re.sub(r"[*?\[]", r"[\g<0>]", path)) for path in paths) + "]"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return "[" + ", ".join(literal(re.sub(r"[*?\[]", r"[\g<0>]", path)) for path in paths) + "]"

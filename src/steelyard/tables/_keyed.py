@@ -57,6 +57,10 @@ _ROOT = "decimal(19, 0)"  # holds the root of MOST_KEYS * SATURATION^2; its squa
 # Products are taken of 19 digits or more: DuckDB keeps a product of two shorter decimals within 18.
 
 
+Look = tuple["Capped", Sequence[int]]
+"""Totals whose norms are counted, and the public edges that they are counted between."""
+
+
 @dataclass(frozen=True)
 class Capped:
     """A quantity whose vector of totals by key has norm at most ``cap`` for every unit."""
@@ -141,16 +145,21 @@ def somebody(rows: Any, unit: Unit) -> tuple[dict[str, Any], list[Any]]:
     return {"u": owner}, [owner.notnull()]
 
 
-def norm_tails(units: Any, unit: Unit, part: Capped, limits: Limits, edges: Sequence[int], engine: Dialect) -> Any:
-    """One row of rows ``(u, k…, q0)``: how many units have any, then how many have a norm at or above each inner edge."""
+def norm_tails(units: Any, unit: Unit, looks: Sequence[Look], limits: Limits, engine: Dialect) -> Any:
+    """One row of rows ``(u, k…, q0, q1, …)``: how many units have any, then, look by look, how many have a norm at or above each inner edge."""
     if unit.column is None:
-        sizes = units.select(n0=_size_of(clamp(units.q0, SATURATION), part.norm))
+        own = {f"n{i}": _size_of(clamp(units[f"q{i}"], SATURATION), part.norm) for i, (part, _) in enumerate(looks)}
+        sizes = units.select(**own)
     else:
-        pairs = keep_keys(_pairs(keep_rows_per_key(units, limits, engine), 1, engine), limits, engine)
-        sizes = pairs.group_by("u").agg(n0=_size(pairs.t0, part.norm, engine))
-    power = 1 if part.norm == "l1" else 2
-    inner = {f"n{i}": sizes.count(where=sizes.n0 >= wide(edge**power)) for i, edge in enumerate(edges[1:-1])}
-    return sizes.agg(n=sizes.count(), **inner)
+        pairs = keep_keys(_pairs(keep_rows_per_key(units, limits, engine), len(looks), engine), limits, engine)
+        own = {f"n{i}": _size(pairs[f"t{i}"], part.norm, engine) for i, (part, _) in enumerate(looks)}
+        sizes = pairs.group_by("u").agg(**own)
+    counts = [
+        sizes.count(where=sizes[f"n{i}"] >= wide(edge ** (1 if part.norm == "l1" else 2)))
+        for i, (part, edges) in enumerate(looks)
+        for edge in edges[1:-1]
+    ]
+    return sizes.agg(n=sizes.count(), **{f"n{i}": count for i, count in enumerate(counts)})
 
 
 def capped_pairs(units: Any, unit: Unit, parts: Sequence[Ball], limits: Limits, engine: Dialect) -> Any:
@@ -224,7 +233,7 @@ def _marked(units: Any, parts: Sequence[Ball], engine: Dialect) -> Any:
 
 def _pairs(units: Any, parts: int, engine: Dialect) -> Any:
     """One row per unit and key with the saturated totals."""
-    sums = {f"t{i}": clamp(wide_sum(units[f"q{i}"], engine), SATURATION).cast("int64") for i in range(parts)}
+    sums = {f"t{i}": saturated_sum(units[f"q{i}"], engine) for i in range(parts)}
     grouped = units.group_by("u", *key_names(units))
     return grouped.agg(**sums) if sums else units.select("u", *key_names(units)).distinct()
 
@@ -286,7 +295,7 @@ def into_ball(total: Any, norm: Any, above: Any, cap: int) -> Any:
     tries = [guess + more for more in (1, 0, -1)]
     fitting = ibis.cases(*[(each.cast(_SMALL) * norm <= budget, each) for each in tries], else_=_zero())
     floor = ibis.greatest(fitting, _zero())
-    signed = ibis.cases((total < _zero(), -floor), else_=floor)
+    signed = floor * ibis.cases((total < _zero(), whole(-1)), else_=whole(1))  # so that the SQL has it once
     return ibis.cases((~above, total), (norm <= wide(cap), total), else_=signed)
 
 
@@ -302,6 +311,16 @@ def clamp(total: Any, bound: int) -> Any:
 
     lower, upper = (wide(-bound), wide(bound)) if total.type().is_decimal() else (whole(-bound), whole(bound))
     return ibis.greatest(ibis.least(total, upper), lower)
+
+
+def saturated_sum(column: Any, engine: Dialect) -> Any:
+    """The sum of an int64 column within ``SATURATION``, as int64: what an engine widened by itself is cut before it becomes a decimal."""
+    import ibis.expr.datatypes as dt
+
+    if not engine.widens:
+        return clamp(wide_sum(column, engine), SATURATION).cast("int64")
+    # Ibis takes the sum for an int64, and would leave out a cast to the very same type
+    return clamp(column.sum(), SATURATION).cast(dt.Int64(nullable=False))
 
 
 def whole(value: int) -> Any:

@@ -56,3 +56,13 @@ def check_names(names: Sequence[str]) -> None:
         other = seen.setdefault(name.casefold(), name)
         if other is not name:
             raise TableError(f"columns {other!r} and {name!r} differ at most in letter case; rename one of them.")
+
+
+def quoted(name: str) -> str:
+    """A name as SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(value: str) -> str:
+    """A text as SQL."""
+    return "'" + value.replace("'", "''") + "'"

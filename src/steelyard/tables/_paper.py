@@ -7,6 +7,7 @@ identity. Whatever would read a row is refused.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from steelyard.errors import TableError
@@ -30,6 +31,7 @@ class PaperTable(Table):
         schema = Schema(columns)
         self.stored, self._identity = True, identify(None, name, {})
         self._view, self._awaiting, self.view_text = None, None, ""
+        self.snapshot = nullcontext
         self.__dict__["schema"] = schema
 
     @property

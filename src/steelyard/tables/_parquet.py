@@ -38,6 +38,7 @@ def bind_parquet(files: str, several: bool) -> Bind:
             bodies.append(f"SELECT *{unusable(_coarse(cursor, files, source))} FROM {source}")
         cursor.execute(f"CREATE OR REPLACE TEMP VIEW {SOURCE} AS {bodies[0]}")
 
+    bind.lasting = True  # type: ignore[attr-defined]  # a cursor sees the files for as long as it lives
     return bind
 
 

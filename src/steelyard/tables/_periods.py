@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import InvalidTask, TableError
 from steelyard.privacy import Unit
+from steelyard.tables._kinds import quoted
 
 if TYPE_CHECKING:
     from steelyard.tables._views import View
@@ -64,11 +65,6 @@ def period_condition(view: View, schema: Mapping[str, Any], unit: Unit, *, clock
     view.relation.require_period(unit.column, unit.time)
     day = f"cast({quoted(unit.time)} as date)" if moment else quoted(unit.time)
     return f"{day} >= date '{first.isoformat()}' and {day} < date '{after.isoformat()}'"
-
-
-def quoted(name: str) -> str:
-    """A column's name in words of a view."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def user_in_period(schema: Mapping[str, Any], unit: Unit) -> str:

@@ -11,27 +11,20 @@ Law: no cell can be an error, and no cell decides a type.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 from steelyard.errors import TableError
-from steelyard.tables._kinds import check_names, kind_of
+from steelyard.tables._in_place import SETTINGS, PostgresServer, lock_of, sound_server
+from steelyard.tables._kinds import check_names, kind_of, quoted
 from steelyard.tables._plain import AFTER_LAST_DAY, FIRST_DAY, SOURCE, Bind
+from steelyard.tables._postgres_sql import cells
 
 _BATCH = 1 << 11
 _LONGEST = 1 << 17
 """Bytes of a text that is read: 1,600 columns of them, each byte escaped, are less than what the server can send of one row, and a batch less than Arrow holds."""
 _DIGITS = 38
-_SETTINGS = (
-    "SET LOCAL datestyle = 'ISO, YMD'",
-    "SET LOCAL timezone = 'UTC'",
-    "SET LOCAL extra_float_digits = 3",
-    "SET LOCAL bytea_output = 'hex'",
-    "SET LOCAL intervalstyle = 'postgres'",
-    "SET LOCAL client_encoding = 'UTF8'",
-)
 _READ_AS_DECLARED = ("boolean", "integer", "float", "decimal", "date", "timestamp", "uuid")
 _WRITTEN_SHORT = ("string", "interval", "time", "inet", "macaddr", "binary")
 _BASES = {
@@ -43,10 +36,25 @@ _MONEY, _BYTES = 790, 17
 _UNUSABLE = "STRUCT(v VARCHAR)"
 
 
-def bind_postgres(table: Any) -> Bind:
-    """An Ibis table or expression of a PostgreSQL backend, fetched for each question, only the columns needed."""
-    import pyarrow
+def server_of(table: Any) -> PostgresServer | None:
+    """The server of a stored table, where it can answer in place; a query as given is fetched."""
+    from ibis.expr.operations import DatabaseTable
 
+    stored, connection = table.op(), table.get_backend().con
+    if not isinstance(stored, DatabaseTable):
+        return None
+    _, types, kinds = _described(table)
+    place = ".".join(map(quoted, [part for part in (stored.namespace.database, stored.name) if part]))
+    asked = (
+        "SELECT n.nspname, c.relname FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace "
+        "WHERE c.oid = pg_catalog.to_regclass(%s)"
+    )
+    found = connection.execute(asked, [place]).fetchall()
+    return sound_server(connection, ".".join(map(quoted, found[0])), cells(kinds, types, _LONGEST)) if found else None
+
+
+def _described(table: Any) -> tuple[str, dict[str, int], dict[str, str]]:
+    """A table's text, the numbers of its columns' types, and the DuckDB types that they are read as; no row is read."""
     backend, declared = table.get_backend(), table.schema()
     check_names(list(declared))
     _check_encoding(backend.con)
@@ -56,9 +64,18 @@ def bind_postgres(table: Any) -> Bind:
     plain = [name for name in declared if name not in wrapped]
     if not plain:
         raise TableError("the table has no column that can be used: only JSON or shapes.")
-    asked, lock = backend.compile(table.select(*plain) if wrapped else table), threading.Lock()
+    asked = backend.compile(table.select(*plain) if wrapped else table)
     types = dict.fromkeys(declared, 0) | _types(backend.con, asked)
-    kinds = {name: _declared(kind, types[name]) for name, kind in declared.items()}
+    return asked, types, {name: _declared(kind, types[name]) for name, kind in declared.items()}
+
+
+def bind_postgres(table: Any) -> Bind:
+    """An Ibis table or expression of a PostgreSQL backend, fetched for each question, only the columns needed."""
+    import pyarrow
+
+    backend = table.get_backend()
+    asked, types, kinds = _described(table)
+    lock = lock_of(backend.con)
 
     def bind(cursor: Any, columns: Sequence[str], once: bool) -> None:
         names = list(columns or kinds)
@@ -68,7 +85,7 @@ def bind_postgres(table: Any) -> Bind:
             question = f"COPY (SELECT {cells} FROM ({asked}) AS {SOURCE}) TO STDOUT"
             batches = _fetched(backend.con, question, schema) if columns else iter(())
             cursor.register(f"{SOURCE}_cells", pyarrow.RecordBatchReader.from_batches(schema, batches))
-            shown = ", ".join(f"TRY_CAST({_quoted(name)} AS {kinds[name]}) AS {_quoted(name)}" for name in names)
+            shown = ", ".join(f"TRY_CAST({quoted(name)} AS {kinds[name]}) AS {quoted(name)}" for name in names)
             cursor.execute(f"CREATE OR REPLACE TEMP TABLE {SOURCE} AS SELECT {shown} FROM {SOURCE}_cells")
             cursor.unregister(f"{SOURCE}_cells")
 
@@ -91,7 +108,7 @@ def _types(connection: Any, asked: str) -> dict[str, int]:
 
 def _written(name: str, kind: str, type_: int) -> str:
     """A cell as text; days and moments outside the years 1 to 9999 are missing already there, since their text is read differently."""
-    column = _quoted(name)
+    column = quoted(name)
     text = f"CAST({column} AS pg_catalog.text)"
     if kind == _UNUSABLE:
         return "CAST(NULL AS pg_catalog.text)"
@@ -107,8 +124,8 @@ def _fetched(connection: Any, question: str, schema: Any) -> Iterator[Any]:
     """What a server copies out, as batches of text."""
     import pyarrow
 
-    with connection.transaction(), connection.cursor() as cursor:
-        for setting in _SETTINGS:
+    with connection.transaction(force_rollback=True), connection.cursor() as cursor:
+        for setting in SETTINGS:
             cursor.execute(setting)
         with cursor.copy(question) as copied:
             rows = copied.rows()
@@ -140,7 +157,3 @@ def _check_encoding(connection: Any) -> None:
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise TableError(f"the database keeps its text as {encoding}; only those that keep it as UTF8 are read.")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

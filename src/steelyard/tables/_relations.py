@@ -13,7 +13,7 @@ from typing import Any
 from steelyard.errors import SteelyardError
 from steelyard.tables import _plain as plain
 from steelyard.tables._frames import bind_relation
-from steelyard.tables._kinds import kind_of, schema_of
+from steelyard.tables._kinds import kind_of, literal, quoted, schema_of
 from steelyard.tables._table import Table
 from steelyard.tables._views import view_of
 from steelyard.views import query
@@ -77,9 +77,8 @@ def _plain_table(ask: Callable[[str], Any], name: str) -> Any:
     """A plain table of a connection; anything else of that name is no such thing."""
     from steelyard.errors import TableError
 
-    text = name.replace("'", "''")
-    told = ask(f"SELECT table_type FROM information_schema.tables WHERE lower(table_name) = lower('{text}')").fetchall()
+    kinds = f"SELECT table_type FROM information_schema.tables WHERE lower(table_name) = lower({literal(name)})"
+    told = ask(kinds).fetchall()
     if not told or any(kind != "BASE TABLE" for (kind,) in told) or len(told) > 1:
         raise TableError(f"{name!r} is no plain table.")
-    quoted = name.replace('"', '""')
-    return ask(f'SELECT * FROM "{quoted}"')
+    return ask(f"SELECT * FROM {quoted(name)}")

@@ -37,10 +37,25 @@ _READ: dict[str, Callable[[str], Any]] = {"integer": int, "float": float, "decim
 _WIDEST = 10**37
 
 
+class _Fit(dict[Any, str]):
+    """The columns that are fit for something, with their kinds; to ask for any other is refused in words."""
+
+    def __init__(self, kinds: Mapping[Any, str], fit: Sequence[str], refuse: Callable[[str], Exception]) -> None:
+        super().__init__({name: kind for name, kind in kinds.items() if kind in fit})
+        self._refuse = refuse
+
+    def __missing__(self, name: str) -> str:
+        raise self._refuse(name)
+
+
 class Schema:
     """Each column's name and kind, such as ``"integer"`` or ``"string"``.
 
-    >>> Schema({"user": "integer", "amount": "float"}).require_numeric("amount")
+    ``numeric`` are the columns that can be added up, ``naming`` those that can name a unit (None, where every row is one), each
+    with its kind: whoever asks there for another column is told why not.
+
+    >>> Schema({"user": "integer", "amount": "float"}).numeric["amount"]
+    'float'
     """
 
     def __init__(self, columns: Mapping[str, str]) -> None:
@@ -49,6 +64,8 @@ class Schema:
             if kind not in KINDS:
                 raise InvalidTask(f"column {name!r} is of a kind among {', '.join(KINDS)}; got {kind!r}.")
         self._kinds = dict(columns)
+        self.numeric: Mapping[str, str] = _Fit(columns, NUMERIC, self._not_numeric)
+        self.naming: Mapping[str | None, str] = _Fit({**columns, None: "row"}, (*GROUPABLE, "row"), self._not_naming)
 
     def __repr__(self) -> str:
         told = ", ".join(f"{name!r}: {kind!r}" for name, kind in list(self._kinds.items())[:20])
@@ -68,14 +85,15 @@ class Schema:
 
     def require_numeric(self, column: str) -> None:
         """Refuse a column that cannot be added up."""
+        _ = self.numeric[column]
+
+    def _not_numeric(self, column: str) -> TableError:
         self.require(column)
-        kind = self._kinds[column]
-        if kind not in NUMERIC:
-            raise TableError(
-                f"column {column!r} holds {kind} values and cannot be added up. "
-                f"Convert it to a number before it is read (a CSV file states no types: read(..., types={{{column!r}: "
-                f"'float'}})); numeric kinds are {', '.join(NUMERIC)}."
-            )
+        return TableError(
+            f"column {column!r} holds {self._kinds[column]} values and cannot be added up. "
+            f"Convert it to a number before it is read (a CSV file states no types: read(..., types={{{column!r}: "
+            f"'float'}})); numeric kinds are {', '.join(NUMERIC)}."
+        )
 
     def require_ordered(self, column: str) -> None:
         """Refuse a column that cannot be laid between edges: numbers and dates can."""
@@ -87,11 +105,11 @@ class Schema:
         """Refuse a unit that rows of these columns cannot name."""
         if unit.kind not in ("users", "rows"):
             raise InvalidTask(f"a table cannot answer about the unit {unit}.")
-        if unit.column is not None:
-            self.require(unit.column)
-            kind = self._kinds[unit.column]
-            if kind not in GROUPABLE:
-                raise TableError(f"column {unit.column!r} holds {kind} values and cannot name a unit.")
+        _ = self.naming[unit.column]
+
+    def _not_naming(self, column: str) -> TableError:
+        self.require(column)
+        return TableError(f"column {column!r} holds {self._kinds[column]} values and cannot name a unit.")
 
     def require_keys(self, by: str, keys: Sequence[Any] = ()) -> list[Any]:
         """Refuse a column that cannot hold keys, and keys that are not of its kind; the keys as the column holds them."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.errors import TableError
+from steelyard.tables._kinds import literal
 from steelyard.tables._totals import DUCKDB, SPARK, Dialect, Quantity, finite, identity, wide_sum
 
 UNSOUND = (
@@ -49,15 +50,17 @@ def duckdb_passes(connection: Any, folder: str) -> bool:
     path = Path(folder) / "trial.parquet"
     try:
         cursor = connection.cursor()
-        cursor.execute(f"CREATE OR REPLACE TEMP VIEW {TRIAL} AS {_made_up()}")
+        cursor.execute(f"CREATE OR REPLACE TEMP VIEW {TRIAL} AS {made_up()}")
         if not computes(DUCKDB, lambda sql: cursor.execute(sql).fetchall()):
             return False
         _write_lie(cursor, path)
-        cursor.execute(f"CREATE OR REPLACE TEMP VIEW {TRIAL} AS SELECT * FROM read_parquet('{_text(path)}')")
+        cursor.execute(f"CREATE OR REPLACE TEMP VIEW {TRIAL} AS SELECT * FROM read_parquet({literal(str(path))})")
         if not all(cursor.execute(sql).fetchall() == expected for sql, expected in _about_lie()):
             return False
         _write_unreadable(cursor, path)
-        return bool(cursor.execute(f"SELECT sum(x) FROM (FROM read_parquet('{_text(path)}'))").fetchall() == [(7,)])
+        return bool(
+            cursor.execute(f"SELECT sum(x) FROM (FROM read_parquet({literal(str(path))}))").fetchall() == [(7,)]
+        )
     except (duckdb.Error, OSError):
         return False
     finally:
@@ -69,7 +72,7 @@ def spark_passes(session: Any) -> bool:
     import secrets
 
     name = f"{TRIAL}_{secrets.token_hex(8)}"
-    session.sql(_made_up()).createOrReplaceTempView(name)
+    session.sql(made_up()).createOrReplaceTempView(name)
     try:
         return computes(SPARK, lambda sql: [tuple(row) for row in session.sql(sql).collect()], name)
     finally:
@@ -94,10 +97,11 @@ def computes(engine: Dialect, ask: Callable[[str], list[tuple[Any, ...]]], name:
     ]
 
 
-def _made_up() -> str:
+def made_up(double: str = "DOUBLE") -> str:
+    """The made-up values as a query."""
     texts = ["NULL", *(f"'{value}'" for value in _VALUES)]
     return " UNION ALL ".join(
-        f"SELECT CAST({i} AS BIGINT) AS i, CAST({text} AS DOUBLE) AS x" for i, text in enumerate(texts)
+        f"SELECT CAST({i} AS BIGINT) AS i, CAST({text} AS {double}) AS x" for i, text in enumerate(texts)
     )
 
 
@@ -105,7 +109,7 @@ def _write_lie(cursor: Any, path: Path) -> None:
     """A file of one row that was exchanged after its statistics were written."""
     number, whole, text = _DECOY
     row = f"SELECT CAST({number} AS DOUBLE) AS x, CAST({whole} AS BIGINT) AS i, '{text}' AS k"
-    cursor.execute(f"COPY ({row}) TO '{_text(path)}' (FORMAT parquet, COMPRESSION uncompressed)")
+    cursor.execute(f"COPY ({row}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION uncompressed)")
     content = path.read_bytes()
     for kind, told, held in zip(("<d", "<q", "9s"), _DECOY, _HIDDEN, strict=True):
         old, new = _packed(kind, told), _packed(kind, held)
@@ -116,7 +120,7 @@ def _write_lie(cursor: Any, path: Path) -> None:
 def _write_unreadable(cursor: Any, path: Path) -> None:
     """A file with a column that nobody asks for, and in it a moment that DuckDB cannot convert."""
     row = f"SELECT 7 AS x, CAST(epoch_ms({_MOMENT}) AS TIMESTAMP_MS) AS t"
-    cursor.execute(f"COPY ({row}) TO '{_text(path)}' (FORMAT parquet, COMPRESSION uncompressed)")
+    cursor.execute(f"COPY ({row}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION uncompressed)")
     path.write_bytes(path.read_bytes().replace(_packed("<q", _MOMENT), _packed("<q", _NO_MOMENT)))
 
 
@@ -137,7 +141,3 @@ def _about_lie() -> list[tuple[str, list[tuple[Any, ...]]]]:
 
 def _packed(kind: str, value: Any) -> bytes:
     return struct.pack(kind, value.encode() if isinstance(value, str) else value)
-
-
-def _text(path: Path) -> str:
-    return str(path).replace("'", "''")

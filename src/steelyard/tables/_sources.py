@@ -21,10 +21,11 @@ from steelyard.tables._databases import (
     is_duckdb_table,
     native,
     open_ibis,
+    server_behind,
     split_url,
     table_at,
 )
-from steelyard.tables._engine import DuckEngine
+from steelyard.tables._engine import DuckEngine, InPlace
 from steelyard.tables._files import bind_files, expand
 from steelyard.tables._frames import bind_arrow, bind_dict, bind_pandas, bind_polars, bind_relation
 from steelyard.tables._identity import identify, in_words, is_stored, warn_unchecked
@@ -46,7 +47,9 @@ _FRAMES: dict[str, Callable[[Any], Bind]] = {
 }
 
 
-def read(source: Any, *, name: str | None = None, memory: int | None = None, **options: Any) -> Table:
+def read(
+    source: Any, *, name: str | None = None, memory: int | None = None, in_place: bool = True, **options: Any
+) -> Table:
     """Open a table lazily: a path, glob or list of paths, a URL, a data frame, Arrow, a DuckDB relation, Spark, Ibis.
 
     Files take ``format="parquet"`` or ``"csv"`` where the name does not tell, and CSV ``types={"column": "float"}``, ``delimiter=";"`` and, where no
@@ -54,6 +57,7 @@ def read(source: Any, *, name: str | None = None, memory: int | None = None, **o
     A database is ``scheme://place::table``.
     ``memory`` is how many bytes DuckDB works in before it goes to disk (600 million where it is not given); where a question cannot be
     answered so, it is asked again with all there is. Spark has settings of its own.
+    ``in_place=False`` fetches the columns of a PostgreSQL table where the server would add them up itself; the integers are the same.
     ``name`` says which table this is; a request's key is bound to it, or else to the path, address or query as it is written, or
     to the schema of what has neither.
 
@@ -69,7 +73,7 @@ def read(source: Any, *, name: str | None = None, memory: int | None = None, **o
     if isinstance(source, Table):
         return source if name is None else source.called(identify(source, name, options))
     identity = identify(source, name, options)
-    table = _opened(source, options)
+    table = _opened(source, options, in_place=in_place)
     if memory is not None:
         _work_in(table, memory)
     table._engine.origin |= _origin(source)
@@ -105,7 +109,7 @@ def _kind(source: Any) -> str:
     return "dict" if isinstance(source, Mapping) else type(source).__module__.partition(".")[0].removeprefix("_")
 
 
-def _opened(source: Any, options: Mapping[str, Any]) -> Table:
+def _opened(source: Any, options: Mapping[str, Any], *, in_place: bool) -> Table:
     library = type(source).__module__.partition(".")[0]
     if isinstance(source, str) and is_database(source):
         scheme, address, table = split_url(source)
@@ -127,7 +131,8 @@ def _opened(source: Any, options: Mapping[str, Any]) -> Table:
     if library == "pyspark":
         return (None if stored else _checked_spark(source)) or _through_spark(source, stored=stored)
     text = plain.REPAIRED if _paths(source) is None else plain.AS_IT_IS
-    return _through_duckdb(_bind(source, library, options), text, stored=stored)
+    server = server_behind(source) if in_place and stored and library == "ibis" else None
+    return _through_duckdb(_bind(source, library, options), text, stored=stored, server=server)
 
 
 def _checked_spark(frame: Any) -> Table | None:
@@ -146,10 +151,11 @@ def _through_spark(frame: Any, *, stored: bool) -> Table:
     return table
 
 
-def _through_duckdb(bind: Bind, text: str, *, stored: bool) -> Table:
+def _through_duckdb(bind: Bind, text: str, *, stored: bool, server: InPlace | None = None) -> Table:
     import ibis
 
     engine = DuckEngine(bind, text)
+    engine.server = server
     described = engine.describe()
     if not described:
         raise TableError("no schema can be read from the source. Check that it is whole and of the format it claims.")

@@ -19,7 +19,7 @@ from steelyard.errors import EngineMissing, TableError
 from steelyard.interrupts import attempt
 from steelyard.tables import _plain as plain
 from steelyard.tables import _soundness as soundness
-from steelyard.tables._engine import GuardedBlocks, guarded, guarded_batches, typed
+from steelyard.tables._engine import GuardedBlocks, InPlace, guarded, guarded_batches, typed
 from steelyard.tables._folding import Step, on_spark
 from steelyard.tables._identity import SPARK_ROWS, simple_name
 from steelyard.tables._kinds import check_names
@@ -43,7 +43,10 @@ def spark_frame(where: str, place: str) -> Any:
     builder: Any = SparkSession.builder
     asked = builder.remote(where) if where.startswith("sc://") else builder.master(where)
     session = asked.appName("steelyard").config("spark.ui.enabled", "false").getOrCreate()
-    return session.read.parquet(place) if "/" in place else session.table(place)
+    found = attempt(lambda: session.read.parquet(place) if "/" in place else session.table(place))
+    if found is None:
+        raise TableError(f"Spark at {where} finds no {'Parquet files' if '/' in place else 'table'} at {place}.")
+    return found[0]
 
 
 _lock = threading.Lock()
@@ -62,6 +65,7 @@ class SparkEngine:
         self.token = object()
         self.origin: frozenset[str] = frozenset()
         self.held: object = None
+        self.server: InPlace | None = None
         self._shown: Mapping[str, Callable[[], Any]] = {self.source: lambda: frame}
 
     @property

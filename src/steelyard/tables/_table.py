@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
+from itertools import islice
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from steelyard.errors import InvalidTask, ViewRefused
 from steelyard.lazy import lazy
@@ -22,7 +24,7 @@ from steelyard.tables import _sampling as sampling
 from steelyard.tables import _totals as totals
 from steelyard.tables import _views as views
 from steelyard.tables._distinct import distinct
-from steelyard.tables._engine import Engine, integers_by_place
+from steelyard.tables._engine import Engine, InPlace, integers_by_place
 from steelyard.tables._identity import in_words
 from steelyard.tables._joint import Joint, held, sides
 from steelyard.tables._keyed import (
@@ -30,6 +32,7 @@ from steelyard.tables._keyed import (
     Ball,
     Bins,
     Capped,
+    Look,
     by_place,
     by_value,
     capped_pairs,
@@ -50,6 +53,8 @@ from steelyard.tables._unit_blocks import Convert, UnitBlocks
 from steelyard.tables._views import PublicTable, View
 
 _SHOWN = 20  # columns, of tables that are looked at
+_REMEMBERED = 64  # questions of a table that are not written again
+_FEW = 100  # keys of a question that is remembered
 By = str | Sequence[str]
 
 
@@ -62,6 +67,15 @@ class Under(NamedTuple):
     """Rows ``(u, k…, q0, …)`` under the keys that are asked for, and the public tables that the question names."""
 
     rows: Any
+    beside: Mapping[str, Any]
+
+
+class Written(NamedTuple):
+    """Who answers a question, its SQL, the columns of the source that it reads, and the public tables that it names."""
+
+    engine: Engine | InPlace
+    sql: str
+    columns: Sequence[str]
     beside: Mapping[str, Any]
 
 
@@ -80,6 +94,9 @@ class Table:
         view_text: str = "",
     ) -> None:
         self._engine = engine
+        server = engine.server
+        # all questions within it see one state of the rows, where a server can promise that; of files nobody can
+        self.snapshot: Callable[[], AbstractContextManager[None]] = nullcontext if server is None else server.snapshot
         self.stored = stored  # whether these are rows as they are stored; releases say of a query "as given"
         self._identity = identity
         self.view_text = view_text  # in full, where this is a view: its identity may be cut short
@@ -88,14 +105,15 @@ class Table:
         self._view = view
         self._awaiting: Callable[[str], Table] | None = None  # what becomes of this once the unit is known
         self._during: Unit | None = None  # whose period all rows of this are
+        self._asked: dict[tuple[tuple[Any, ...], str], Written] = {}  # questions that were written before
 
     def __repr__(self) -> str:
         told = [f"{name}: {kind}" for name, kind in list(self.columns.items())[:_SHOWN]]
         more = len(self.columns) - len(told)
         shown = ", ".join([*told, *([f"and {more} more"] if more else [])])
         if self._awaiting is not None:
-            return f"Table(waiting for the unit, of {shown}) on {self._engine.dialect.name}"
-        return f"Table({shown}) on {self._engine.dialect.name}"
+            return f"Table(waiting for the unit, of {shown}) on {self.engine}"
+        return f"Table({shown}) on {self.engine}"
 
     def _repr_html_(self) -> str:
         from steelyard.charts import Tabular, fragment
@@ -131,8 +149,26 @@ class Table:
 
     @property
     def engine(self) -> str:
-        """Who answers: ``"duckdb"`` or ``"pyspark"``."""
-        return self._engine.dialect.name
+        """Who answers: ``"duckdb"``, ``"pyspark"``, or ``"postgres"`` for what the server adds up in place."""
+        return (self._engine.server or self._engine).dialect.name
+
+    def place_of(self, work: Callable[[Table], object]) -> str:
+        """Where some work on this table would be done, in words; empty where rows are read as they lie anyway. Nothing is read.
+
+        It is told by the first question that the work asks.
+        """
+        if self._engine.server is None:
+            return ""
+        from steelyard.tables._in_place import Probe, probed
+
+        probe = self._with(self._rows)
+        probe._engine, probe._awaiting = cast("Engine", Probe(self._engine)), self._awaiting
+        found = probed(lambda: work(probe))
+        if found is None:
+            return ""
+        return (
+            f"added up by {self.engine}, in place" if found else f"fetched from {self.engine} and read on this machine"
+        )
 
     @property
     def local(self) -> bool:
@@ -186,10 +222,13 @@ class Table:
         self._check(unit, [each for part in parts for each in part.quantities])
         if not parts:
             return []
+        return self._row(self._written(("totals", unit, *parts), lambda: Under(self._capped(unit, parts), {})))
+
+    def _capped(self, unit: Unit, parts: Sequence[Bounded | Joint]) -> Any:
         plain = [part for part in parts if isinstance(part, Bounded)]
-        whole_ = len(plain) == len(parts)
-        ask = totals.capped(self._rows, unit, plain, self._engine.dialect) if whole_ else None
-        return self._numbers(held(self._rows, unit, parts, self._engine.dialect) if ask is None else ask)
+        if len(plain) == len(parts):
+            return totals.capped(self._rows, unit, plain, self._engine.dialect)
+        return held(self._rows, unit, parts, self._engine.dialect)
 
     def totals_histogram(
         self, unit: Unit, quantity: Quantity, edges: Sequence[int], *, sizes: bool = False
@@ -201,8 +240,11 @@ class Table:
         """
         self._check(unit, [quantity])
         edges = totals.check_edges(edges)
-        counts = self._numbers(totals.tails(self._rows, unit, quantity, edges, self._engine.dialect, sizes=sizes))
-        return _between(counts)
+
+        def ask() -> Under:
+            return Under(totals.tails(self._rows, unit, quantity, edges, self._engine.dialect, sizes=sizes), {})
+
+        return _between(self._row(self._written(("histogram", unit, quantity, tuple(edges), sizes), ask)))
 
     def norms_histogram(
         self, unit: Unit, part: Capped, edges: Sequence[int], by: By, keys: Sequence[Any] | None, limits: Limits
@@ -212,7 +254,14 @@ class Table:
         Rows of other keys are dropped, and ``limits`` applied, before the norm is taken; ``part`` says of what and in which norm.
         *Privacy:* each unit lies in at most one bin, so one unit added or removed moves one bin by one.
         """
-        return self._norms(unit, part, edges, self._under(unit, [part], by, keys), limits)
+        (found,) = self.norms_histograms(unit, [(part, edges)], by, keys, limits)
+        return found
+
+    def norms_histograms(
+        self, unit: Unit, looks: Sequence[Look], by: By, keys: Sequence[Any] | None, limits: Limits
+    ) -> list[list[int]]:
+        """The same for several totals in one pass, one histogram for each. *Privacy:* each by itself, as above."""
+        return self._norms(unit, looks, self._under(unit, [part for part, _ in looks], by, keys), limits)
 
     def norms_by_bin(
         self,
@@ -228,7 +277,7 @@ class Table:
         *Privacy:* each unit lies in at most one bin of norms, so one unit added or removed moves one count by one.
         """
         under = self._under(unit, [part], by, keys, bins)
-        return self._norms(unit, part, edges, under, Limits())
+        return self._norms(unit, [(part, edges)], under, Limits())[0]
 
     def sums_by_key(
         self, unit: Unit, parts: Sequence[Ball], by: By, keys: Sequence[Any], limits: Limits | None = None
@@ -240,11 +289,18 @@ class Table:
         A ``Joint`` has as many lists as quantities. *Privacy:* one unit added or removed moves each part by at most its cap in its
         norm. Rows with other keys are dropped before the norm is taken.
         """
-        under, count = self._under(unit, parts, by, keys), sum(len(part.quantities) for part in parts)
+        count, hard = sum(len(part.quantities) for part in parts), limits or Limits()
         if not keys or not parts:
+            self._under(unit, parts, by, keys)
             return [[0] * len(keys) for _ in range(count)]
-        question = capped_sums(under.rows, unit, parts, limits or Limits(), self._engine.dialect)
-        return self._placed(question, len(keys), count, under.beside)
+
+        def ask() -> Under:
+            under = self._under(unit, parts, by, keys)
+            return Under(capped_sums(under.rows, unit, parts, hard, self._engine.dialect), under.beside)
+
+        again = not (hard.max_keys or hard.rows_per_key) and _few_words(keys)
+        asked = self._written(("keys", unit, *parts, *names_of(by), *keys) if again else None, ask)
+        return integers_by_place(asked.engine.arrow(*asked[1:]), len(keys), count)
 
     def found_sums_by_key(
         self, unit: Unit, parts: Sequence[Capped], by: By, limits: Limits, least: int = 1
@@ -551,17 +607,44 @@ class Table:
             rows = rows.mutate(k=rows.k * whole(len(bins.edges) - 1) + rows.b).drop("b")
         return Under(rows, {} if frame is None else {frame.name: frame.content})
 
-    def _norms(self, unit: Unit, part: Capped, edges: Sequence[int], under: Under, limits: Limits) -> list[int]:
-        edges = totals.check_edges(edges)
-        if edges[-2] > SATURATION:
+    def _norms(self, unit: Unit, looks: Sequence[Look], under: Under, limits: Limits) -> list[list[int]]:
+        looks = [(part, totals.check_edges(edges)) for part, edges in looks]
+        if any(edges[-2] > SATURATION for _, edges in looks):
             raise InvalidTask("edges of norms must lie within 2^50.")
-        question = norm_tails(under.rows, unit, part, limits, edges, self._engine.dialect)
-        return _between(self._numbers(question, under.beside))
+        question = norm_tails(under.rows, unit, looks, limits, self._engine.dialect)
+        units, *counts = self._numbers(question, under.beside)
+        left = iter(counts)
+        return [_between([units, *islice(left, len(edges) - 2)]) for _, edges in looks]
+
+    def _written(self, about: tuple[Any, ...] | None, ask: Callable[[], Under]) -> Written:
+        """A question as it goes to the engine; ``about`` is all it depends on beside the table, where it may be asked again: then it is made once.
+
+        It is a function of public facts alone. Of what Python takes for equal (0.0 and -0.0, 1 and True) the words tell apart.
+        """
+        if (
+            about is None or self._engine.dialect is not totals.DUCKDB
+        ):  # elsewhere a table beside has another name each time
+            return self._asked_of(ask())
+        known = (about, repr(about))
+        found = self._asked.get(known)
+        if found is None:
+            if len(self._asked) >= _REMEMBERED:
+                self._asked.clear()
+            found = self._asked[known] = self._asked_of(ask())
+        return found
+
+    def _asked_of(self, under: Under) -> Written:
+        return Written(*self._answering(under.rows, under.beside), self._needed(under.rows), under.beside)
+
+    def _row(self, asked: Written) -> list[int]:
+        """Ask for one row of numbers; a sum over no rows at all is 0."""
+        (row,) = asked.engine.rows(asked.sql, asked.columns)
+        return [0 if value is None else int(value) for value in row]
 
     def _placed(self, question: Any, size: int, parts: int, beside: Mapping[str, Any]) -> list[list[int]]:
         """Run a question that answers ``k``, ``s0``, …: for each part one integer per place, 0 where there is no row."""
-        answer = self._engine.arrow(self._sql(question), self._needed(question), beside)
-        return integers_by_place(answer, size, parts)
+        engine, sql = self._answering(question, beside)
+        return integers_by_place(engine.arrow(sql, self._needed(question), beside), size, parts)
 
     def _numbers(self, question: Any, beside: Mapping[str, Any] = MappingProxyType({})) -> list[int]:
         """Run a question that answers with one row of numbers; a sum over no rows at all is 0."""
@@ -569,12 +652,22 @@ class Table:
         return [0 if value is None else int(value) for value in row]
 
     def _run(self, question: Any, beside: Mapping[str, Any] = MappingProxyType({})) -> list[tuple[Any, ...]]:
+        engine, sql = self._answering(question, beside)
         if beside:
-            answer = self._engine.arrow(self._sql(question), self._needed(question), beside)
+            answer = engine.arrow(sql, self._needed(question), beside)
             return list(zip(*(column.to_pylist() for column in answer.columns), strict=True))
-        return self._engine.rows(self._sql(question), self._needed(question))
+        return engine.rows(sql, self._needed(question))
 
-    def _sql(self, question: Any) -> str:
+    def _answering(self, question: Any, beside: Mapping[str, Any]) -> tuple[Engine | InPlace, str]:
+        """Who answers with few numbers, and in what words: the server that has the rows, where it can, else the engine that reads them."""
+        server, columns = self._engine.server, self._needed(question)
+        if server is not None and self._awaiting is None and server.takes(question, columns, self._rows):
+            sql = self._sql(question, server.dialect)
+            if server.parses(sql, columns, beside):
+                return server, sql
+        return self._engine, self._sql(question)
+
+    def _sql(self, question: Any, dialect: totals.Dialect | None = None) -> str:
         if self._awaiting is not None:
             raise InvalidTask(
                 "a step of this table waits for the unit: ask through a Session, or name it: per_unit('user', ...)."
@@ -582,7 +675,8 @@ class Table:
         import ibis.expr.operations as ops
 
         asked = question.op()
-        return _compiled(asked, self._engine.dialect, tuple(repr(each.value) for each in asked.find(ops.Literal)))
+        dialect = self._engine.dialect if dialect is None else dialect
+        return _compiled(asked, dialect, tuple(repr(each.value) for each in asked.find(ops.Literal)))
 
     @property
     def _counted(self) -> str:
@@ -618,6 +712,12 @@ def _compiled(question: Any, dialect: totals.Dialect, literals: tuple[str, ...])
     Ibis takes questions for equal whose constants are, and 0.0 equals -0.0: ``literals`` tells such apart.
     """
     return dialect.written(question.to_expr())
+
+
+def _few_words(keys: Sequence[Any]) -> bool:
+    """Whether keys are so few and plain that they may be remembered with a question."""
+    plain = not (isinstance(keys, KeyList) and (keys.found or keys.listed is not None))
+    return plain and len(keys) <= _FEW and all(type(key) in (str, int) for key in keys)
 
 
 def _between(counts: Sequence[int]) -> list[int]:

@@ -19,10 +19,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
-from steelyard.errors import InvalidTask
+from steelyard.errors import InvalidTask, OurBug
 
 if TYPE_CHECKING:
     from steelyard.privacy import Unit
@@ -32,6 +33,7 @@ LIMIT = 2**53
 
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 LARGEST = 1.7976931348623157e308
+DIGEST = "steelyard_digest"
 _EXACT_DIGITS = 15  # a decimal this short is a quotient of two exact doubles, so a plain cast is correctly rounded
 
 
@@ -282,3 +284,32 @@ def tails(
     known, total = units.u.notnull(), units.t0.abs() if sizes else units.t0
     inner = {f"n{i}": units.count(where=known & (total >= wide(edge))) for i, edge in enumerate(edges[1:-1])}
     return units.agg(n=units.count(where=known), **inner)
+
+
+def held(number: Any, bound: float) -> Any:
+    """A number held within plus and minus a bound."""
+    import ibis
+
+    return ibis.greatest(ibis.least(number, double(bound)), double(-bound))
+
+
+@cache
+def digest() -> Any:
+    """A name for SHA-256, which Ibis has no rule for everywhere; the dialect's own words take its place."""
+    import ibis
+
+    def digest(text: str) -> str:
+        raise OurBug("a digest is written, not called.")
+
+    return ibis.udf.scalar.builtin(name=DIGEST)(digest)
+
+
+def factor_of(node: Any) -> float:
+    """What a double is multiplied by, where that is public; else 0."""
+    import ibis.expr.operations as ops
+
+    written = node.right
+    if not (isinstance(written, ops.Cast) and isinstance(written.arg, ops.Literal) and written.to.is_float64()):
+        return 0.0
+    number = float(written.arg.value)
+    return number if isinstance(node, ops.Multiply) else (1 / number if number else math.inf)

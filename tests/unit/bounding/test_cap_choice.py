@@ -5,16 +5,27 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.bounding._cap_choice import NoisyHistogram, choice_share, choose_cap, plan_caps
+from steelyard.bounding._cap_choice import (
+    ContributionProfile,
+    NoisyHistogram,
+    TotalsGrid,
+    choice_share,
+    choose_cap,
+    plan_caps,
+)
 from steelyard.bounding._cap_grid import CapGrid
-from steelyard.bounding._laws import mean_error
+from steelyard.bounding._cut import Added, Cut
+from steelyard.bounding._laws import mean_error, spread_noise
 from steelyard.bounding._theory import Tradeoff, capping_bias, expected_error, optimal_cap
+from steelyard.demo._story import make_purchases, totals_by_user
+from steelyard.demo._tour import SHARE, UPPER
 from steelyard.documents import decode
 from steelyard.errors import InvalidTask
 
@@ -189,6 +200,27 @@ def test_the_error_that_a_plan_predicts_is_not_contradicted_by_the_truth(name: s
         best = plan_caps(NoisyHistogram(GRID, noised(counts, "laplace", 0.2, generator), "laplace", 0.2), 0.5).best
         held.append(best.low - 1e-6 <= expected_error(totals, best.cap, 0.5) <= best.high)
     assert np.mean(held) >= 0.9
+
+
+def test_the_demo_shows_no_error_that_its_own_table_contradicts() -> None:
+    # the demo's purchases, look and price, over twenty draws of the look
+    totals = np.array(totals_by_user(make_purchases()))
+    made = TotalsGrid.of_values(Fraction(UPPER), None)
+    counts, draw = count(np.ceil(totals / float(made.step)), made.edges), np.random.default_rng(5)
+    held, covered, by_noise = [], [], []
+    for _ in range(20):
+        seen = NoisyHistogram(made.grid, noised(counts, "laplace", 0.2, draw), "laplace", 0.2)
+        best = ContributionProfile("amount", "users", made.step, seen).plan(SHARE).best
+        held.append(best.low <= expected_error(totals, best.cap, float(SHARE)) <= best.high)
+        added = Added(best.cap, float(SHARE), "staircase", scalar=True)
+        low, high = Cut.of(seen, Fraction(0), Fraction(best.cap), made.step, added).offsets["0.95"]
+        off = capping_bias(totals, [best.cap])[0] - best.cap * spread_noise(float(SHARE), "staircase", 500)
+        covered.append(float(((low <= off) & (off <= high)).mean()))
+        alone = best.cap * float(np.quantile(spread_noise(float(SHARE), "staircase", 500), 0.975))
+        by_noise.append(float((np.abs(off) <= alone).mean()))
+    assert all(held)
+    assert min(covered) >= 0.9
+    assert np.mean(by_noise) < 0.9  # the broken twin, an interval without the bias, is contradicted
 
 
 def test_a_plan_is_the_whole_curve_and_its_best_is_the_choice() -> None:

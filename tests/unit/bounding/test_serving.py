@@ -197,3 +197,28 @@ def test_users_by_key_where_rows_are_hidden_and_where_keys_are_found() -> None:
     limited = Sum("x", epsilon=1, cap=10, by="k", keys=NAMES, max_keys=2).plan(TABLE.schema, terms())
     assert limited.predicted is not None
     assert "counts under 2 of them" in limited.predicted.note
+
+
+def test_several_looks_in_one_pass_are_each_what_it_is_alone() -> None:
+    table = read(
+        {"user": [1, 1, 2, 3, 3, 3], "k": ["a", "b", "a", "a", "b", None], "v": [3.0, -4.0, 2.0, 9.0, 9.0, 1.0]}
+    )
+    looks: list[Any] = [
+        (Capped(Quantity("v"), 0, "l1"), [0, 3, 8, 100]),
+        (Capped(Quantity("v"), 0, "l2"), [0, 6, 100]),
+        (Capped(Quantity(None), 0, "l1"), [0, 2, 3, 9]),
+    ]
+    for unit in (USER, rows()):
+        together = table.norms_histograms(unit, looks, "k", ["a", "b"], Limits())
+        assert together == [
+            table.norms_histogram(unit, part, edges, "k", ["a", "b"], Limits()) for part, edges in looks
+        ]
+    assert together[0] == [1, 2, 2]
+
+
+def test_a_total_that_no_sixty_four_bits_hold_is_cut_and_not_wrapped() -> None:
+    size = 3000  # each row counts 2^53 steps, all together above 2^64
+    table = read({"user": [1] * size, "k": ["a"] * size, "v": [1e300] * (size - 1) + [-1e300]})
+    part = Capped(Quantity("v"), 2**40)
+    assert table.norms_histogram(USER, part, [0, 2**50 - 1, 2**50, 2**51], "k", ["a"], Limits()) == [0, 0, 1]
+    assert table.sums_by_key(USER, [part], "k", ["a"]) == [[2**40]]

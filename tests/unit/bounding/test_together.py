@@ -13,7 +13,7 @@ from steelyard.mechanisms._observe import observing
 from steelyard.noise import TestNoise
 from steelyard.privacy import Loss, Terms, users
 from steelyard.session import Session
-from steelyard.tables import read
+from steelyard.tables import Work, read
 
 DATA: dict[str, list[Any]] = {
     "user": [u for u in range(300) for _ in range(1 + u % 4)],
@@ -51,6 +51,18 @@ def test_it_reads_the_rows_once() -> None:
     task = Together([Sum("x", epsilon=1, cap=7, **KEYS), Count(epsilon=2, cap=3, **KEYS)])
     task.plan(TABLE.schema, TERMS).run(Counting(), TestNoise(1))  # type: ignore[arg-type]
     assert asked == ["sums_by_key"]
+
+
+def test_caps_that_are_chosen_by_key_are_looked_for_in_one_pass_and_see_what_they_would_alone() -> None:
+    tasks: list[Sum | Count] = [Sum("x", epsilon=1, upper=1000, **KEYS), Count(epsilon=2, upper=50, **KEYS)]
+    with observing() as alone:
+        for task in tasks:
+            task.plan(TABLE.schema, TERMS).run(TABLE, TestNoise(1))
+    account = open_account(":memory:", "looks", unit=users("user"), epsilon=10)
+    assert Session(TABLE, account).work(Together(tasks)) == Work(2)  # all looks, then all totals
+    with observing() as shared:
+        Together(tasks).plan(TABLE.schema, TERMS).run(TABLE, TestNoise(1))
+    assert shared[:2] == [alone[0], alone[2]]
 
 
 def test_the_price_is_the_sum_and_the_values_come_in_order() -> None:

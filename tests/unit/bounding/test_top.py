@@ -214,7 +214,7 @@ def test_the_first_values_and_histograms_of_values_are_asked_together_with_other
 
 def test_what_stands_under_a_key_that_was_not_shown_is_not_told() -> None:
     """Pairs have their own search: one may be shown whose key is not. A twin that tells them all is seen here."""
-    from steelyard.bounding._apart import Apart
+    from steelyard.bounding._together import Apart
 
     by: dict[str, Any] = {"by": "land", "max_keys": 2}
     apart = Apart.of(sy.TopK("product", k=2, mu=30, cap=6, **by), TABLE.schema, terms(gaussian=True, aside=True))

@@ -171,6 +171,13 @@ def test_the_sweet_spot_sits_at_the_minimum(points: list[tuple[int, float]], log
     assert f"sweet spot is {short(best[1])}, at" in root.findtext(f"{SVG}desc", "")
 
 
+def test_the_sweet_spot_says_where_its_error_lies_if_that_is_known() -> None:
+    caps, total = (10, 100, 1000), (500.0, 200.0, 900.0)
+    known = tradeoff(caps, total, total, total, band=((300.0, 150.0, 800.0), (2000.0, 4000.0, 1000.0))).svg()
+    assert "error 200, 150 to 4,000" in known
+    assert "error 200<" in tradeoff(caps, total, total, total).svg()
+
+
 def rectangles(chart: Chart, colour: str) -> list[tuple[float, float]]:
     found = ElementTree.fromstring(chart.svg()).iter(f"{SVG}rect")
     boxes = [each.attrib for each in found if colour in each.attrib.get("class", "")]

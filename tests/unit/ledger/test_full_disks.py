@@ -12,8 +12,9 @@ from steelyard.cli import main
 from steelyard.errors import LedgerError, LedgerLocked
 from steelyard.ledger import Account, Ledger, open_account
 from steelyard.ledger import _connection as connection
-from steelyard.ledger._connection import ConnectionLost, Transaction
+from steelyard.ledger._connection import ConnectionLost
 from steelyard.ledger._sqlite import SqliteConnection
+from steelyard.ledger._transaction import Transaction
 from steelyard.privacy import Event, Loss, rows
 
 LARGE = Event("laplace", {"sensitivity": "9" * 1_000_000})

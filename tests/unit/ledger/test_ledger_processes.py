@@ -20,9 +20,9 @@ from steelyard.ledger import _account as account_module
 from steelyard.ledger import _connection as connection
 from steelyard.ledger import _readers as readers_module
 from steelyard.ledger import _writer as writer
-from steelyard.ledger._connection import Transaction
 from steelyard.ledger._sqlite import SqliteConnection
 from steelyard.ledger._store import open_store
+from steelyard.ledger._transaction import Transaction
 from steelyard.privacy import Loss, rows
 
 

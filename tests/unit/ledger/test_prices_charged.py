@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from steelyard.accounting import _prices as prices
-from steelyard.accounting._prices import Claim, MuSquared, composed, disjoint, price
+from steelyard.accounting._prices import Claim, MuSquared, disjoint, price
 from steelyard.cli import main
 from steelyard.ledger import Account, Ledger, open_account
 from steelyard.ledger import _verify as verify
-from steelyard.ledger._connection import Transaction
 from steelyard.ledger._store import open_store
+from steelyard.ledger._transaction import Transaction
 from steelyard.mechanisms import BoundedNoise, Gaussian, Laplace
 from steelyard.mechanisms._gradual import LaplacePath
 from steelyard.mechanisms._objective import Objective, PureObjective, UserObjective
-from steelyard.privacy import MICRO, Event, Loss, Neighbours, rows
+from steelyard.privacy import MICRO, Event, Loss, Neighbours, composed, rows
 
 GAUSSIAN = {
     "objective": Objective(3, 100_000, Fraction(4), 2_000).event,

@@ -17,9 +17,8 @@ from sklearn.model_selection import cross_val_score
 
 from steelyard.errors import InvalidTask
 from steelyard.ledger import open_account
-from steelyard.models._arrays import units
 from steelyard.models._columns import Plain
-from steelyard.models._estimator import features_of, labels_of, numbers_of
+from steelyard.models._estimator import features_of, labels_of, numbers_of, units
 from steelyard.models._fits import FitLogistic
 from steelyard.models._regression import LinearRegression, LogisticRegression
 from steelyard.noise import TestNoise

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.accounting._prices import composed, grouped, price, steps
+from steelyard.accounting._prices import grouped, price, steps
 from steelyard.audit._suite import gaussian, pure
 from steelyard.errors import InvalidTask, OurBug, ViewRefused
 from steelyard.mechanisms import Gaussian, Laplace
@@ -22,7 +22,7 @@ from steelyard.models._passes import Folded, Reading, Training
 from steelyard.models._rows import Classes, Fitted, Rows, kept
 from steelyard.models._user_descent import CappedFit
 from steelyard.noise import Noise
-from steelyard.privacy import Event, rows, users
+from steelyard.privacy import Event, composed, rows, users
 from steelyard.tables import read
 from unit.models.user_replay import furthest, joined, made_up, newcomers, reordered
 

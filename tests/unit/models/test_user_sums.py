@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard import models
-from steelyard.models._user_sums import OCTAVES, Cells, Ints, Sizes, UserSum, beyond, octaves, read_sizes
+from steelyard.models._user_sums import OCTAVES, Cells, Ints, Sizes, UserSum, beyond, octaves, read_sizes, sqrt_above
 from steelyard.noise import TestNoise
 
 
@@ -71,3 +72,10 @@ def test_a_warning_names_where_its_guess_comes_from() -> None:
 def test_the_methods_are_found_by_name() -> None:
     for name in ("CappedFit", "UserDescent"):
         assert callable(getattr(models, name))
+
+
+@given(square=st.fractions(min_value=Fraction(1, 10**9), max_value=10**30))
+def test_a_sigma_taken_from_a_variance_is_never_too_small(square: Fraction) -> None:
+    sigma = sqrt_above(square)
+    assert sigma**2 >= square
+    assert float(sigma**2 / square) - 1 < 2.0**-50

@@ -13,7 +13,6 @@ from steelyard.mechanisms._observe import Observed, observing
 from steelyard.models._columns import SIZE
 from steelyard.models._passes import Method
 from steelyard.models._rows import Fitted, Rows
-from steelyard.noise._norms import fit_norm
 from steelyard.privacy import Neighbours
 
 
@@ -29,7 +28,8 @@ class Trace:
 
 def rows_of(x: Any, y: Any, users: Any) -> Rows:
     """Features of length at most one and labels of at most one, on the grid."""
-    whole = fit_norm(np.rint(np.asarray(x, dtype=float) * SIZE).astype(np.int64), SIZE, 2).astype(float)
+    given = np.asarray(x, dtype=float)
+    whole = np.trunc(given / np.maximum(1, np.linalg.norm(given, axis=1, keepdims=True)) * SIZE)
     labels = np.clip(np.rint(np.asarray(y, dtype=float) * SIZE), -SIZE, SIZE)
     return Rows(whole, labels, np.asarray(users, dtype=np.int64))
 

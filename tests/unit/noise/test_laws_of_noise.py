@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from steelyard.noise import ExactNoise, TestNoise
-from steelyard.noise._sources import OpenDPNoise
 from steelyard.noise._stream import SeededStream
 from unit.noise import cks
 from unit.noise.exactly import p_value
+from unit.noise.opendp_noise import OpenDPNoise
 
 SCALES = [Fraction(1, 2), Fraction(1), Fraction(10, 3), Fraction(100), Fraction(10**6), Fraction(10**6 << 20)]
 SCALES += [Fraction(1 << 40), Fraction(10**6, 7)]

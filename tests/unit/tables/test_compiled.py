@@ -56,6 +56,9 @@ QUESTIONS: dict[str, Callable[[Table], Any]] = {
     "found keys": lambda t: t.found_sums_by_key(USER, [Capped(CENTS, 10)], "shop", LIMITS, 2),
     "bins": lambda t: t.sums_by_bin(USER, Capped(Quantity(), 3), Bins(CENTS, (-400, 0, 200, 5000))),
     "values": lambda t: t.distinct_values(USER, "shop", [1, 2], limits=LIMITS),
+    "some rows of floats and days": lambda t: t.keep_rows(USER, 3, bytes(32), ["amount", "day"]).capped_sum(
+        USER, CENTS, -50, 1000
+    ),
     "some rows": lambda t: t.keep_rows(USER, 2, bytes(32), ["shop", "ok"]).capped_sum(USER, YES, 0, 2),
 }
 

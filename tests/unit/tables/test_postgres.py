@@ -1,4 +1,4 @@
-"""Tables of a real PostgreSQL: the integers of DuckDB, and no cell that decides whether there is an answer."""
+"""Tables of a real PostgreSQL whose rows are fetched: the integers of DuckDB, and no cell that decides whether there is an answer."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def place() -> Iterator[tuple[Any, str]]:
 
 
 def opened(name: str) -> Any:
-    return sy.read(f"{postgres.server()}::{name}")
+    return sy.read(f"{postgres.server()}::{name}", in_place=False)
 
 
 def integers(table: Any) -> dict[str, int]:

@@ -71,9 +71,63 @@ def test_a_question_is_written_as_sql_once_and_others_are_not_taken_for_it() -> 
     found = [table.capped_sum(users("u"), Quantity("x"), 0, cap) for cap in caps for _ in range(2)]
     assert found == [0, 0, 0, 0, 15, 15, 16, 16]
     after = _table._compiled.cache_info()
-    assert (after.misses - before.misses, after.hits - before.hits) == (3, 5)
+    assert (after.misses - before.misses, after.hits - before.hits) == (3, 0)  # the table has the words already
     assert other.capped_sum(users("u"), Quantity("x"), 0, 9) == 3  # the words are shared, the rows are not
     assert _table._compiled.cache_info().misses == after.misses
+
+
+def written(monkeypatch: pytest.MonkeyPatch, ask: Any) -> tuple[int, Any]:
+    """How often an answer was written as SQL, and the answer."""
+    times, write = [0], _table.Table._sql
+
+    def counting(table: Any, question: Any) -> str:
+        times[0] += 1
+        return write(table, question)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_table.Table, "_sql", counting)
+        found = ask()
+    return times[0], found
+
+
+def test_questions_by_key_are_remembered_by_all_that_they_depend_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = read({"u": np.array([1, 1, 2, 2]), "k": np.array([0, 1, 1, 0]), "x": np.array([5, 6, 7, 8])})
+
+    def sums(keys: Any, cap: int = 100, norm: str = "l1", limits: Any = None, by: Any = "k") -> Any:
+        return table.sums_by_key(users("u"), [Capped(Quantity("x"), cap, norm)], by, keys, limits)[0]
+
+    asked = [
+        (lambda: sums([0, 1]), 1, [13, 13]),
+        (lambda: sums([0, 1]), 0, [13, 13]),
+        (lambda: sums((0, 1), by=["k"]), 0, [13, 13]),
+        (lambda: sums([1, 0]), 1, [13, 13]),
+        (lambda: sums([1, 2]), 1, [13, 0]),
+        (lambda: sums([0, 1], cap=11), 1, [10, 11]),
+        (lambda: sums([0, 1], cap=11, norm="l2"), 1, [13, 13]),
+        (lambda: sums([0, 1], cap=11), 0, [10, 11]),
+    ]
+    assert [written(monkeypatch, ask) for ask, *_ in asked] == [(times, found) for _, times, found in asked]
+    for equal in ([0.0, 1.0], [False, True]):  # to Python; the column has neither
+        with pytest.raises(InvalidTask):
+            sums(equal)
+
+
+def test_a_question_that_draws_is_written_anew_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = read({"u": np.arange(40).repeat(2), "k": np.tile([0, 1], 40), "x": np.ones(80)})
+
+    def counts() -> Any:
+        return table.sums_by_key(users("u"), [Capped(Quantity(None), 1)], "k", [0, 1], Limits(max_keys=1))[0]
+
+    found = [written(monkeypatch, counts) for _ in range(8)]
+    assert all(times == 1 for times, _ in found)
+    assert len({tuple(each) for _, each in found}) > 1  # which key of a unit counts is drawn anew
+
+
+def test_a_table_forgets_questions_rather_than_keep_them_all() -> None:
+    table = read({"u": np.array([1]), "x": np.array([5])})
+    for cap in range(_table._REMEMBERED + 3):
+        table.capped_sum(users("u"), Quantity("x"), 0, cap)
+    assert len(table._asked) == 3
 
 
 def test_a_question_is_not_taken_for_one_whose_constant_is_equal_and_another() -> None:

@@ -6,6 +6,7 @@ import gzip
 import sqlite3
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -333,3 +334,37 @@ def test_a_table_that_was_changed_is_never_read_past_its_engine() -> None:
     assert some(few) == [2.0, 3.0]
     few._base = few._rows  # a twin that takes every table for the one that was given
     assert some(few) != [2.0, 3.0]
+
+
+def test_a_question_that_is_asked_again_reads_the_file_that_is_there(tmp_path: Path) -> None:
+    table, part = read(parquet(tmp_path)), Capped(Quantity("x"), 100)
+    path = tmp_path / "it's.parquet"
+
+    def asked() -> list[Any]:
+        return [
+            table.capped_sum(users("u"), Quantity("x"), 0, 100),
+            *table.sums_by_key(users("u"), [part], "s", ["a", "b"]),
+        ]
+
+    assert [asked() for _ in range(3)] == [[6, [4, 2]]] * 3
+    assert set(table._engine._kept) == {("u", "x"), ("u", "x", "s")}  # type: ignore[attr-defined]
+    more = pa.concat_tables([ARROW, pa.table({"u": [3] * 9, "x": [1.0] * 9, "s": ["a"] * 9})])
+    pyarrow.parquet.write_table(more, path)
+    assert asked() == [15, [13, 2]]
+    pyarrow.parquet.write_table(more.drop_columns(["x"]), path)
+    with pytest.raises(TableError, match="could not answer"):
+        asked()
+    pyarrow.parquet.write_table(ARROW, path)
+    assert asked() == [6, [4, 2]]
+
+
+def test_questions_at_the_same_moment_have_cursors_of_their_own(tmp_path: Path) -> None:
+    table = read(parquet(tmp_path))
+
+    def ask(number: int) -> list[int]:
+        keys = ["a", "b"] if number % 2 else ["b", "a"]
+        return table.sums_by_key(users("u"), [Capped(Quantity("x"), 100)], "s", keys)[0]
+
+    with ThreadPoolExecutor(8) as crew:
+        found = list(crew.map(ask, range(40)))
+    assert found == [[4, 2] if number % 2 else [2, 4] for number in range(40)]

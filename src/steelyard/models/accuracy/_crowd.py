@@ -81,13 +81,12 @@ class Counts:
             return None
         cost = 4 * self.told[-1][0] if self.told else self._first() if first is None else first
         square, neighbours = (self.secret + (others is not None)) * self._whole**2, self.crowd.neighbours
-        step = Gaussian(None, sigma_for(square, cost), neighbours, square)
 
-        def compute(rows: Any, noise: Noise) -> list[int]:
+        def compute(noisy: Gaussian, rows: Any, noise: Noise) -> list[int]:
             units = [rows.units * self._whole] if self.secret else []
-            return step.release([*units, *(others(rows) if others else [])], noise)
+            return noisy.release([*units, *(others(rows) if others else [])], noise)
 
-        return Step("size", step.event, compute)
+        return Step("size", lambda: Gaussian(None, sigma_for(square, cost), neighbours, square), compute)
 
     def learn(self, told: Told) -> None:
         """Take a stored count into account."""

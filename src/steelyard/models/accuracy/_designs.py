@@ -23,18 +23,15 @@ from numpy.typing import NDArray
 
 from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, release_array, sigma_for
-from steelyard.models._columns import SIZE, Features
-from steelyard.models._rows import EXACT_ROWS, Label, Products, Rows
+from steelyard.models._columns import SIZE
+from steelyard.models._rows import products
 from steelyard.models.accuracy._family import Integers
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Neighbours
-from steelyard.tables import Table
 
 Array = NDArray[np.float64]
 MODEL_BITS = 48
 """A ridge model that is looked at is told in whole steps of 2^-48."""
-
-"""Released integers: a list of Python's, or an array of 64-bit words or of Python's."""
 
 MATRIX = 32
 """The whole number by which products of features are multiplied before the noise; those with the label take ``vector``."""
@@ -96,36 +93,14 @@ class Exact:
         return gram, moment
 
     @classmethod
-    def of_table(cls, table: Table, features: Features, label: Label, n: int) -> Exact:
-        """Add up a table in one streaming pass; ``n`` is public and not counted."""
-        step = _Totals(features, label)
-        gram, moment, square = table.fold([*features.source, label.column], step, step.start)
-        return cls(n, SIZE, gram, moment, int(square[0]))
+    def of(cls, sums: NDArray[np.object_], n: int, unit: int) -> Exact:
+        """From the products of features and, last, the label with each other."""
+        return cls(n, unit, sums[:-1, :-1], sums[:-1, -1], int(sums[-1, -1]))
 
     @classmethod
     def of_rows(cls, x: Array, y: Array) -> Exact:
         """Add up whole-number rows in memory."""
-        gram, moment = Rows(x, y, None).products()
-        square = sum(int(y[i : i + EXACT_ROWS] @ y[i : i + EXACT_ROWS]) for i in range(0, len(y), EXACT_ROWS))
-        return cls(len(y), SIZE, gram, moment, square)
-
-
-@dataclass(frozen=True)
-class _Totals:
-    """The step of a fold: X'X, X'y and y'y of a batch."""
-
-    features: Features
-    label: Label
-
-    @property
-    def start(self) -> list[Any]:
-        return [*Products(self.features, self.label).start, np.zeros(1, dtype=np.int64)]
-
-    def __call__(self, batch: Any) -> list[Any]:
-        y = self.label.whole(batch.column(len(self.features.columns)))
-        parts = (y[i : i + EXACT_ROWS] for i in range(0, len(y), EXACT_ROWS))
-        square = np.array([sum(int(part @ part) for part in parts)], dtype=object)
-        return [*Products(self.features, self.label)(batch), square]
+        return cls.of(products(np.vstack([x.T, y]), y)[0], len(y), SIZE)
 
 
 @dataclass(frozen=True)
@@ -145,7 +120,7 @@ class Design:
         """The certificate's u: the label's products have variance t/u."""
         return (self.vector / MATRIX) ** 2
 
-    @property
+    @lazy
     def square(self) -> int:
         """The squared distance by which one row can move everything.
 
@@ -161,12 +136,7 @@ class Design:
         Rounding down moves an entry of a difference by less than one coarse step, so the distance grows by the root of
         the number of entries; where that were more than 3e-7 of it, the noise is drawn as Python integers instead.
         """
-        sigma, most = math.isqrt(self.square * MICRO**2 // cost), math.isqrt(self.square) // 3_000_000
-        for bits in (43, 47):  # narrow noise is drawn faster
-            step = 1 << (max(1, sigma >> bits) - 1).bit_length()
-            if step == 1 or step * (math.isqrt(self.entries) + 3) <= most:
-                return step
-        return 1
+        return 1 << _coarse_bits(self.square, self.entries, cost)
 
     @property
     def entries(self) -> int:
@@ -181,9 +151,9 @@ class Design:
         return Gaussian(None, sigma_for(square, cost), self.neighbours, square)
 
     def values(self, exact: Exact, coarse: int = 1) -> NDArray[Any]:
-        """The integers that one measurement hides."""
+        """The integers that one measurement hides, rounded down to multiples of a power of two."""
         gram, moment = exact.narrow or (exact.gram, exact.moment)
-        found = np.concatenate([MATRIX * gram.ravel(), self.vector * moment]) // coarse
+        found = np.concatenate([MATRIX * gram.ravel(), self.vector * moment]) >> (coarse.bit_length() - 1)
         if found.dtype == object and exact.n * exact.unit**2 * MATRIX < 2**61 * coarse:
             found = np.clip(found, -(2**62), 2**62).astype(np.int64)  # clips nothing, and no table can make it fail
         return found
@@ -204,6 +174,17 @@ class Design:
         added = self.neighbours is Neighbours.ADD_REMOVE
         square = 1 + self.weight if added else (2 + self.weight) ** 2 / 2
         return square / (cost / MICRO**2) * (1 + 1e-6)
+
+
+@lru_cache(maxsize=256)
+def _coarse_bits(square: int, entries: int, cost: int) -> int:
+    """The bits that a measurement of this price leaves out: worked out once for its event, its noise and its place in the average."""
+    sigma, most = math.isqrt(square * MICRO**2 // cost), math.isqrt(square) // 3_000_000
+    for bits in (43, 47):  # narrow noise is drawn faster
+        left_out = (max(1, sigma >> bits) - 1).bit_length()
+        if not left_out or (math.isqrt(entries) + 3) << left_out <= most:
+            return left_out
+    return 0
 
 
 class PooledDesign:

@@ -28,7 +28,7 @@ from steelyard.noise import Noise, TestNoise
 from steelyard.privacy import Currency, Number, Unit, rows
 from steelyard.privacy import users as users_of
 from steelyard.release import Release
-from steelyard.session import Session, named
+from steelyard.session import Session
 from steelyard.tables import read
 
 NOTE = "charged to an account in memory, of this estimator's epsilon and delta, made by this fit; n is public in it"
@@ -95,9 +95,9 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         nowhere. ``users`` says whose row each one is; their number, like that of rows without them, counts as public.
         """
         forget(self)
-        wanted, key = self._wanted(), named(self.key)
+        wanted = self._wanted()
         values, labels = self._arrays(X, y, users, reset=True)
-        return self._reach(values, labels, users, wanted, key, self.account, progress)
+        return self._reach(values, labels, users, wanted, self.key, self.account, progress)
 
     def resume(
         self,
@@ -180,7 +180,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         found = reach(session, task, wanted, penalty=self.penalty, key=key, progress=told, ids=ids)
         if isinstance(task, FitLogistic):
             self.classes_ = np.asarray(task.classes)
-        self._keep(found, wanted, key or "")
+        self._keep(found, wanted)
         if wanted.kind != "relative":
             return found
         self.release_ = found.release
@@ -286,12 +286,12 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         labels: Any,
         users: Any,
         wanted: Goal,
-        key: str,
+        key: str | None,
         account: Account | None,
         progress: Progress | bool | None,
     ) -> AccuracyFirst:
         """Walk on an account, or on one that is made for it, and keep what was found."""
-        from steelyard.models._estimator import Payment, numbers_of
+        from steelyard.models._estimator import Payment
         from steelyard.models._regression import LogisticRegression
 
         unit = self._unit(len(labels), users) if account is None else None
@@ -307,19 +307,19 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
             self.classes_, y = model.coded(labels)
             task = FitLogistic(features, payment.label, range(len(self.classes_)))
         else:
-            task, y = FitLinear(features, payment.label, *model.y_bounds), numbers_of(self, labels)
-        session = payment.session(payment.table(values, y, users), self.noise)
+            task, y = FitLinear(features, payment.label, *model.y_bounds), labels
+        session = payment.session(self.noise, values, y, users)
         most = None if self.account is None else self.epsilon
         told = progress_of(progress, payment.account, key)
         found = reach(within(session, most), task, wanted, penalty=self.penalty, key=key, progress=told)
-        return self._keep(found, wanted, key)
+        return self._keep(found, wanted)
 
     @property
     def _gaussian(self) -> bool:
         return self.account_.terms.currency is Currency.GAUSSIAN
 
-    def _keep(self, found: Reached, wanted: Goal, key: str) -> AccuracyFirst:
-        self.key_, self.wanted_, self.path_ = key, wanted, found.path
+    def _keep(self, found: Reached, wanted: Goal) -> AccuracyFirst:
+        self.key_, self.wanted_, self.path_ = found.key, wanted, found.path
         self.certificate_: Certificate = found.certificate
         self.stopped_reason_, self.spent_, self.summary_ = found.reason, found.spent, str(found)
         self.mu2_spent_ = found.spent / 10**12 if self._gaussian else None

@@ -10,7 +10,7 @@ Law: what is added up is never below what a row loses; everything else (the vari
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +19,10 @@ from numpy.typing import NDArray
 
 from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models._columns import SIZE
-from steelyard.models.accuracy._crowd import Counts, Crowd
-from steelyard.models.accuracy._designs import MODEL_BITS
-from steelyard.models.accuracy._family import LOSS_BITS, WHOLE, Step, Told
+from steelyard.models.accuracy._crowd import Counts
+from steelyard.models.accuracy._family import LOSS_BITS, WHOLE, Step
 from steelyard.models.accuracy._losses import ClippedLoss
 from steelyard.models.accuracy._quantiles import normal_quantile
-from steelyard.noise import Noise
 from steelyard.privacy import MICRO
 
 MOVES = 2 * SIZE**2 + SIZE + 1
@@ -37,17 +35,13 @@ _LEAST = 1e-9  # no variance is taken for less
 class Moments(Counts):
     """The labels and their squares, counted roughly, and then twice as sharply until a target is known to a tenth."""
 
-    def __init__(self, crowd: Crowd, share: float) -> None:
-        super().__init__(crowd, share)
-
     def step(self, others: Callable[[Any], list[int]] | None = None, first: int | None = None) -> Step | None:
         """The next count; None where nothing more has to be known."""
         if self.told and self._enough():
             return None
         cost = 4 * self.told[-1][0] if self.told else max(100, round(2 * _FIRST * MICRO / self.n)) ** 2
-        noisy = Gaussian(MOVES, sigma_for(MOVES**2, cost), self.crowd.neighbours)
-        compute: Callable[[Any, Noise], list[int]] = lambda rows, noise: noisy.release(sums(rows), noise)  # noqa: E731
-        return Step("size", noisy.event, compute, {"moments": True})
+        making = lambda: Gaussian(MOVES, sigma_for(MOVES**2, cost), self.crowd.neighbours)  # noqa: E731
+        return Step("size", making, lambda noisy, rows, noise: noisy.release(sums(rows), noise), {"moments": True})
 
     def mean(self, index: int) -> float:
         """The last of the sums, labels in [-1, 1]; earlier ones are rougher, and its noise is its own."""
@@ -77,10 +71,6 @@ class Moments(Counts):
     def _enough(self) -> bool:
         doubt = self.spread / self.n * math.sqrt(1 + 4 * (self.mean(0) / self.n) ** 2)
         return self.told[-1][0] >= _DEAREST**2 or _SHARP * doubt <= self._target * self.variance
-
-    def learn(self, told: Told) -> None:
-        """Take a stored count into account."""
-        self.told.append((told.cost, [int(value) for value in told.values]))
 
 
 def sums(rows: Any) -> list[int]:
@@ -126,12 +116,6 @@ class Unexplained(ClippedLoss):
         return math.ceil(hidden * WHOLE) + 1
 
     @property
-    def hidden(self) -> float:
-        """By how much an error on the grid may differ from the true one (docs/proofs/accuracy_first_paths.md)."""
-        length, width = math.sqrt(sum(k * k for k in self.model)) / 2.0**MODEL_BITS, math.sqrt(len(self.model))
-        return (width + 2) / WHOLE + (length * width + 1) / SIZE
-
-    @property
     def allowed(self) -> int:
         """About what a row may lose, in whole steps."""
         return max(1, round(self.target * WHOLE))
@@ -150,9 +134,7 @@ class Unexplained(ClippedLoss):
 
     def each(self, rows: Any) -> NDArray[np.int64]:
         """The losses; a row's squared error is rounded up, what is taken off it down."""
-        model: Sequence[int] = [k >> (MODEL_BITS - LOSS_BITS) for k in self.model]
-        predicted = (rows.x.astype(np.int64) @ np.array(model, dtype=np.int64)) // SIZE
-        y = rows.y.astype(np.int64) * (WHOLE // SIZE)
-        missed, apart = y - np.clip(predicted, -self.longest, self.longest), y - self.centre
+        y, missed = self.missed(rows)
+        apart = y - self.centre
         lost = -(-(missed * missed) >> LOSS_BITS) - (apart * apart * self.part >> 2 * LOSS_BITS)
         return np.asarray(lost + (self.slack + self.allowed))

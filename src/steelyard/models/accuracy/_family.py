@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from steelyard.lazy import lazy
 from steelyard.models.accuracy._goal import MET, NULL, Goal, Stop
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Event, Neighbours
@@ -62,17 +63,39 @@ class Told:
         return str(self.facts.get("goal", ""))
 
 
+class Noised(Protocol):
+    """What adds noise at a known price."""
+
+    @property
+    def event(self) -> Event:
+        """What is charged for it."""
+
+
 @dataclass(frozen=True)
 class Step:
-    """One step to be paid for: what it is, its event, how its integers are computed from rows, and public facts."""
+    """One step to be paid for: what it is, what makes its noise, how integers are computed with that from rows, and public facts."""
 
     kind: str
-    event: Event
-    compute: Callable[[Any, Noise], Any]
+    making: Callable[[], Noised]
+    drawing: Callable[[Any, Any, Noise], Any]
     facts: Mapping[str, Any] = field(default_factory=dict)
     part: str = TRAIN
     tell: Callable[[Any], Outcome] | None = None
     """How what was computed becomes an outcome; integers are packed without one."""
+
+    @lazy
+    def made(self) -> Noised:
+        """What adds the noise, made once, when the step is bought."""
+        return self.making()
+
+    @property
+    def event(self) -> Event:
+        """What is charged."""
+        return self.made.event
+
+    def compute(self, rows: Any, noise: Noise) -> Any:
+        """Its integers, from rows."""
+        return self.drawing(self.made, rows, noise)
 
     def take(self, transcript: Transcript, goal: Goal) -> Told:
         """Charge it, draw it, store it, and read it back."""
@@ -103,6 +126,7 @@ class Act:
 
     def take(self, transcript: Transcript, goal: Goal) -> Told:
         """Do it."""
+        transcript.reread()
         return self.work()
 
 
@@ -266,22 +290,25 @@ class Judge(ABC):
         size: Step | None = self.family.size()
         if size is not None:
             return size
-        look, ahead = self.look(), [] if self.over() else self.family.ahead()
-        return self.family.level(ahead[0]) if look is None and ahead else look
+        look = self.look()
+        ahead = [] if look is not None or self.over() else self.family.ahead()
+        return self.family.level(ahead[0]) if ahead else look
 
     def learn(self, told: Told) -> None:
         """Take a stored step into account; looks for another goal say nothing here."""
         if told.kind in ("size", "level"):
             self.family.learn(told)
-            self._write(told)
+            index = sum(stop.step.startswith(told.kind) for stop in self.history)
+            self.write(f"{told.kind} {index}", self.family.paid if told.kind == "level" else told.cost, told)
             self.measured(told)
         elif told.goal == self.goal.name:
             self.judged(told)
 
-    def _write(self, told: Told) -> None:
-        index = sum(stop.step.startswith(told.kind) for stop in self.history)
-        cost, scale = self.family.paid if told.kind == "level" else told.cost, self.family.scale
-        self.history.append(Stop(f"{told.kind} {index}", cost / scale, paid=_scaled(told.paid, scale)))
+    def write(self, step: str, cost: int, told: Told, **said: Any) -> None:
+        """One more line of the history, in the currency's own units."""
+        scale = self.family.scale
+        paid = None if told.paid is None else told.paid / scale
+        self.history.append(Stop(step, cost / scale, paid=paid, **said))
 
     def measured(self, told: Told) -> None:
         """Take note of a count or a level; the model that predicts nothing may already be good enough."""
@@ -334,10 +361,6 @@ class Judge(ABC):
     def guess(self) -> Ending | None:
         """The best model there is, of which nothing is promised."""
         return self.family.guessed() if self.family.levels else None
-
-
-def _scaled(amount: int | None, scale: float) -> float | None:
-    return None if amount is None else amount / scale
 
 
 def packed(values: Integers) -> list[str] | str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,13 +83,13 @@ class SplitPart(Held):
     def exact(self) -> Exact:
         """The statistics, each row counting once, or each user; no branch follows from how many there are."""
         if self.owners is None:
-            return replace(Exact.of_rows(self.x, self.y), n=_MANY)
+            return Exact.of(self.products(), _MANY, SIZE)
         sizes = np.bincount(self.owners)[self.owners] if len(self.owners) else self.owners
-        return _weighed(weighed(np.vstack([self.x.T, self.y]), weights(sizes)))
+        return Exact.of(self.products(weights(sizes)), _MANY, SIZE * ROOT)
 
-
-def _weighed(sums: NDArray[np.object_]) -> Exact:
-    return Exact(_MANY, SIZE * ROOT, sums[:-1, :-1], sums[:-1, -1], int(sums[-1, -1]))
+    def products(self, weight: NDArray[np.int64] | None = None) -> NDArray[np.object_]:
+        """The products of features and, last, the label with each other, each row's times its weight."""
+        return weighed(np.vstack([self.x.T, self.y]), weight)
 
 
 @dataclass(frozen=True)
@@ -156,14 +156,11 @@ class Passed:
         def products(blocks: Iterator[Any]) -> list[Any]:
             total = np.zeros((size, size), dtype=object)
             for part, sizes, _ in chosen(blocks):
-                total = total + (
-                    weighed(np.vstack([part.x.T, part.y]), weights(sizes)) if chosen.users else _plain(part)
-                )
+                total = total + part.products(weights(sizes) if chosen.users else None)
             return [total]
 
         [sums] = self.blocks.fold(products, [np.zeros((size, size), dtype=object)])
-        found = _weighed(sums)
-        return found if chosen.users else replace(found, unit=SIZE)
+        return Exact.of(sums, _MANY, SIZE * ROOT if chosen.users else SIZE)
 
     def against(self, target: int) -> Passes:
         """The rows for a solver, of one class against the others, a user's weighing one together."""
@@ -214,14 +211,6 @@ def means(found: Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]) -> int:
 
 def _mean(total: int, rows: int) -> int:
     return -(-total // rows) if rows else 0
-
-
-def _plain(part: SplitPart) -> NDArray[np.object_]:
-    """Products of features and, last, the label."""
-    exact, width = Exact.of_rows(part.x, part.y), part.x.shape[1]
-    sums: NDArray[np.object_] = np.zeros((width + 1, width + 1), dtype=object)
-    sums[:-1, :-1], sums[:-1, -1], sums[-1, :-1], sums[-1, -1] = exact.gram, exact.moment, exact.moment, exact.square
-    return sums
 
 
 def _one(value: int) -> NDArray[np.object_]:

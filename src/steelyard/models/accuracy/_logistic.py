@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.accounting import LEAST, MOST, composed
+from steelyard.accounting import LEAST, MOST
 from steelyard.errors import InvalidTask
 from steelyard.mechanisms import Objective, UserObjective
 from steelyard.models._columns import Features
@@ -37,10 +37,9 @@ from steelyard.models.accuracy._split import Split
 from steelyard.models.accuracy._transcript import Transcript
 from steelyard.models.accuracy._watch import PATIENCE, SHARPER, Watched
 from steelyard.noise import Noise
-from steelyard.privacy import MICRO, Currency, Neighbours
+from steelyard.privacy import MICRO, Currency, Event, Neighbours, composed
 
 LONGEST = 32.0
-"""No model that is looked at is longer."""
 
 RATIO, LADDER, LEVELS, START = 1.3, 40, 24, 0.5
 _LEAST = 200  # millionths of epsilon
@@ -133,6 +132,9 @@ class LogisticFamily(Family):
     models = 1
     """How many are drawn at a level: one that tells two classes apart, or one for each of more."""
 
+    longest = LONGEST
+    """No model that is looked at is longer."""
+
     def __init__(self, goal: Goal, width: int, crowd: Crowd) -> None:
         super().__init__()
         self.goal, self.width, self.crowd = goal, width, crowd
@@ -149,11 +151,13 @@ class LogisticFamily(Family):
         """How much a draw counts in the average."""
 
     def candidate(self) -> LossLook:
-        """The average of the draws, no longer than it may be, on the grid."""
+        """The average of the draws, each model no longer than it may be, on the grid."""
         whole = sum(weight for weight, _ in self._drawn)
-        average = sum((weight * model for weight, model in self._drawn), np.zeros(self.width)) / whole
-        steps = np.trunc(average * min(1.0, LONGEST / (float(np.linalg.norm(average)) + 1e-300)) * 2**GRID)
-        return self.again(tuple(int(k) for k in steps), margin_cap(self.goal.amount))
+        average = sum((weight * model for weight, model in self._drawn), np.zeros(self.models * self.width)) / whole
+        lines = average.reshape(self.models, self.width)
+        lines = lines * np.minimum(1.0, self.longest / (np.linalg.norm(lines, axis=1, keepdims=True) + 1e-300))
+        steps = tuple(int(k) for k in np.trunc(lines * 2**GRID).reshape(-1))
+        return self.again(steps, margin_cap(self.goal.amount))
 
     def again(self, model: tuple[int, ...], reach: int) -> LossLook:
         """A model that was looked at before."""
@@ -170,14 +174,31 @@ class LogisticFamily(Family):
 
     def draw(self, fit: ObjectiveFit, **facts: int) -> Step:
         """One perturbed objective, or one for each class, as a level."""
-        grain, targets = fit.mechanism.step, [2] if self.models == 1 else list(range(1, self.models + 1))
+        return Step(
+            "level",
+            lambda: ObjectiveDraw(fit, self.models),
+            ObjectiveDraw.made,
+            {"grain": str(fit.mechanism.step), **facts},
+        )
 
-        def compute(rows: Any, noise: Noise) -> list[int]:
-            found = [fit.solve(rows.against(target), noise) for target in targets]
-            return [round(Fraction(float(x)) / grain) for weights in found for x in weights]
 
-        event = fit.event if self.models == 1 else composed(*[fit.event] * self.models)
-        return Step("level", event, compute, {"grain": str(grain), **facts})
+@dataclass(frozen=True)
+class ObjectiveDraw:
+    """One perturbed objective that tells two classes apart, or one for each of ``models`` classes against the rest."""
+
+    fit: ObjectiveFit
+    models: int
+
+    @property
+    def event(self) -> Event:
+        """All are charged at once."""
+        return self.fit.event if self.models == 1 else composed(*[self.fit.event] * self.models)
+
+    def made(self, rows: Any, noise: Noise) -> list[int]:
+        """The weights of all, in steps of the noise's grain."""
+        grain, targets = self.fit.mechanism.step, [2] if self.models == 1 else list(range(1, self.models + 1))
+        found = [self.fit.solve(rows.against(target), noise) for target in targets]
+        return [round(Fraction(float(x)) / grain) for weights in found for x in weights]
 
 
 class GaussianDraws(LogisticFamily):

@@ -16,9 +16,9 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import Any
 
-from steelyard.models.accuracy._family import CHECK, SCANT, TRAIN, WHOLE, Judge, Step, Told
-from steelyard.models.accuracy._goal import Goal, Stop
-from steelyard.models.accuracy._losses import LossLook, Seen, looked
+from steelyard.models.accuracy._family import CHECK, SCANT, TRAIN, WHOLE, Step, Told
+from steelyard.models.accuracy._goal import Goal
+from steelyard.models.accuracy._losses import Looking, LossLook, Seen, looked
 from steelyard.models.accuracy._quantiles import joint_quantile, normal_quantile
 from steelyard.privacy import MICRO
 
@@ -158,7 +158,7 @@ def _ratios(costs: Sequence[int], spreads: Sequence[float]) -> tuple[float, ...]
     return tuple(before * old / (after * new) for before, after, old, new in both)
 
 
-class Looks(Judge):
+class Looks(Looking):
     """A target for a loss: a model is looked at more and more sharply while it may pass.
 
     It is not looked at where the released statistics rule it out, or where the last model was too far off. ``failure`` is
@@ -169,7 +169,6 @@ class Looks(Judge):
         super().__init__(goal, family)
         self._failure, self._dearer, self._bases = failure, dearer, [0]
         self._parts = {TRAIN: 0, CHECK: 0}
-        self.seen: list[Seen] = []
 
     def learn(self, told: Told) -> None:
         """Take a stored step into account, whoever bought it: each costs its own part."""
@@ -186,17 +185,6 @@ class Looks(Judge):
         super().measured(told)
         if self.family.levels == len(self._bases):
             self._bases.append(max(self.family.paid, _FREE * self._free()))
-
-    def judged(self, told: Told) -> None:
-        """A model that passed has a loss of at most the target."""
-        seen = Seen.of(told)
-        self.seen.append(seen)
-        scale = self.family.scale
-        paid = None if told.paid is None else told.paid / scale
-        name = f"look {len(self.seen) - 1}"
-        self.history.append(Stop(name, seen.cost / scale, passed=seen.passed, loss=self._loss(), paid=paid))
-        if seen.passed:
-            self.verdict = self.family.passed(seen.model, seen.reach, self.goal.amount)
 
     def look(self) -> Step | None:
         """The next look at the present model, while it has its turn."""
@@ -319,7 +307,7 @@ class Looks(Judge):
         series = Series(ask.moves, none, self.family.spent_at(last.level), tried, self._failure)
         return bool(self.family.paid < series.again_at())
 
-    def _loss(self) -> float | None:
+    def told_loss(self) -> float | None:
         """What the looks at the last model say of its loss, where the number of units is public."""
         if self.family.secret:
             return None

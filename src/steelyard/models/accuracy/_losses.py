@@ -21,7 +21,8 @@ from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models._columns import SIZE
 from steelyard.models.accuracy._designs import MODEL_BITS
-from steelyard.models.accuracy._family import CHECK, LOSS_BITS, WHOLE, Look, Step, Told
+from steelyard.models.accuracy._family import CHECK, LOSS_BITS, WHOLE, Judge, Look, Step, Told
+from steelyard.models.accuracy._goal import Goal
 from steelyard.models.accuracy._users import added as added
 from steelyard.privacy import Neighbours
 
@@ -102,16 +103,25 @@ class ClippedLoss(LossLook):
 
         (Minkowski's inequality.) A square is rounded down, by less than a step.
         """
-        length, width = math.sqrt(sum(k * k for k in self.model)) / 2**MODEL_BITS, math.sqrt(len(self.model))
-        hidden = (width + 2) / WHOLE + (length * width + 1) / SIZE
-        root: float = max(math.sqrt(self.target) - hidden, 0.0)
+        root: float = max(math.sqrt(self.target) - self.hidden, 0.0)
         return math.floor(root * root * WHOLE - 1)
+
+    @property
+    def hidden(self) -> float:
+        """By how much an error on the grid may differ from the true one (docs/proofs/accuracy_first_paths.md)."""
+        length, width = math.sqrt(sum(k * k for k in self.model)) / 2**MODEL_BITS, math.sqrt(len(self.model))
+        return float((width + 2) / WHOLE + (length * width + 1) / SIZE)
+
+    def missed(self, rows: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The labels in steps of 2^-20, and by how much clipped predictions miss them."""
+        model = np.array([k >> (MODEL_BITS - LOSS_BITS) for k in self.model], dtype=np.int64)
+        predicted = (rows.x.astype(np.int64) @ model) // SIZE
+        y = rows.y.astype(np.int64) * (WHOLE // SIZE)
+        return y, y - np.clip(predicted, -self.longest, self.longest)
 
     def each(self, rows: Any) -> NDArray[np.int64]:
         """The clipped squared errors."""
-        model = np.array([k >> (MODEL_BITS - LOSS_BITS) for k in self.model], dtype=np.int64)
-        predicted = (rows.x.astype(np.int64) @ model) // SIZE
-        missed = rows.y.astype(np.int64) * WHOLE // SIZE - np.clip(predicted, -self.longest, self.longest)
+        _, missed = self.missed(rows)
         return np.asarray((missed * missed) >> LOSS_BITS)
 
 
@@ -154,12 +164,8 @@ class LoggedLoss(LossLook):
         return np.asarray(self.table[np.clip(margins + middle, 0, 2 * middle)])
 
 
-@dataclass(frozen=True)
-class WrongClass(LossLook):
-    """A look at the share of rows that a classifier puts into the wrong class; weights in whole steps of 2^-20.
-
-    A row of no class is always wrong, and so is one whose margin is so small that the grid of the features may hide its sign.
-    """
+class ErrorShare(LossLook):
+    """A look at the share of rows that are put into the wrong class."""
 
     @property
     def most(self) -> int:
@@ -170,6 +176,14 @@ class WrongClass(LossLook):
     def allowed(self) -> int:
         """The share of errors, rounded down."""
         return math.floor(self.target * WHOLE)
+
+
+@dataclass(frozen=True)
+class WrongClass(ErrorShare):
+    """A look at the share of rows that a classifier puts into the wrong class; weights in whole steps of 2^-20.
+
+    A row of no class is always wrong, and so is one whose margin is so small that the grid of the features may hide its sign.
+    """
 
     def each(self, rows: Any) -> NDArray[np.int64]:
         """The errors, in whole steps."""
@@ -193,13 +207,11 @@ def gaussian_of(look: Look, cost: int, neighbours: Neighbours = Neighbours.REPLA
 
 def looked(look: Look, cost: int, limit: float, level: int, *, alone: bool = False) -> Step:
     """The look at this price: it passes at or below a limit that is known before a row is read."""
-    noisy = gaussian_of(look, cost, getattr(look, "neighbours", Neighbours.REPLACE))
-    event = noisy.event
     facts = {"model": [str(k) for k in look.model], "reach": look.reach, "limit": limit, "level": level}
     return Step(
         "look",
-        event,
-        lambda rows, noise: noisy.release([look.value(rows)], noise),
+        lambda: gaussian_of(look, cost, getattr(look, "neighbours", Neighbours.REPLACE)),
+        lambda noisy, rows, noise: noisy.release([look.value(rows)], noise),
         {**facts, "alone": True} if alone else facts,
         CHECK,
     )
@@ -224,3 +236,23 @@ class Seen:
         model, alone = tuple(int(k) for k in facts["model"]), bool(facts.get("alone", False))
         passed = bool(answer <= facts["limit"])
         return cls(model, int(facts["reach"]), int(facts["level"]), told.cost, answer, passed, alone)
+
+
+class Looking(Judge):
+    """A judge who looks at models: what was seen so far, and a verdict where a look passed."""
+
+    def __init__(self, goal: Goal, family: Any) -> None:
+        super().__init__(goal, family)
+        self.seen: list[Seen] = []
+
+    def judged(self, told: Told) -> None:
+        """A model that passed is as good as was asked."""
+        seen = Seen.of(told)
+        self.seen.append(seen)
+        self.write(f"look {len(self.seen) - 1}", seen.cost, told, passed=seen.passed, loss=self.told_loss())
+        if seen.passed:
+            self.verdict = self.family.passed(seen.model, seen.reach, self.goal.amount)
+
+    def told_loss(self) -> float | None:
+        """What looks say of the loss of the last model, where they do."""
+        return None

@@ -22,7 +22,7 @@ from steelyard.models.accuracy._designs import Array
 from steelyard.models.accuracy._family import WHOLE
 from steelyard.models.accuracy._goal import Goal
 from steelyard.models.accuracy._logistic import GaussianDraws
-from steelyard.models.accuracy._losses import GRID, MARGIN, LossLook, margin_cap
+from steelyard.models.accuracy._losses import GRID, MARGIN, ErrorShare, LossLook
 
 LONGEST = 16.0
 """No class's weights are longer: up to there a double tells chances apart whose scores differ by what the grid can hide."""
@@ -55,18 +55,8 @@ class ManyLook(LossLook):
 
 
 @dataclass(frozen=True)
-class WrongAmong(ManyLook):
+class WrongAmong(ErrorShare, ManyLook):
     """The share of rows that are put into the wrong class; one of no class is wrong, and one whose class leads by no more than the grid can hide."""
-
-    @property
-    def most(self) -> int:
-        """A wrong class is one error."""
-        return WHOLE
-
-    @property
-    def allowed(self) -> int:
-        """The share of errors, rounded down."""
-        return math.floor(self.target * WHOLE)
 
     @property
     def hidden(self) -> int:
@@ -146,6 +136,8 @@ def _own(scores: NDArray[np.int64], y: Array) -> tuple[NDArray[np.int64], NDArra
 class ManyDraws(GaussianDraws):
     """Perturbed objectives on a Gaussian account, one for each class against the rest at an equal part of a level's price."""
 
+    longest = LONGEST
+
     def __init__(self, goal: Goal, width: int, crowd: Crowd, classes: int) -> None:
         super().__init__(goal, width, crowd)
         self.models = classes
@@ -153,15 +145,6 @@ class ManyDraws(GaussianDraws):
     def excess(self, paid: int) -> float:
         """That of a class at its part of the price, for each of them: a guess."""
         return self.models * super().excess(max(1, paid // self.models))
-
-    def candidate(self) -> LossLook:
-        """The average of the draws, no class's weights longer than they may be, on the grid."""
-        whole = sum(weight for weight, _ in self._drawn)
-        average = sum((weight * model for weight, model in self._drawn), np.zeros(self.models * self.width)) / whole
-        lines = average.reshape(self.models, self.width)
-        lines = lines * np.minimum(1.0, LONGEST / (np.linalg.norm(lines, axis=1, keepdims=True) + 1e-300))
-        steps = tuple(int(k) for k in np.trunc(lines * 2**GRID).reshape(-1))
-        return self.again(steps, margin_cap(self.goal.amount))
 
     def again(self, model: tuple[int, ...], reach: int) -> LossLook:
         """A model that was looked at before."""

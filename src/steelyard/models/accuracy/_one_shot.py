@@ -36,14 +36,9 @@ from steelyard.privacy import MICRO, Currency, Event, Loss, Terms
 from steelyard.tables import Schema, Table
 
 M = TypeVar("M", bound=Objective | PureObjective)
-_COVERS = (
-    8,
-    32,
-    64,
-    128,
-    256,
-    512,
-)  # the noise on the answer may get one in so many parts of what the perturbation costs
+_COVERS = tuple(2**k for k in (3, 5, 6, 7, 8, 9))
+"""The noise on the answer may get one in so many parts of what the perturbation costs."""
+
 _SURE = 0.01  # of the failure probability, for the noise on the answer
 _STEP = 60  # gradients are told in steps of 2^-60
 _STRONGER = tuple(Fraction(k, 4) for k in (5, 6, 8, 10, 12, 16, 24))  # pulls for noise that only the ridge limits
@@ -326,8 +321,8 @@ class Drawn(Judge):
         """The one draw."""
         task, terms = self._task, self._terms
         fit = task.fit(terms)
-        draw = lambda rows, noise: task.drawn(fit, rows.against(2), noise)  # noqa: E731
-        return Step("draw", fit.event, draw, tell=lambda theta: task.told(fit, terms, theta))
+        draw = lambda fit, rows, noise: task.drawn(fit, rows.against(2), noise)  # noqa: E731
+        return Step("draw", lambda: fit, draw, tell=lambda theta: task.told(fit, terms, theta))
 
     def learn(self, told: Told) -> None:
         """Of draws with a promise only one for this goal answers it; the dearest is the best model known."""

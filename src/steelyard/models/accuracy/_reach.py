@@ -35,7 +35,7 @@ from steelyard.models.accuracy._telling import epsilons
 from steelyard.models.accuracy._total import TotalSearch
 from steelyard.privacy import Currency, Loss, Number, Terms, decimal_text, positive
 from steelyard.release import Release
-from steelyard.session import Session
+from steelyard.session import Session, named
 
 ENDINGS = {
     MET: "reached",
@@ -64,7 +64,7 @@ class Reached:
     ``model`` is a ``Model``, of more than two classes a ``OneVsRest``, or None.
     Losses of the ``path`` are in the label's own units. ``epsilon`` is ex post and speaks of everything this path has released;
     ``epsilon_filter`` is what the same spending means on the account's own scale, ``promised`` the account's epsilon; ``spent`` is
-    in the ledger's smallest units. ``str()`` says how it ended, what is certain, and what it cost.
+    in the ledger's smallest units; ``key`` names the path. ``str()`` says how it ended, what is certain, and what it cost.
     """
 
     model: Any
@@ -76,6 +76,7 @@ class Reached:
     epsilon_filter: float
     release: Release | None = None
     promised: Fraction | None = None
+    key: str = ""
 
     @property
     def met(self) -> bool:
@@ -120,8 +121,8 @@ def reach(
     asked, scale = search.asked(goal), 1.0 if goal.kind in SHARES else search.scale
     if progress is not None:
         tell = lambda stop: progress(stop.scaled(scale))  # noqa: E731
-    terms = session.account.terms
-    found = session.open(search, key=key).reach(asked, tell)
+    name, terms = named(key), session.account.terms
+    found = session.open(search, key=name).reach(asked, tell)
     question, model = search.told(goal, found)
     if terms.unit.kind != "rows" and not isinstance(search, TotalSearch):
         question = f"with every user counting once, {question}"
@@ -132,7 +133,7 @@ def reach(
     if goal.kind == "relative" and found.release is not None:
         release = found.release if certificate.met else _missed(found.release, goal, how)
     path = tuple(stop.scaled(scale) for stop in found.path)
-    return Reached(model, certificate, found.reason, path, found.spent, *costs, release, terms.epsilon)
+    return Reached(model, certificate, found.reason, path, found.spent, *costs, release, terms.epsilon, name)
 
 
 def _missed(release: Release, goal: Goal, how: str) -> Release:

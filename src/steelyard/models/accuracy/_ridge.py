@@ -309,9 +309,8 @@ class GaussianRidge(RidgeFamily):
     def level(self, cost: int) -> Step:
         """One more measurement of the statistics, after which all have cost exactly this much."""
         design, more = self.design, cost - self.paid
-        step = design.step(more)
-        compute = lambda rows, noise: design.measure(rows.exact, more, noise, step)  # noqa: E731
-        return Step("level", step.event, compute, {"vector": design.vector})
+        compute = lambda noisy, rows, noise: design.measure(rows.exact, more, noise, noisy)  # noqa: E731
+        return Step("level", lambda: design.step(more), compute, {"vector": design.vector})
 
     def learn(self, told: Told) -> None:
         """Take a stored measurement into account."""

@@ -18,9 +18,9 @@ import numpy as np
 
 from steelyard.models.accuracy._certificate import certify, residual_square
 from steelyard.models.accuracy._designs import Array, Design, Noisy, Ridge, best_weight
-from steelyard.models.accuracy._family import Ending, Judge, Step, Told
-from steelyard.models.accuracy._goal import Goal, Stop
-from steelyard.models.accuracy._losses import Seen, gaussian_of, looked
+from steelyard.models.accuracy._family import Ending, Step, Told
+from steelyard.models.accuracy._goal import Goal
+from steelyard.models.accuracy._losses import Looking, gaussian_of, looked
 from steelyard.models.accuracy._quantiles import largest_eigenvalue, normal_quantile
 from steelyard.privacy import MICRO
 
@@ -201,13 +201,12 @@ def look_now(now: float, spent: float, later: Sequence[tuple[float, float]]) -> 
     return math.isfinite(now) and all(now**2 <= mu**2 - spent**2 + look**2 for mu, look in later)
 
 
-class NearBest(Judge):
+class NearBest(Looking):
     """An excess over the best risk there is: the free certificate at each stop, and as many looks as ``looks`` at its root."""
 
     def __init__(self, goal: Goal, family: Any, failure: Failure, looks: int = 2) -> None:
         super().__init__(goal, family)
         self.failure, self.looks = failure, looks
-        self.seen: list[Seen] = []
 
     def measured(self, told: Told) -> None:
         """See what the statistics alone certify, where the stop has a failure probability for it."""
@@ -219,14 +218,6 @@ class NearBest(Judge):
         self.history[-1] = replace(self.history[-1], bound=found.excess)
         if found.excess <= self.goal.amount:
             self.verdict = Ending(found.model, found.excess)
-
-    def judged(self, told: Told) -> None:
-        """A model that passed is within the goal."""
-        seen = Seen.of(told)
-        self.history.append(Stop(f"look {len(self.seen)}", seen.cost / MICRO**2, passed=seen.passed))
-        self.seen.append(seen)
-        if seen.passed:
-            self.verdict = self.family.passed(seen.model, seen.reach, self.goal.amount)
 
     def look(self) -> Step | None:
         """A look at the root of the excess, when ending here is expected to be cheapest: one at each level at most."""

@@ -41,12 +41,14 @@ def like_inner(name: str) -> Callable[[Any], Any]:
 
 
 def arrays(estimator: Any, X: Any, y: Any, users: Any, *, reset: bool) -> tuple[NDArray[np.float64], Any]:
-    """X as numbers and y as one column, with as many entries; their values are never a reason to refuse."""
-    from steelyard.models._estimator import features_of, labels_of
+    """X as numbers and y as one column (of numbers, for a linear model), with as many entries; their values are never a reason to refuse."""
+    from steelyard.models._estimator import features_of, labels_of, numbers_of
+    from steelyard.models._regression import LinearRegression
 
     if y is None:
         raise InvalidTask(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
-    values, labels = features_of(estimator, X, reset=reset), labels_of(estimator, y)
+    column = numbers_of if isinstance(estimator.estimator, LinearRegression) else labels_of
+    values, labels = features_of(estimator, X, reset=reset), column(estimator, y)
     for name, given in (("y", labels), ("users", users)):
         if given is not None and len(given) != len(values):
             raise InvalidTask(f"X has {len(values)} rows and {name} has {len(given)} entries: give one for each row.")

@@ -119,8 +119,8 @@ def run(judge: Judge, transcript: Transcript, progress: Progress | None) -> tupl
             progress(judge.history[-1])
 
     refused: BudgetExceeded | None = None
-    before, left = transcript.spent, transcript.left
-    last, most = False, before + left  # whether these are the last steps; up to where the account pays
+    left, beyond = transcript.left, 0  # what steps may cost; what the account has left beyond that and would not pay
+    last = False  # whether these are the last steps
     while judge.verdict is None:
         last = last or judge.scarce(left)
         step = judge.last(left) if last else judge.next()
@@ -131,8 +131,7 @@ def run(judge: Judge, transcript: Transcript, progress: Progress | None) -> tupl
         except BudgetExceeded as more:
             if last and left_of(more) >= left:
                 return CAP, refused or more
-            refused, last, most = refused or more, True, before + left_of(more)
+            refused, last, beyond = refused or more, True, max(transcript.left - left_of(more), 0)
         if judge.verdict is None:
-            before = transcript.spent
-            left = min(transcript.left, most - before)
+            left = transcript.left - beyond
     return judge.verdict.reason, refused

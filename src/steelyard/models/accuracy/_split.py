@@ -104,6 +104,8 @@ class KeptRows:
     blocks: UnitBlocks
     width: int
     users: bool
+    few: list[tuple[Any, Any]] | None
+    """All of them, where they fit into memory."""
 
     @classmethod
     def read(cls, table: Table, features: Features, label: Label, unit: Unit, split: Split | None = None) -> KeptRows:
@@ -114,20 +116,12 @@ class KeptRows:
         size, place = len(columns) if users else None, None if by is None else columns.index(by)
         numbering = Numbering(features, label, split, place, size)
         blocks = table.blocks_by_unit(columns, unit, numbering, features.width + BESIDE, sized=users)
-        return cls(blocks, features.width, users)
+        return cls(blocks, features.width, users, blocks.mapped(np.asarray, features.width + BESIDE).in_memory())
 
     def rows(self, checks: bool | None) -> SplitPart | Passed:
         """All rows, or those of a part: in memory where they are few."""
-        chosen, few = Chosen(checks, self.users), self._few
+        chosen, few = Chosen(checks, self.users), self.few
         return Passed(self.blocks, self.width, chosen) if few is None else chosen.together(few, self.width)
-
-    @lazy
-    def _few(self) -> list[tuple[Any, Any]] | None:
-        return self.blocks.mapped(_same, self.width + BESIDE).in_memory()
-
-
-def _same(rows: Any) -> Any:
-    return rows
 
 
 @dataclass(frozen=True)

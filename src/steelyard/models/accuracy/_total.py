@@ -246,15 +246,15 @@ class GaussianTotal(TotalJudge):
         """A measurement for the difference; what is released is the average of all."""
         before, sensitivity = list(self._steps), self.total.amount.sensitivity
         cost = micro**2 - sum(paid for paid, _ in before)
-        step, whole = step_of(sensitivity, cost), step_of(sensitivity, micro**2)
+        whole = step_of(sensitivity, micro**2)
 
         def tell(measured: int) -> Outcome:
             average = Fraction(sum(paid * value for paid, value in [*before, (cost, measured)]), micro**2)
             return self.total.told(average, whole, measured=measured, cost=cost, steps=len(before) + 1)
 
-        compute = lambda total, noise: step.release([total], noise)[0]  # noqa: E731
+        compute = lambda step, total, noise: step.release([total], noise)[0]  # noqa: E731
         facts = {"micro": micro, "last": True} if last else {"micro": micro}
-        return Step("level", step.event, compute, facts, tell=tell)
+        return Step("level", lambda: step_of(sensitivity, cost), compute, facts, tell=tell)
 
     def half(self, micro: int, failure: float) -> float:
         """A normal deviation."""

@@ -94,7 +94,9 @@ class Transcript:
         self._charge: Charge | None = None
         self._path: list[Release] = []
         self.watches: list[Kept] = []
-        names = _names(desk)
+        kept, left = desk.standing()
+        self._left: int | None = left.amount
+        names = _names(desk, _own(kept))
         for number in _numbers(names, STEP):
             if (release := self._stored(number)) is not None:
                 self._keep(number, release)
@@ -112,8 +114,14 @@ class Transcript:
 
     @property
     def left(self) -> int:
-        """What the account has left, in the same units."""
-        return self.desk.remaining.amount
+        """What the account had left after the last step that was taken here, in the same units."""
+        if self._left is None:
+            self._left = self.desk.remaining.amount
+        return self._left
+
+    def reread(self) -> None:
+        """Before something is paid for that does not tell what it leaves."""
+        self._left = None
 
     def told(self) -> list[Told]:
         """All that is stored, in the order in which a search took it."""
@@ -147,30 +155,30 @@ class Transcript:
 
     def buy(self, step: Step, goal: Goal) -> Told:
         """Charge a step, compute it, store it, and read it back; one that another goal took meanwhile is refused."""
+        self.reread()
         first = max(self._numbered, default=-1) + 1
         for number in range(first, first + TRIES):
-            event = self._priced(step, number)
+            compute = lambda table, noise: self._outcome(step, goal, table, noise)  # noqa: E731
+            event = self._priced(step, number) if self.dearer else step.event
             try:
-                charge = self.desk.charge(event, f"{STEP} {number}")
+                release, left = self.desk.serve(event, compute, f"{STEP} {number}")
             except KeyConflict:  # taken: by an answer, or by a charge that was abandoned
                 if self._stored(number) is not None:
                     break
                 if number == first + TRIES - 1:
                     raise
                 continue
-            release = self.desk.answer(charge, event, lambda table, noise: self._outcome(step, goal, table, noise))
             if not _same(release, event, step, goal):
                 break
+            self._left = left.amount
             return self._keep(number, release)
         raise KeyConflict(MEANWHILE)
 
     def _priced(self, step: Step, number: int) -> Event:
-        """The event of a step: where the dearer part is paid for, with what both parts had cost before it and after.
+        """The event of a step where the dearer part is paid for, with what both parts had cost before it and after.
 
         A step counts from the state after the one that is stored just before it, or from nothing.
         """
-        if not self.dearer:
-            return step.event
         before = self._numbered.get(number - 1)
         state = dict.fromkeys(PARTS, 0) if before is None else _after(before)
         return disjoint(step.event, step.part, state)
@@ -210,6 +218,7 @@ class Transcript:
     def rise(self, step: Rise, goal: Goal) -> Told:
         """Raise the path's entry (or buy one), draw, store, and read back; a path that failed costs nothing more."""
         path = self._laplace(step)
+        self.reread()
         if self._charge is None:
             self._charge = self._begun(path.event)
             if self._charge.answers.keys() - {0}:
@@ -251,22 +260,23 @@ class Transcript:
 
 def costs_of(desk: Desk) -> dict[str, int]:
     """What each entry that is stored under the desk's key has cost by now, by its name."""
-    return {name: cost for name, (_, cost) in _kept(desk).items()}
+    return {name: cost for name, (_, cost) in _own(desk.answered()).items()}
 
 
 def entries(desk: Desk, kind: str) -> list[list[Release]]:
     """The stored answers of every entry of a kind, in the order of their numbers."""
-    found = (_entry(desk, f"{kind} {number}") for number in _numbers(_names(desk), kind))
+    names = _names(desk, _own(desk.answered()))
+    found = (_entry(desk, f"{kind} {number}") for number in _numbers(names, kind))
     return [entry[1] for entry in found if entry is not None]
 
 
-def _kept(desk: Desk) -> dict[str, tuple[bool, int]]:
-    return {name: found for name, found in desk.answered().items() if found[0] or _NAME.fullmatch(name)}
+def _own(answered: Mapping[str, tuple[bool, int]]) -> dict[str, tuple[bool, int]]:
+    """The entries of a search; other keys may begin like its own."""
+    return {name: found for name, found in answered.items() if found[0] or _NAME.fullmatch(name)}
 
 
-def _names(desk: Desk) -> list[str]:
+def _names(desk: Desk, kept: Mapping[str, tuple[bool, int]]) -> list[str]:
     """The names under the key, refused where another model, or another way to check it, has steps; nothing is charged."""
-    kept = _kept(desk)
     other = next((name for name, (own, _) in kept.items() if not own), None)
     if other is None:
         return list(kept)

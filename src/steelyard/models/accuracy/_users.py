@@ -9,14 +9,14 @@ Law: a weight depends on the number of the user's own rows alone, and a user's w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.models._columns import SIZE, Features
-from steelyard.models._rows import Label
+from steelyard.models._rows import Label, products
 from steelyard.privacy import Unit
 from steelyard.tables import Table
 
@@ -60,14 +60,14 @@ def added(losses: NDArray[np.int64], owners: NDArray[Any] | None = None) -> int:
 
 
 def exact_of(table: Table, features: Features, label: Label, unit: Unit) -> Exact:
-    """The exact statistics of a table in one streaming pass: of rows, or of users who count once each."""
+    """The exact statistics of a table in one streaming pass: of rows, or of users who count once each; n is public and not counted."""
     from steelyard.models.accuracy._designs import Exact
 
-    n = unit.n or 1
-    if unit.column is None:
-        return Exact.of_table(table, features, label, n)
-    step = _Weighed(features, label)
-    sums, weight = table.fold([*features.source, label.column], step, step.start, sizes_of=unit)
+    n, step, columns = unit.n or 1, _Weighed(features, label, unit.column is not None), [*features.source, label.column]
+    if not step.users:
+        sums, _ = table.fold(columns, step, step.start)
+        return Exact(n, SIZE, sums[:-1, :-1], sums[:-1, -1], int(sums[-1, -1]))
+    sums, weight = table.fold(columns, step, step.start, sizes_of=unit)
     return as_exact(n, sums, int(weight[0]))
 
 
@@ -79,16 +79,17 @@ def as_exact(n: int, sums: NDArray[np.object_], weight: int) -> Exact:
     """
     from steelyard.models.accuracy._designs import Exact
 
-    square = int(sums[-1, -1]) + (n * WEIGHT - weight) * SIZE**2
-    return Exact(n, SIZE * ROOT, sums[:-1, :-1], sums[:-1, -1], square)
+    found = Exact.of(sums, n, SIZE * ROOT)
+    return replace(found, square=found.square + (n * WEIGHT - weight) * SIZE**2)
 
 
 @dataclass(frozen=True)
 class _Weighed:
-    """The step of a fold: weighted products of features and label with each other, and the weights' own sum."""
+    """The step of a fold: products of features and label with each other, of users weighted, and the weights' own sum."""
 
     features: Features
     label: Label
+    users: bool
 
     @property
     def start(self) -> list[Any]:
@@ -98,12 +99,16 @@ class _Weighed:
     def __call__(self, batch: Any) -> list[Any]:
         place = len(self.features.columns)
         z = np.vstack([self.features.whole(batch), self.label.whole(batch.column(place))])
+        if not self.users:
+            return [weighed(z), np.zeros(1, dtype=object)]
         weight = weights(batch.column(place + 1).to_numpy(zero_copy_only=False).astype(np.int64))
         return [weighed(z, weight), np.array([int(weight.sum())], dtype=object)]
 
 
-def weighed(z: NDArray[np.float64], weight: NDArray[np.int64]) -> NDArray[np.object_]:
-    """The sum of weight times zz' over columns z of whole numbers up to S, exactly; weights are at most W."""
+def weighed(z: NDArray[np.float64], weight: NDArray[np.int64] | None = None) -> NDArray[np.object_]:
+    """The sum of weight (one, where it is left out) times zz' over columns z of whole numbers up to S, exactly; weights are at most W."""
+    if weight is None:
+        return np.asarray(products(z, z[-1])[0])
     high, low = np.divmod(weight, ROOT)
     found: NDArray[np.object_] = np.zeros((len(z), len(z)), dtype=object)
     for start in range(0, z.shape[1], 512 * _BLOCK):  # 512 blocks of at most 2^53 fit in 64 bits

@@ -94,7 +94,7 @@ def test_a_path_that_dies_again_and_again_is_never_paid_too_little(after: str, m
 
 
 def look(cost: int) -> Step:
-    return Step("look", Gaussian(5, sigma_for(25, cost)).event, lambda part, noise: [0], part=CHECK)
+    return Step("look", lambda: Gaussian(5, sigma_for(25, cost)), lambda noisy, part, noise: [0], part=CHECK)
 
 
 def forked(kind: type[Transcript], name: str) -> tuple[int, dict[str, int], bool]:
@@ -105,7 +105,7 @@ def forked(kind: type[Transcript], name: str) -> tuple[int, dict[str, int], bool
     def made() -> Transcript:
         return kind(desk, SEARCH.reader(at.terms))
 
-    level = Step("level", Gaussian(5, sigma_for(25, 10**6)).event, lambda part, noise: [0])
+    level = Step("level", lambda: Gaussian(5, sigma_for(25, 10**6)), lambda noisy, part, noise: [0])
     made().buy(level, GOAL)
     first, second = made(), made()
     with pytest.MonkeyPatch.context() as patch:  # both are charged before either has an answer
