@@ -25,6 +25,7 @@ from steelyard.tables._engine import DuckEngine
 from steelyard.tables._in_place import PostgresServer
 from steelyard.tables._joint import moments
 from steelyard.tables._kinds import quoted
+from steelyard.tables._paper import PaperTable
 from steelyard.tables._totals import unit_totals
 
 COLUMNS = (
@@ -390,3 +391,29 @@ def test_a_plan_says_where_rows_are_added_up(name: str, asked: list[str]) -> Non
     assert sy.Session(opened(name, in_place=False), account).place_of(sy.Sum("i", epsilon=1, cap=5)) == ""
     assert "rows         added up by postgres, in place" in Reply.of_plan(session, sy.Sum("i", epsilon=1, cap=5)).text
     assert (asked, account.spent.amount) == ([], 0)
+    paper = PaperTable({"u": "integer", "i": "integer"}, name="paper")
+    assert sy.Session(paper, account).place_of(sy.Sum("i", epsilon=1, cap=5)) == ""
+
+
+def test_a_server_lost_in_the_middle_of_a_release_is_one_charge_and_one_fixed_message(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, usual = opened(name), PostgresServer._asked
+    account = sy.open_account(":memory:", "lost", unit=BY, epsilon=9)
+    asked: list[int] = []
+
+    def lost(server: Any, *given: Any) -> Any:
+        asked.append(1)
+        with psycopg.connect(postgres.server(), autocommit=True) as other:
+            other.execute("SELECT pg_terminate_backend(%s)", [server._connection.info.backend_pid])
+        return usual(server, *given)
+
+    monkeypatch.setattr(PostgresServer, "_asked", lost)
+    said = []
+    for _ in range(2):
+        with pytest.raises(TableError, match="failed after its charge, and for good") as caught:
+            sy.Session(table, account).release(sy.Sum("i", epsilon=1, lower=0, cap=10), key="may")
+        said.append(str(caught.value))
+        assert caught.value.__cause__ is None
+    assert said[0] == said[1]
+    assert (len(asked), str(account.spent)) == (1, "epsilon 1")
