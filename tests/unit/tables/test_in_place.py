@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import operator
 import secrets
 import threading
 from collections.abc import Callable, Iterator
@@ -235,6 +236,18 @@ def test_a_sum_of_ones_has_no_end() -> None:
     rows = ibis.table({"u": "int64"}, name="steelyard_plain")
     text = _postgres_sql.POSTGRES.written(unit_totals(rows, BY, [Quantity()], _postgres_sql.POSTGRES))
     assert "CAST('1' AS BIGINT)" in text
+
+
+@pytest.mark.parametrize(("made", "columns"), [
+    (operator.add, "xy"), (operator.mul, "xy"), (operator.truediv, "xy"), (operator.sub, "xy"), (operator.truediv, "ij"), (operator.floordiv, "ij"),
+])  # fmt: skip
+def test_arithmetic_whose_size_nobody_knows_is_not_taken(made: Callable[..., Any], columns: str) -> None:
+    rows = ibis.table({"x": "float64", "y": "float64", "i": "int64", "j": "int64"}, name="steelyard_plain")
+    value = made(*(rows[name] for name in columns))
+    counted = rows.filter(value > 0)
+    assert not _postgres_sql.is_own(counted.agg(n=counted.count()))
+    assert not _postgres_sql.is_own(rows.agg(s=rows.x.sum()))
+    assert _postgres_sql.is_own(rows.agg(s=rows.i.sum()))
 
 
 # What leaves the server
