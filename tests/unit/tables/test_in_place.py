@@ -296,17 +296,18 @@ def test_a_statement_that_the_server_does_not_understand_is_fetched(both: tuple[
     assert set(asked) == {"duckdb"}
 
 
-def test_functions_of_the_database_do_not_stand_before_those_of_postgresql(
-    name: str, both: tuple[Table, Table]
-) -> None:
-    """A table of a schema in the search path keeps its own name, and a function there of a name that questions use is not called."""
+def test_a_function_of_the_database_does_not_stand_before_those_of_postgresql(name: str, both: tuple[Table, Table], monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """A function that fits its argument better than PostgreSQL's own is called, where the search path finds it: here one that fails."""
     with psycopg.connect(postgres.server(), autocommit=True) as connection:
-        connection.execute("CREATE OR REPLACE FUNCTION public.octet_length(varchar) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1 / 0'")  # fmt: skip
-        connection.execute("CREATE OR REPLACE FUNCTION public.steelyard_less(bigint, numeric) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT true'")  # fmt: skip
+        connection.execute("CREATE FUNCTION public.length(varchar) RETURNS int LANGUAGE sql AS 'SELECT 1 / (octet_length($1) - octet_length($1))'")  # fmt: skip
         try:
-            assert opened(name).count_units(sy.users("w")) == both[1].count_units(sy.users("w"))
+            ask = QUESTIONS["found i"]
+            assert ask(opened(name)) == ask(both[1])
+            monkeypatch.setattr(_in_place, "_OURS_ALONE", "SET LOCAL search_path = public")
+            with pytest.raises(TableError, match="could not answer"):
+                ask(opened(name))
         finally:
-            connection.execute("DROP FUNCTION public.octet_length(varchar), public.steelyard_less(bigint, numeric)")
+            connection.execute("DROP FUNCTION public.length(varchar)")
 
 
 # One state of the table for one release, and the caller's connection as it was
