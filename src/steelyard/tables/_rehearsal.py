@@ -73,8 +73,8 @@ def _counted(run: Callable[[Any], object], schema: Schema, local: bool) -> Work:
 
     from steelyard.tables._sources import read
 
-    kinds = {name: _KINDS.get(kind, ("null", None))[0] for name, kind in schema.columns.items()}
-    empty = pa.table({name: pa.array([], getattr(pa, text)()) for name, text in kinds.items()})
+    columns = {name: _KINDS.get(kind, ("null", None)) for name, kind in schema.columns.items()}
+    empty = pa.table({name: pa.array([], _arrow(text)) for name, (text, _) in columns.items()})
     table, work = read(empty, name="rehearsal"), Work()
     table._engine = _RehearsedEngine(table._engine, work, local)
     table.__class__ = _Rehearsing
@@ -84,10 +84,16 @@ def _counted(run: Callable[[Any], object], schema: Schema, local: bool) -> Work:
 
 _KINDS: dict[str, tuple[str, Any]] = {
     "string": ("string", "a"), "integer": ("int64", 0), "float": ("float64", 0.0), "decimal": ("int64", 0), "boolean": ("bool_", False),
-    "date": ("date32", datetime.date(2000, 1, 1)), "timestamp": ("null", datetime.datetime(2000, 1, 1)),
+    "date": ("date32", datetime.date(2000, 1, 1)), "timestamp": ("timestamp", datetime.datetime(2000, 1, 1)),
     "uuid": ("string", "a"), "binary": ("binary", b""),
 }  # fmt: skip
 """For each kind of column a type of Arrow's, and a key that might be found."""
+
+
+def _arrow(text: str) -> Any:
+    import pyarrow as pa
+
+    return pa.timestamp("us") if text == "timestamp" else getattr(pa, text)()
 
 
 class _Rehearsing(Table):
