@@ -13,7 +13,7 @@ without its source, and the table says with what.
 Further groups: ``more`` are other columns and other units of the same files, and ``shapes`` generated totals, users drawn anew for each
 look; both were in view when heavy trends were made to break less often. ``fresh`` are shapes that nothing was fitted or tried on.
 
-    python bench/error_coverage.py --draws 200 [--fit 20] [--groups real more shapes fresh] [--data folder] [--json out.json]
+    python bench/error_coverage.py --draws 200 [--fit 20] [--groups real more shapes fresh] [--room 10] [--data folder] [--json out.json]
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ class Cell:
     again: float
     stated: dict[str, tuple[float, float]]
     known: float
+    follows: float
 
     @property
     def beyond(self) -> bool:
@@ -167,9 +168,17 @@ def noised(counts: NDArray[np.int64], law: str, level: float, draw: np.random.Ge
     return tuple((counts + draw.geometric(chance, counts.size) - draw.geometric(chance, counts.size)).astype(float))
 
 
+def within(totals: Floats, room: float) -> CapGrid:
+    """The public grid: up to a million, or, where there is ``room``, up to the power of two above so many times the largest total."""
+    if not room:
+        return GRID
+    largest = room * max(float(np.max(totals, initial=1)), 1.0)
+    return CapGrid(1, min(UPPER, 2 ** math.ceil(math.log2(largest))))
+
+
 def measure(
-    group: str, name: str, totals: Totals, law: str, scheme: tuple[str, float, float], draws: int, again: float
-) -> Cell:
+    group: str, name: str, totals: Totals, law: str, scheme: tuple[str, float, float], draws: int, again: float, room: float = 0
+) -> Cell:  # fmt: skip
     """One cell, with trends that break so often again; totals that are a function are drawn anew for each look."""
     first, rest, noise = levels(law, *scheme)
     draw, trend = np.random.default_rng(7), replace(BROKEN, again=again)
@@ -177,11 +186,12 @@ def measure(
     for at in range(draws):
         if at == 0 or callable(totals):
             made = totals(np.random.default_rng([9, at])) if callable(totals) else totals
-            whole = np.clip(np.ceil(made), 0, UPPER)
-            counts = np.bincount(np.searchsorted(GRID.tops, whole), minlength=GRID.bins)
-        seen = NoisyHistogram(GRID, noised(counts, law, first, draw), law, first)
+            grid = within(made, room)
+            whole = np.clip(np.ceil(made), 0, grid.upper)
+            counts = np.bincount(np.searchsorted(grid.tops, whole), minlength=grid.bins)
+        seen = NoisyHistogram(grid, noised(counts, law, first, draw), law, first)
         if trend != BROKEN:
-            seen.__dict__["broken"] = (behind(GRID, np.array(seen.counts), law, first, trend),)
+            seen.__dict__["broken"] = (behind(grid, np.array(seen.counts), law, first, trend),)
         cap = float(choose_cap(seen, rest, noise).cap)
         rows.append(judged(seen, Added(cap, rest, noise, scalar=True), float(np.maximum(whole - cap, 0).sum()), unit))
     table = np.array(rows, dtype=float)
@@ -189,11 +199,12 @@ def measure(
     width, wide, half, error, lost, median = (float(v) for v in np.median(table[:, 4:10], axis=0))
     way, ends = f"{scheme[0]} {scheme[1]:g}", table[:, 10:].reshape(draws, 2, len(STATED))
     stated = {c: (float(ends[:, 0, i].mean()), float(np.median(ends[:, 1, i]))) for i, c in enumerate(STATED)}
-    known = half + math.hypot(
-        float(np.quantile(table[:, 8], 0.95)), half
-    )  # an end that knows this set and what is cut off it
+    far = float(np.quantile(table[:, 8], 0.95))  # an end that knows this set, and what its looks' caps cut off
+    told, cut = (np.log1p(table[:, column]) for column in (4, 8))
+    follows = float(np.corrcoef(told, cut)[0, 1]) if min(told.std(), cut.std()) > 1e-9 else math.nan
     return Cell(
-        group, name, law, way, whole.size, held, above, width, half, error, lost, median, over, either, wide, again, stated, known
+        group, name, law, way, whole.size, held, above, width, half, error, lost, median, over, either, wide, again, stated,
+        half + math.hypot(far, half), follows,
     )  # fmt: skip
 
 
@@ -327,13 +338,15 @@ def check() -> None:
     assert predicted.span() == said.offsets["0.95"], "the product says something else"
 
 
-def cells(groups: dict[str, dict[str, Totals]], draws: int, laws: list[str], again: dict[str, float]) -> Iterator[Cell]:
+def cells(
+    groups: dict[str, dict[str, Totals]], draws: int, laws: list[str], again: dict[str, float], room: float
+) -> Iterator[Cell]:
     """Every set on every account by every way."""
     for law in laws:
         for scheme in SCHEMES:
             for group, sets in groups.items():
                 for name, totals in sets.items():
-                    yield measure(group, name, totals, law, scheme, draws, again.get(source(name), BROKEN.again))
+                    yield measure(group, name, totals, law, scheme, draws, again.get(source(name), BROKEN.again), room)
 
 
 def typical(values: list[float]) -> float:
@@ -363,14 +376,15 @@ def frontier(found: list[Cell]) -> str:
         lines.append(
             f"| {float(confidence):.0%} | {covered.mean():.1%} | {covered.min():.1%} | {(covered < 0.9).sum()} of {covered.size} | {wide:.1f} | {near:.1f} |"
         )
-    known = typical([cell.known / cell.error for cell in far])
+    known, follows = typical([cell.known / cell.error for cell in far]), np.nanmean([cell.follows for cell in far])
     head = "| stated | held | least cell | cells below 90 % | beyond the noise: width over error | within it: over that of the noise |"
     return "\n".join(
         [
             head,
             "|---" * 6 + "|",
             *lines,
-            f"an end that was told the set and what caps cut off it in 95 % of looks: {known:.1f} times the error",
+            f"beyond the noise: an interval that was told the set, and what caps cut off it in 95 % of looks: {known:.1f} times the "
+            f"error; correlation from look to look of the width with what was cut off: {follows:.2f}",
         ]
     )
 
@@ -382,6 +396,7 @@ def main() -> None:
     parser.add_argument("--fit", type=int, default=0, help="draws a cell for the fit; 0 takes what the library has")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("STEELYARD_DATA", beside)))
     parser.add_argument("--groups", nargs="+", default=["real"])
+    parser.add_argument("--room", type=float, default=0, help="upper is so many times the largest total; 0: a million")
     parser.add_argument("--laws", nargs="+", default=["laplace", "gaussian"])
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -401,7 +416,7 @@ def main() -> None:
         "| set | account | look | breaks again, fitted without its source | covered | width / error | of either sign: covered | width / error | cut off, median "
         "| said, median | noise ± |\n" + "|---" * 11 + "|"
     )
-    for cell in cells(groups, options.draws, options.laws, again):
+    for cell in cells(groups, options.draws, options.laws, again, options.room):
         found.append(cell)
         print(f"| {cell.name} | {cell.law} | {cell.scheme} | {cell.again:g} | {cell.covered:.1%} "
               f"| {cell.width / max(cell.error, 1e-9):.1f} | {cell.either:.1%} | {cell.either_width / max(cell.error, 1e-9):.1f} | {cell.cut:,.0f} | {cell.said:,.0f} | {cell.noise:,.0f} |", flush=True)  # fmt: skip

@@ -1,14 +1,15 @@
 """Every kind of question on many skewed rows: CPU seconds and peak memory, beside DuckDB doing the same grouping without privacy.
 
-    python bench/scale.py [--rows 20000000] [--only sum quantile …] [--folder DIR] [--model | --asked | --postgres]
+    python bench/scale.py [--rows 20000000] [--only sum quantile …] [--folder DIR] [--model | --asked | --spread | --postgres]
 
 The rows are generated: 138,000 users, one of whom has a twentieth of all rows, and 2,000 keys, one of which has three tenths. Every job
 runs in a process of its own; shown are the CPU seconds of the work alone (after imports), the peak memory of the process, and both over
 DuckDB's own for the plain grouping beside it. The file is deleted afterwards, unless --folder says where to keep it (and find it again).
 With a folder what was measured is kept there too, and --model fits the cost of each job on all sizes but the largest (seconds to begin with, and
 seconds for a million rows) and predicts the largest, which it was not fitted on. --asked counts, on a few rows, how often each job asks the engine and
-how often it passes over rows that it kept. --postgres puts the same rows into a PostgreSQL server of its own and asks them there, in place and fetched: CPU seconds
-of this process and of the server with all its workers, and the bytes that came from it.
+how often it passes over rows that it kept. --spread varies what the rows are spread over: 1,000 to 10 million users, 100 to a million public keys.
+--postgres puts the same rows into a PostgreSQL server of its own and asks them there, in place and fetched: CPU seconds of this process and of
+the server with all its workers, and the bytes that came from it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ PLAIN = {
     "total": "SELECT sum(amount) FROM t",
     "by user": "SELECT sum(least(s, 1000)) FROM (SELECT user_id, sum(amount) AS s FROM t GROUP BY user_id)",
     "users by key": "SELECT k, count(DISTINCT user_id) FROM t WHERE k < 50 GROUP BY k",
+    "sum by key": "SELECT k, sum(s) FROM (SELECT k, user_id, sum(amount) AS s FROM t GROUP BY k, user_id) GROUP BY k",
     "by user and key": "SELECT k, sum(s) FROM (SELECT k, user_id, sum(amount) AS s FROM t GROUP BY k, user_id) GROUP BY k",
     "quantile": "SELECT quantile_cont(amount, 0.5) FROM t",
     "moments": "SELECT " + ", ".join(f"sum({a} * {b})" for a in FEATURES for b in [*FEATURES, "amount"]) + " FROM t",
@@ -88,11 +90,40 @@ def make(path: Path, rows: int) -> None:
     )
 
 
+def spread_over(path: Path, rows: int, users: int, keys: int) -> None:
+    """Rows spread evenly over so many users and keys, none of them skewed: only their numbers matter here."""
+    import duckdb
+
+    duckdb.sql(
+        f"COPY (SELECT (random() * {users - 1})::INT AS user_id, (random() * {keys - 1})::INT AS k, random() * 100 AS amount "
+        f"FROM range({rows})) TO '{path}' (FORMAT parquet)"
+    )
+
+
+def spread(rows: int, folder: Path) -> None:
+    """A sum over more and more users, and by more and more public keys."""
+    print(f"{rows:,} rows{'':21}{'CPU s':>9}{'peak MB':>9}{'CPU / plain':>13}")
+    cases = [(10**i, 100, "sum", "by user") for i in range(3, 8)]
+    cases += [(100_000, 10**i, "sum by all keys", "sum by key") for i in range(2, 7)]
+    for users, keys, name, grouping in cases:
+        path = folder / f"rows-{rows}-users-{users}-keys-{keys}.parquet"
+        spread_over(path, rows, users, keys)
+        (cpu, peak), (least, _) = measured("private", name, path), measured("plain", grouping, path)
+        told = f"{name}, {users:,} users" if name == "sum" else f"sum by {keys:,} keys"
+        print(f"{told:33}{cpu:9.1f}{peak:9.0f}{cpu / least:13.1f}", flush=True)
+        path.unlink()
+
+
 def private(name: str, path: str) -> Callable[[], object]:
     """One release, ready to be made."""
     import steelyard as sy
 
-    unit, _, task = tasks(sy)[name]
+    task: Callable[[], Any]
+    if name == "sum by all keys":
+        keys = list(range(int(Path(path).stem.rpartition("-")[2])))
+        unit, task = "users", lambda: sy.Sum("amount", epsilon=1, cap=1000, by="k", keys=keys)
+    else:
+        unit, _, task = tasks(sy)[name]
     account = sy.open_account(
         ":memory:", "scale", unit=hidden(unit, path), epsilon=9, delta=1e-6, additive_delta="1e-7"
     )
@@ -117,7 +148,7 @@ def plain(name: str, path: str) -> Callable[[], object]:
     """The same grouping in DuckDB, as it comes."""
     import duckdb
 
-    connection = duckdb.connect(config={"threads": 2})
+    connection: Any = duckdb.connect(config={"threads": 2})
     connection.execute(f"CREATE VIEW t AS SELECT * FROM '{path}'")
     return lambda: connection.execute(PLAIN[name]).fetchall()
 
@@ -295,6 +326,7 @@ def main() -> None:
     parser.add_argument("--model", action="store_true")
     parser.add_argument("--asked", action="store_true")
     parser.add_argument("--postgres", action="store_true")
+    parser.add_argument("--spread", action="store_true")
     given = parser.parse_args()
     if given.job:
         run(*given.job)
@@ -308,6 +340,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(given.folder or folder) / f"rows-{given.rows}.parquet"
         beside = dict[str, tuple[float, float]]()
+        if given.spread:
+            spread(given.rows, path.parent)
+            return
         if not path.exists():
             make(path, given.rows)
         if given.asked:

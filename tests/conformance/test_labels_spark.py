@@ -36,7 +36,11 @@ def source(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Records in four files."""
     place = tmp_path_factory.mktemp("labels") / "rows"
     made = spark.range(0, ROWS, numPartitions=4).selectExpr(
-        "id", "CAST(id % 11 AS INT) AS y", "concat('shop ', id % 2) AS shop", "id / 7 AS x", "array(id, 1) AS held"
+        "id",
+        "CAST(id % 11 AS INT) AS y",
+        "concat('shop ', id % 2) AS shop",
+        "id / 7 AS x",
+        "array(id, 1) AS `held ``so.```",
     )
     made.write.parquet(str(place))
     return str(place)
@@ -83,7 +87,9 @@ def test_a_record_gets_its_label_by_key_and_id_however_the_frame_is_divided(
 def test_neither_files_nor_places_of_records_depend_on_labels(spark: Any, source: str, tmp_path: Path) -> None:
     frame = spark.read.parquet(source)
     other = tmp_path / "other"
-    frame.selectExpr("id", "CAST(id * 7919 % 10007 AS INT) AS y", "shop", "x", "held").write.parquet(str(other))
+    frame.selectExpr("id", "CAST(id * 7919 % 10007 AS INT) AS y", "shop", "x", "`held ``so.```").write.parquet(
+        str(other)
+    )
     for name, each in (("a", frame), ("b", spark.read.parquet(str(other)))):
         randomize_spark(fitted(), each, tmp_path / name, "y", ids="id", parts=3)
     places = [
@@ -103,6 +109,8 @@ def test_groups_are_public_and_known_before_the_charge(spark: Any, source: str, 
 
 
 def test_what_is_wrong_with_the_request_is_told_before_a_charge(spark: Any, source: str, tmp_path: Path) -> None:
+    from pyspark.sql.functions import udf
+
     frame, made, out = spark.read.parquet(source), fitted(), tmp_path / "out"
     twice = frame.selectExpr("id % 5 AS id", "y")
     none = frame.selectExpr("nullif(id, 3) AS id", "y")
@@ -117,6 +125,13 @@ def test_what_is_wrong_with_the_request_is_told_before_a_charge(spark: Any, sour
         (TableError, "numbers", frame, "shop", {}),
         (TableError, "not a Spark data frame", [1, 2], "y", {}),
         (InvalidTask, "column of groups", frame, "y", {"groups": "shop"}),
+        (
+            TableError,
+            "could not be read; nothing was charged",
+            frame.withColumn("id", udf(_fails, "int")("y")),
+            "y",
+            {"ids": "id"},
+        ),
     ]
     for kind, text, each, column, more in refused:
         with pytest.raises(kind, match=text), _unchecked():
@@ -170,6 +185,8 @@ def test_the_command_line_lets_a_cluster_do_it(
         "labels",
     ]
     assert main([*asked, "--spark", "local[2]", "--key", "k"]) == 2
+    nowhere = [str(tmp_path / "none") if word == source else word for word in asked]
+    assert main([*nowhere, "--spark", "local[2]"]) == 2
     assert main([*asked, "--spark", "local[2]"]) == 0
     assert "2,000 labels randomized" in capsys.readouterr().out
     assert np.isfinite(list(noisy(tmp_path / "out").values())).all()

@@ -128,6 +128,15 @@ def test_a_rehearsal_that_looked_at_rows_would_be_found_out() -> None:
     )  # on no rows; over rows two statements are counted, so the test above fails it
 
 
+def test_every_kind_of_column_can_be_rehearsed_by() -> None:
+    for kind in ("string", "integer", "float", "decimal", "boolean", "date"):
+        schema = Schema({"user": "integer", "k": kind})
+        task = sy.Count(epsilon=1, cap=3, by="k", max_keys=2)
+        account = sy.open_account(":memory:", "k", unit=sy.users("user"), epsilon=9, delta=1e-6, additive_delta="1e-7")
+        paper = sy.Session(sy.tables.PaperTable(schema.columns, name="k"), account)
+        assert paper.work(task) == Work(2)
+
+
 def test_the_command_line_says_how_often_rows_are_read(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     import pyarrow.parquet as pq
 

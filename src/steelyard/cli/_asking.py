@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard.cli._files import Outputs, add_overwrite, add_types, check_chart, key_of, open_table, told, waiting
 from steelyard.errors import InvalidTask
+from steelyard.interrupts import attempt
 from steelyard.privacy import whole_number
 from steelyard.requests import Reply, by_typed, keys_typed
 
@@ -127,8 +128,9 @@ def _ask(args: argparse.Namespace) -> Reply:
 
 def _planned(asked: Asked) -> Reply:
     """What it would spend, the errors to expect, and how often the rows would be read."""
-    work = asked.work()
-    return Reply(f"{asked.plan()}\n{work}", {**asked.to_json(), "work": work.to_json()})
+    found = attempt(asked.work)  # no plan fails because it cannot be rehearsed
+    text, data = asked.plan(), asked.to_json()
+    return Reply(text, data) if found is None else Reply(f"{text}\n{found[0]}", {**data, "work": found[0].to_json()})
 
 
 def _answered(args: argparse.Namespace, asked: Asked, files: Outputs) -> Reply:

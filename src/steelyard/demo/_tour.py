@@ -92,7 +92,7 @@ def _release(story: Story, session: Session, data: Purchases) -> None:
     story.say(f"4. {STEPS[3]}")
     task = Sum("amount", epsilon=SHARE, cap=story.facts["profile"], lower=0)  # nobody is paid for buying
     total = session.release(task, key="total")
-    orders = session.release(Count(epsilon="0.4", upper=10_000, by="country", keys=COUNTRIES), key="orders")
+    orders = session.release(Count(epsilon="0.4", upper=2_000, by="country", keys=COUNTRIES), key="orders")
     _back_up(story.folder)
     usual = Quantile("amount", epsilon="0.2", quantile=("0.25", "0.5", "0.75"), lower=0, upper=200, cap=20)
     prices = session.release(usual, key="prices")

@@ -299,11 +299,6 @@ def probabilities(rows: int, columns: int | None) -> Callable[[Any], NDArray[np.
 def _found(values: NDArray[Any]) -> NDArray[Any]:
     """The classes that occur; labels that are all 0 or 1 have both classes even if one does not occur."""
     found = np.unique(values)
-    if found.dtype.kind == "f" and bool(np.any(found != np.rint(found))):
-        raise InvalidTask(
-            "the labels are numbers with fractions, which predictions hardly ever equal: score them as numbers, such as "
-            "metric=SquaredError(upper=...), or say with classes=[...] that these numbers are classes. Nothing was opened."
-        )
     if not _is_text(found) and len(found) <= 2 and set(found.tolist()) <= {0, 1}:
         return np.array([0, 1])
     return found

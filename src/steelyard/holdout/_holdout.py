@@ -28,7 +28,7 @@ from steelyard.documents import plain
 from steelyard.errors import InvalidTask, LedgerError, UnitMismatch
 from steelyard.holdout._answer import Answer
 from steelyard.holdout._intervals import read_confidence
-from steelyard.holdout._metrics import FOR_POPULATION, Judge, Metric, find_metric, settled
+from steelyard.holdout._metrics import FOR_POPULATION, Judge, Metric, find_metric, refuse_fractions, settled
 from steelyard.holdout._modes import HIDING, Frame, Query, make_mode
 from steelyard.holdout._record import Record
 from steelyard.holdout._rows import Places, digest, one_by_one
@@ -79,6 +79,8 @@ class Holdout:
     ) -> None:
         self.metric = find_metric(metric, classes)
         rows, hidden = one_by_one(labels).copy(), mode in HIDING
+        if not hidden:
+            refuse_fractions(rows, self.metric)
         self._made = (rows, tolerance, confidence, mode, self.metric, account, name, ids, options)
         self._places = None if ids is None else Places(ids, len(rows))
         self._judge = self.metric.judge(settled(rows, self.metric, mode) if hidden else rows)

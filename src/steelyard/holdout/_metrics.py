@@ -24,6 +24,7 @@ from steelyard.holdout._classes import (
     ClassLabels,
     Packed,
     Read,
+    class_array,
     declared,
     differing,
     need_classes,
@@ -354,6 +355,18 @@ def _declare(metric: Any, classes: tuple[Any, ...]) -> Metric:
     if metric.classes not in (None, classes):
         raise InvalidTask(f"the metric's own classes are {list(metric.classes)}; classes= says {list(classes)}.")
     return cast(Metric, replace(metric, classes=classes))
+
+
+def refuse_fractions(labels: Any, metric: Any) -> None:
+    """Labels with fractions are amounts, which predictions hardly ever equal: a share of those that do says nothing."""
+    if not isinstance(metric, Accuracy) or metric.classes is not None:
+        return
+    given = class_array(labels, "labels")
+    if given.dtype.kind == "f" and bool(np.any(np.isfinite(given) & (given != np.rint(given)))):
+        raise InvalidTask(
+            f"the labels are numbers with fractions, and {metric} counts predictions that equal them: score them as numbers, such as "
+            "metric=SquaredError(upper=...), or say with classes=[...] that these numbers are classes. Nothing was opened."
+        )
 
 
 def settled(labels: Any, metric: Any, mode: str) -> Any:

@@ -16,16 +16,16 @@ from steelyard.labels._nodes import Nodes
 from steelyard.labels._prior import Prior
 
 _FINE = 10**6
-_FEW = 32
+_FEW = 16
 """Up to so many nodes labels at the ends are what is hardest beside those in the middle; above, labels that are mostly zero."""
 
 _KNOTS = tuple(Fraction(k, 4) for k in (2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 48, 80))
 _SHARES = {
-    "even": ((13, 13, 1, 1, 1, 5, 26, 48, 72, 96, 46, 95), (16, 8, 2, 1, 1, 11, 28, 54, 84, 91, 46, 17)),
+    "even": ((13, 13, 1, 1, 1, 5, 28, 48, 72, 96, 46, 95), (16, 8, 2, 1, 1, 11, 28, 54, 84, 91, 46, 17)),
     "falling": ((11, 11, 1, 1, 1, 1, 1, 1, 3, 1, 18, 1), (10, 2, 1, 1, 1, 1, 1, 1, 5, 3, 18, 17)),
     "rising": ((11, 11, 1, 1, 1, 1, 1, 1, 3, 1, 18, 1), (10, 2, 1, 1, 1, 1, 4, 7, 5, 3, 18, 17)),
-    "middle": ((30, 30, 52, 29, 25, 17, 18, 9, 12, 1, 11, 1), (28, 39, 51, 28, 24, 25, 16, 8, 6, 3, 11, 17)),
-    "ends": ((19, 19, 28, 56, 64, 70, 54, 42, 10, 1, 7, 1), (15, 12, 4, 12, 4, 1, 1, 1, 1, 1, 7, 17)),
+    "middle": ((30, 30, 52, 29, 25, 17, 20, 9, 12, 1, 11, 1), (28, 39, 51, 28, 24, 25, 16, 8, 6, 3, 11, 17)),
+    "ends": ((19, 19, 28, 56, 64, 70, 50, 42, 10, 1, 7, 1), (15, 12, 4, 12, 4, 1, 1, 1, 1, 1, 7, 17)),
     "zeros": ((16, 16, 18, 13, 9, 7, 1, 1, 1, 1, 1, 1), (21, 37, 43, 60, 71, 63, 52, 31, 1, 1, 1, 17)),
 }
 """In percent, at the epsilons of ``_KNOTS`` and on straight lines between them: for few nodes, and for many."""
@@ -86,4 +86,4 @@ def _variances(nodes: Nodes, epsilon: Fraction) -> list[list[Fraction]]:
     debiased = [
         (low * square + (high - low) * z * z) / (1 << BITS) - t * t for t, z in zip(places, outputs, strict=True)
     ]
-    return [[Fraction(round(v * 10**9), 10**9) for v in form] for form in (two, piecewise, debiased)]
+    return [[Fraction(max(round(v * 10**9), 1), 10**9) for v in form] for form in (two, piecewise, debiased)]

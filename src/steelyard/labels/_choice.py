@@ -1,7 +1,8 @@
 """Which mechanism, and how much of epsilon for a prior: decided from public facts and released counts alone.
 
 Without a prior "auto" is the two-point mechanism up to epsilon 3/10, where it is within 1 % of the best whatever labels look like,
-and above it "balanced" (_balance.py), whose worst shape of labels is about as little bad as can be. A bought prior must earn its price: it is bought only where the optimum at what is left of
+and above it "balanced" (_balance.py), whose worst shape of labels is about as little bad as can be; from epsilon 18 on it is debiased response, which is then best for every
+label and whose weights are not rounded by a solver. A bought prior must earn its price: it is bought only where the optimum at what is left of
 epsilon beats two-point at the full epsilon for a zero-heavy and for an even reference prior, and where there are records enough.
 """
 
@@ -32,6 +33,9 @@ from steelyard.privacy import MICRO
 WIDEST = 513  # nodes up to which bias is weighed against variance
 LEAST, MOST = 100, 10  # a prior takes from a hundredth to a tenth of epsilon
 _NEAR = Fraction(3, 10)  # up to this epsilon two outputs are within 1 % of the best for every shape of labels
+_FAR = Fraction(
+    18
+)  # from this epsilon on a true label is nearly certain, and no table beats one that only tells it from all others
 RECORDS = 50  # epsilon times records per node that make a histogram worth having
 _REFERENCE = 33
 
@@ -76,7 +80,7 @@ def prior_free(nodes: Nodes, epsilon: Fraction) -> str:
     if epsilon <= _NEAR or len(nodes.labels) == 2:
         return "two_point"
     if len(nodes.labels) <= WIDEST:
-        return "balanced"
+        return "balanced" if epsilon < _FAR else "debiased"
     return "piecewise" if epsilon > 1 and places(nodes.labels)[0][-1] <= STEPS else "two_point"
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import steelyard.answers as answers
+from steelyard.interrupts import attempt
 from steelyard.privacy import figure
 
 if TYPE_CHECKING:
@@ -61,10 +62,9 @@ class Reply:
             "affords": fits,
             "remaining": left.to_json(),
         }
-        if work:
-            found = session.work(task)
-            lines.append(("work", str(found)))
-            data["work"] = found.to_json()
+        if work and (found := attempt(lambda: session.work(task))):  # no plan fails because it cannot be rehearsed
+            lines.append(("work", str(found[0])))
+            data["work"] = found[0].to_json()
         if place := session.place_of(task):
             lines.append(("rows", place))
             data["rows"] = place

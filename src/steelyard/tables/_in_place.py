@@ -214,7 +214,7 @@ def sound_server(connection: Any, source: str, cells: Mapping[str, str]) -> Post
     return PostgresServer(connection, source, cells) if _sound.get(place) else None
 
 
-class _Asked(Exception):
+class _FirstQuestion(Exception):
     """The first question of a piece of work, which was not answered."""
 
     def __init__(self, in_place: bool) -> None:
@@ -231,7 +231,7 @@ class Probe:
 
     def __getattr__(self, name: str) -> Any:
         if name in ("rows", "arrow", "batches", "fold", "unit_blocks"):
-            raise _Asked(False)
+            raise _FirstQuestion(False)
         return getattr(self._engine, name)
 
     def showing(self, more: Mapping[str, Any]) -> Probe:
@@ -248,7 +248,7 @@ class ProbeServer:
     def parses(self, sql: str, columns: Sequence[str], beside: Mapping[str, Any]) -> bool:
         """Ends the work where the server understands the question; no row is read."""
         if self._server.parses(sql, columns, beside):
-            raise _Asked(True)
+            raise _FirstQuestion(True)
         return False
 
 
@@ -256,6 +256,6 @@ def probed(work: Callable[[], object]) -> bool | None:
     """Whether the first question of some work is answered in place; None where there is none."""
     try:
         work()
-    except _Asked as asked:
+    except _FirstQuestion as asked:
         return asked.in_place
     return None

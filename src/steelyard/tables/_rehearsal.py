@@ -73,10 +73,10 @@ def _counted(run: Callable[[Any], object], schema: Schema, local: bool) -> Work:
 
     from steelyard.tables._sources import read
 
-    kinds = {name: _KINDS.get(kind, ("null", None))[0] for name, kind in schema.columns.items()}
-    empty = pa.table({name: pa.array([], getattr(pa, text)()) for name, text in kinds.items()})
+    columns = {name: _KINDS.get(kind, ("null", None)) for name, kind in schema.columns.items()}
+    empty = pa.table({name: pa.array([], _arrow(text)) for name, (text, _) in columns.items()})
     table, work = read(empty, name="rehearsal"), Work()
-    table._engine = _Counting(table._engine, work, local)
+    table._engine = _RehearsedEngine(table._engine, work, local)
     table.__class__ = _Rehearsing
     run(table)
     return work
@@ -84,10 +84,16 @@ def _counted(run: Callable[[Any], object], schema: Schema, local: bool) -> Work:
 
 _KINDS: dict[str, tuple[str, Any]] = {
     "string": ("string", "a"), "integer": ("int64", 0), "float": ("float64", 0.0), "decimal": ("int64", 0), "boolean": ("bool_", False),
-    "date": ("date32", datetime.date(2000, 1, 1)), "timestamp": ("null", datetime.datetime(2000, 1, 1)),
+    "date": ("date32", datetime.date(2000, 1, 1)), "timestamp": ("timestamp", datetime.datetime(2000, 1, 1)),
     "uuid": ("string", "a"), "binary": ("binary", b""),
 }  # fmt: skip
 """For each kind of column a type of Arrow's, and a key that might be found."""
+
+
+def _arrow(text: str) -> Any:
+    import pyarrow as pa
+
+    return pa.timestamp("us") if text == "timestamp" else getattr(pa, text)()
 
 
 class _Rehearsing(Table):
@@ -106,7 +112,7 @@ class _Rehearsing(Table):
         return {key[0] if len(key) == 1 else key: (1 << 50, [0 for part in parts for _ in part.quantities])}
 
 
-class _Counting:
+class _RehearsedEngine:
     """An engine that counts what it is asked; one that is not ``local`` is asked as if rows lay elsewhere, or were too many for memory."""
 
     def __init__(self, engine: Engine, work: Work, local: bool) -> None:
@@ -116,8 +122,8 @@ class _Counting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    def showing(self, more: Mapping[str, Callable[[], Any]]) -> _Counting:
-        return _Counting(self._engine.showing(more), self._work, self._local)
+    def showing(self, more: Mapping[str, Callable[[], Any]]) -> _RehearsedEngine:
+        return _RehearsedEngine(self._engine.showing(more), self._work, self._local)
 
     def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         self._work.questions += 1
@@ -139,17 +145,17 @@ class _Counting:
         self, sql: str, columns: Sequence[str], whose: str | None, convert: Convert, width: int
     ) -> UnitBlocks:
         self._work.kept += 1
-        return _CountingBlocks(self._engine.unit_blocks(sql, columns, whose, convert, width), self._work)
+        return _RehearsedBlocks(self._engine.unit_blocks(sql, columns, whose, convert, width), self._work)
 
 
-class _CountingBlocks:
+class _RehearsedBlocks:
     """Blocks that count their passes, and are never in memory, where nobody would see them."""
 
     def __init__(self, blocks: UnitBlocks, work: Work) -> None:
         self._blocks, self._work = blocks, work
 
     def mapped(self, made: Made, width: int) -> UnitBlocks:
-        return _CountingBlocks(self._blocks.mapped(made, width), self._work)
+        return _RehearsedBlocks(self._blocks.mapped(made, width), self._work)
 
     def in_memory(self) -> None:
         return None

@@ -43,7 +43,10 @@ def spark_frame(where: str, place: str) -> Any:
     builder: Any = SparkSession.builder
     asked = builder.remote(where) if where.startswith("sc://") else builder.master(where)
     session = asked.appName("steelyard").config("spark.ui.enabled", "false").getOrCreate()
-    return session.read.parquet(place) if "/" in place else session.table(place)
+    found = attempt(lambda: session.read.parquet(place) if "/" in place else session.table(place))
+    if found is None:
+        raise TableError(f"Spark at {where} finds no {'Parquet files' if '/' in place else 'table'} at {place}.")
+    return found[0]
 
 
 _lock = threading.Lock()

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 from steelyard.errors import ColumnMissing, EngineMissing, InvalidTask, TableError
+from steelyard.interrupts import attempt
 from steelyard.tables._identity import is_stored, simple_name, warn_unchecked
 from steelyard.tables._spark import INSTALL, _leaves, _scans
 
@@ -46,16 +47,16 @@ class SparkRecords:
         """The public number of records; refuses names that are none or that come twice. One job, of names alone."""
         from pyspark.sql import functions as f
 
-        own = f.col(f"`{self._name}`")
+        own = f.col(self._name)
         asked = self._frame.select(own).agg(f.count(f.lit(1)), f.count(own), f.countDistinct(own))
-        rows, named, different = asked.collect()[0]
+        rows, named, different = _before(asked.collect)[0]
         if named != rows or different != rows:
             raise InvalidTask(_ONCE.format(min(named, different), rows))
         return int(rows)
 
     def values(self, column: str) -> list[Any]:
         """The values of a public column that occur."""
-        return [row[0] for row in self._frame.select(f"`{column}`").distinct().collect()]
+        return [row[0] for row in _before(self._frame.select(_quoted(column)).distinct().collect)]
 
     def place(self, target: str | os.PathLike[str]) -> SparkPlace:
         """A folder beside the target, made before anything is paid for."""
@@ -66,12 +67,24 @@ class SparkRecords:
         import pyspark.sql.types as kinds
         from pyspark.sql import functions as f
 
-        own = f.col(f"`{self._name}`")
-        held = self._frame.withColumn(self._column, f.col(f"`{self._column}`").cast(kinds.DoubleType()))
+        own = f.col(self._name)
+        held = self._frame.withColumn(self._column, f.col(_quoted(self._column)).cast(kinds.DoubleType()))
         wide = parts or int(self._session.conf.get("spark.sql.shuffle.partitions"))
         placed = held.repartition(wide, own).sortWithinPartitions(own)
         made = placed.mapInArrow(_on_executor(renew, self._schema.names.index(self._column)), self._schema)
         made.write.mode("append").parquet(place.own)
+
+
+def _before(ask: Callable[[], list[Any]]) -> list[Any]:
+    """Small answers about public columns, asked before anything is charged; what fails there may depend on rows that a query reads."""
+    found = attempt(ask)
+    if found is None:
+        raise TableError("the public ids or groups of the frame could not be read; nothing was charged.")
+    return found[0]
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _on_executor(renew: Renew, place: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -184,7 +197,7 @@ def _named(frame: Any, ids: str | None) -> Any:
             )
         told = f.concat(f.col("_metadata.file_path"), f.lit("\n"), f.col("_metadata.row_index").cast("string"))
     else:
-        told = f.col(f"`{ids}`").cast("string")
+        told = f.col(_quoted(ids)).cast("string")
     return f.unhex(f.substring(f.sha2(told.cast("binary"), 256), 1, 32))
 
 

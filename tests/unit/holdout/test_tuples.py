@@ -133,6 +133,20 @@ def test_the_interval_is_no_wider_than_hoeffdings() -> None:
         assert high - low <= 1.0001 * (wide[1] - wide[0])
 
 
+@pytest.mark.parametrize(
+    ("rows", "share", "tolerance"), [(2000, 0.5, "0.1"), (10_000, 0.5, "0.05"), (10_000, 0.1, "0.1")]
+)
+def test_the_first_answer_is_at_most_half_as_wide_again_as_hoeffdings(rows: int, share: float, tolerance: str) -> None:
+    labels = np.arange(rows) < share * rows
+    scores = np.random.default_rng(3).normal(size=rows) + labels
+    answer = Holdout(labels.astype(int), tolerance, metric="auc", classes=[0, 1]).check(scores)
+    assert answer.low is not None
+    assert answer.high is not None
+    plain = 2 * math.sqrt(math.log(2 / 0.05) / (2 * share * rows))
+    assert answer.low <= 0.760 <= answer.high  # two normals one deviation apart
+    assert answer.high - answer.low <= 1.5 * plain
+
+
 def test_a_search_is_scored_by_decision_values() -> None:
     x = DRAW.normal(size=(6000, 3))
     y = (x[:, 0] + DRAW.normal(size=6000) > 1).astype(int)

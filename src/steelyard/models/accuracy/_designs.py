@@ -92,6 +92,17 @@ class Exact:
         gram, moment = (np.clip(part, -limit, limit).astype(np.int64) for part in (self.gram, self.moment))
         return gram, moment
 
+    @lazy
+    def _weighted(self) -> dict[int, NDArray[Any]]:
+        return {}
+
+    def weighted(self, vector: int) -> NDArray[Any]:
+        """Products of features times ``MATRIX`` and those with the label times ``vector``, kept for every level of a path."""
+        if vector not in self._weighted:
+            gram, moment = self.narrow or (self.gram, self.moment)
+            self._weighted[vector] = np.concatenate([MATRIX * gram.ravel(), vector * moment])
+        return self._weighted[vector]
+
     @classmethod
     def of(cls, sums: NDArray[np.object_], n: int, unit: int) -> Exact:
         """From the products of features and, last, the label with each other."""
@@ -152,8 +163,7 @@ class Design:
 
     def values(self, exact: Exact, coarse: int = 1) -> NDArray[Any]:
         """The integers that one measurement hides, rounded down to multiples of a power of two."""
-        gram, moment = exact.narrow or (exact.gram, exact.moment)
-        found = np.concatenate([MATRIX * gram.ravel(), self.vector * moment]) >> (coarse.bit_length() - 1)
+        found = exact.weighted(self.vector) >> (coarse.bit_length() - 1)
         if found.dtype == object and exact.n * exact.unit**2 * MATRIX < 2**61 * coarse:
             found = np.clip(found, -(2**62), 2**62).astype(np.int64)  # clips nothing, and no table can make it fail
         return found

@@ -10,6 +10,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 from sklearn.model_selection import cross_val_score
 from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from steelyard.bounding import Sum
 from steelyard.errors import InvalidTask
@@ -27,6 +28,26 @@ LINEAR = AccuracyFirst(LinearRegression(x_bound=1), target_loss=0.05, epsilon=5,
 LOGISTIC = AccuracyFirst(
     LogisticRegression(classes=["no", "yes"], x_bound=1), target_loss=0.6, epsilon=5, noise=TestNoise(1)
 )
+
+
+REASONS = {
+    **dict.fromkeys(
+        ("check_fit_idempotent", "check_regressor_data_not_an_array", "check_regressors_int", "check_supervised_y_2d"),
+        "compares two fits exactly, and two fits draw different noise",
+    ),
+    "check_dtype_object": "what an entry of X is, is private, so it is not a reason to refuse",
+    "check_supervised_y_no_nan": "whether a label is missing is private, so it is not a reason to refuse",
+    "check_estimators_empty_data_messages": "whether there are rows is private, so it is not a reason to refuse",
+}
+
+
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [AccuracyFirst(LinearRegression(x_bound=10, y_bounds=(-10, 10)), target_loss=50, epsilon=50)],
+    expected_failed_checks=lambda estimator: REASONS,
+)
+def test_scikit_learns_own_checks_pass(estimator: Any, check: Any) -> None:
+    """Around a classifier they cannot be made: it must be told its classes, and the checks have labels of many kinds."""
+    check(estimator)
 
 
 def test_the_score_is_that_of_the_inner_kind() -> None:
