@@ -217,8 +217,10 @@ def _further(known: Position | None, found: Position | None) -> Position | None:
     return known if known is not None and (found is None or found.sequence < known.sequence) else found
 
 
-def _not_passed(transaction: Transaction, *positions: Position | None) -> Iterator[str]:
-    for position in {position for position in positions if position is not None and position.sequence}:
+def _not_passed(transaction: Transaction, chain: Position | None, anchor: Position | None) -> Iterator[str]:
+    for position in (chain,) if chain == anchor else (chain, anchor):
+        if position is None or not position.sequence:
+            continue
         name = transaction.identity.name or position.ledger  # not known yet while a ledger is being opened
         yield from position.missed(transaction.sequence, _head_at(transaction, position.sequence), name)
 

@@ -125,8 +125,14 @@ def tie(key: bytes, before: str, content: Sequence[Any]) -> str:
     """
     if content[-1] == "" == content[-2]:
         content = content[:-2]
-    inner, outer = (each.copy() for each in _keyed(key))
-    inner.update(_encode([before, *content]).encode())
+    return keyed_hash(key, _encode([before, *content]).encode())
+
+
+def keyed_hash(key: bytes, data: bytes) -> str:
+    """HMAC-SHA256, in hexadecimal digits."""
+    begun, around = _keyed(key)
+    inner, outer = begun.copy(), around.copy()
+    inner.update(data)
     outer.update(inner.digest())
     digest: str = outer.hexdigest()
     return digest
@@ -150,7 +156,7 @@ class Position:
 
     def seal(self, key: bytes) -> str:
         """The keyed seal of this position."""
-        return hmac.digest(key, canonical(["anchor", self.sequence, self.head, self.ledger]), "sha256").hex()
+        return keyed_hash(key, canonical(["anchor", self.sequence, self.head, self.ledger]))
 
     def missed(self, sequence: int, head: str, ledger: str) -> Iterator[str]:
         """What is wrong with a chain of this length and ledger, and this head here, that should have passed through here."""

@@ -35,6 +35,9 @@ class Connection(ABC):
     types: ClassVar[dict[str, str]]
     """The engine's names of the column types."""
 
+    distant: ClassVar[bool] = False
+    """Whether a question is a round trip to a server, so that even two are better asked at once."""
+
     errors: ClassVar[tuple[type[Exception], ...]]
     """What the driver raises."""
 

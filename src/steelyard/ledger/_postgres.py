@@ -44,6 +44,7 @@ class PostgresConnection(Connection):
 
     types: ClassVar[dict[str, str]] = {"int": "BIGINT", "bytes": "BYTEA"}
     errors: ClassVar[tuple[type[Exception], ...]] = (psycopg.Error,)
+    distant: ClassVar[bool] = True
 
     def __init__(self, url: str, shown: str) -> None:
         self._shown = shown

@@ -166,6 +166,9 @@ class SqliteConnection(Connection):
 
 def _parts(rows: Sequence[T]) -> Iterator[Sequence[T]]:
     """Rows in parts of few sizes, so that the statements for them are few and stay prepared; the driver gives up Python's lock at every statement."""
+    if len(rows) < 2:
+        yield from [rows] * len(rows)
+        return
     at = 0
     for size in _SIZES:
         while len(rows) - at >= size:

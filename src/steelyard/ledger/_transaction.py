@@ -26,12 +26,15 @@ PARENT, STATE, SPENT, SPENT_DELTA, CAP, CAP_DELTA = range(6)
 
 _COLUMNS = ", ".join(COLUMNS)
 _ACCOUNT, _NAME = COLUMNS.index("account"), COLUMNS.index("name")
-_NAMED = (
-    f"SELECT {_COLUMNS} FROM {{keys}} CROSS JOIN entries WHERE kind = 'charge' AND account = key_0 AND name = key_1"
-)
-_STANDS = "SELECT account, parent, state, spent, spent_delta, cap, cap_delta FROM {keys} CROSS JOIN balances WHERE account = key_0"
-_HELD = "SELECT charge, step, payload FROM {keys} CROSS JOIN answers WHERE charge = key_0 AND step = key_1"
-_SAID = "SELECT charge, step FROM {keys} CROSS JOIN entries WHERE kind = 'answer' AND charge = key_0 AND step = key_1"
+_KEYS = "FROM {keys} CROSS JOIN"
+_NAMED_1 = f"SELECT {_COLUMNS} FROM entries WHERE kind = 'charge' AND account = ? AND name = ?"
+_STANDS_1 = "SELECT account, parent, state, spent, spent_delta, cap, cap_delta FROM balances WHERE account = ?"
+_HELD_1 = "SELECT charge, step, payload FROM answers WHERE charge = ? AND step = ?"
+_SAID_1 = "SELECT charge, step FROM entries WHERE kind = 'answer' AND charge = ? AND step = ?"
+_NAMED, _STANDS, _HELD, _SAID = (
+    each.replace("FROM", _KEYS, 1).replace("= ?", "= key_0", 1).replace("= ?", "= key_1", 1)
+    for each in (_NAMED_1, _STANDS_1, _HELD_1, _SAID_1)
+)  # the same for many keys at once
 _SPEND = (
     "UPDATE balances SET spent = spent + ?, spent_delta = spent_delta + ? WHERE account = ? AND parent = ? AND state = 'open' "
     "AND ? <= cap - spent AND ? <= cap_delta - spent_delta"
@@ -67,7 +70,7 @@ class Transaction:
         start = connection.head() if reading else connection.begin()
         self.empty = start is None
         self.sequence, self.head = start or (0, GENESIS)
-        self._began = self.sequence
+        self._began = self._headed = self.sequence
         self._entries: list[Row] = []
         self._answers: list[Row] = []
         self._paid: dict[str, tuple[int, int]] = {}
@@ -108,7 +111,7 @@ class Transaction:
     def expect(self, moves: Iterable[Callable[[Transaction], Any]]) -> None:
         """Read at once what moves are about to look up, as far as they say so."""
         told = [move for move in moves if isinstance(move, Foreseen)]
-        if told:
+        if len(told) > 1 or (told and self.connection.distant):
             self._read(
                 dict.fromkeys(pair for move in told for pair in move.charges),
                 dict.fromkeys(name for move in told for name in move.accounts),
@@ -116,10 +119,7 @@ class Transaction:
             )
 
     def _read(
-        self,
-        charges: Iterable[tuple[str, str]] = (),
-        accounts: Iterable[str] = (),
-        answers: Iterable[tuple[int, int]] = (),
+        self, charges: Iterable[tuple[str, str]], accounts: Iterable[str], answers: Iterable[tuple[int, int]]
     ) -> None:
         """Look up what is not known yet; whatever is held here and not written was known first."""
         pairs = [pair for pair in charges if pair not in self._named]
@@ -137,19 +137,21 @@ class Transaction:
     def named(self, account: str, key: str) -> Row | None:
         """The entry of the charge that a key made, in the order of COLUMNS, or None."""
         if (account, key) not in self._named:
-            self._read(charges=[(account, key)])
+            self._named[account, key] = self.connection.one(_NAMED_1, (account, key))
         return self._named[account, key]
 
     def stands(self, account: str) -> Row | None:
         """How an account stands: parent, state, spent, spent_delta, cap, cap_delta; None where there is no such account."""
         if account not in self._stands:
-            self._read(accounts=[account])
+            row = self.connection.one(_STANDS_1, (account,))
+            self._stands[account] = None if row is None else row[1:]
         return self._stands[account]
 
     def held(self, charge: int, step: int) -> tuple[bytes | None, bool]:
         """The stored answer of a charge's step, and whether the chain has one."""
         if (charge, step) not in self._held:
-            self._read(answers=[(charge, step)])
+            row, said = (self.connection.one(each, (charge, step)) for each in (_HELD_1, _SAID_1))
+            self._held[charge, step] = None if row is None else bytes(row[2]), said is not None
         return self._held[charge, step]
 
     def spend(self, line: Iterable[str], amount: int, delta: int) -> None:
@@ -202,9 +204,10 @@ class Transaction:
         return str(row[PARENT])
 
     def settle(self) -> None:
-        """Write all that is held, and the head, if anything changed."""
-        if self.sequence != self._began:
+        """Write all that is held, and the head, if anything changed since it was last written."""
+        if self.sequence != self._headed:
             self._write((_HEAD, (self.sequence, self.head)))
+            self._headed = self.sequence
 
     def commit(self) -> Position | None:
         """Make everything durable; the new position, or None if nothing changed."""
@@ -212,5 +215,6 @@ class Transaction:
             self.connection.rollback()
             return None
         self.settle()
+        self._write()
         self.connection.commit()
         return self.position
