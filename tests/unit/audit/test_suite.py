@@ -44,7 +44,7 @@ def test_every_mechanism_that_has_a_price_is_in_the_registry() -> None:
 
 def is_task(thing: type) -> bool:
     """Whether it plans on a schema."""
-    return "schema" in getattr(getattr(vars(thing).get("plan"), "__code__", None), "co_varnames", ())
+    return "schema" in getattr(getattr(getattr(thing, "plan", None), "__code__", None), "co_varnames", ())
 
 
 def test_every_task_is_in_the_registry() -> None:
