@@ -7,7 +7,7 @@ from typing import Any
 
 from steelyard.errors import ColumnMissing
 from steelyard.privacy import Unit
-from steelyard.tables import Bounded, Quantity
+from steelyard.tables import Bounded, Quantity, Schema
 
 
 class PlainTable:
@@ -16,6 +16,8 @@ class PlainTable:
     def __init__(self, arrow: Any) -> None:
         self.rows: list[dict[str, Any]] = arrow.to_pylist()
         self.columns: Mapping[str, str] = dict.fromkeys(arrow.column_names, "float")
+        real = Schema(self.columns)
+        self.numeric, self.naming = real.numeric, real.naming
 
     @property
     def schema(self) -> PlainTable:

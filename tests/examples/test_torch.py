@@ -70,7 +70,7 @@ def test_the_cookbooks_lines_train_on_labels_that_were_drawn_once() -> None:
 
 @pytest.mark.filterwarnings("ignore")  # opacus warns of its own random numbers, and torch of its hooks
 def test_a_network_that_hides_users_is_trained_by_opacus_as_the_ledger_page_says() -> None:
-    import opacus  # type: ignore[import-untyped, unused-ignore]
+    import opacus
 
     torch.manual_seed(0)
     x, cap = torch.randn(2000, 4, 3), 4

@@ -17,7 +17,8 @@ from steelyard.errors import BudgetExceeded, InsecureNoise, KeyConflict, LedgerT
 from steelyard.ledger import Ledger, open_account
 from steelyard.mechanisms import Laplace
 from steelyard.noise import ExactNoise, Noise, TestNoise
-from steelyard.privacy import Loss, rows
+from steelyard.plan import Outcome
+from steelyard.privacy import MICRO, Loss, rows
 
 EVENT = Laplace(1, Fraction(2)).event
 
@@ -222,3 +223,24 @@ def test_a_charge_is_asked_whether_it_can_keep_an_answer_before_every_step_but_i
     with pytest.raises(LedgerTampered, match="removed or replaced"):
         at.draw(charge, lambda noise: read.append("rows") or b"1", step=1)  # type: ignore[func-returns-value]
     assert read == []
+
+
+def test_a_step_is_served_in_one_visit_and_tells_what_is_left(account: Account) -> None:
+    def compute(table: object, noise: Noise) -> Outcome:
+        read.append(account.spent)
+        return Outcome(noise.below(2**64), None)
+
+    read: list[Loss] = []
+    release, left = desk(account).serve(EVENT, compute, "step 0")
+    again, unchanged = desk(account).serve(EVENT, compute, "step 0")
+    assert read == [Loss.pure("0.5")]  # charged before anything was computed, and computed once
+    assert (again.value, left, unchanged) == (release.value, account.remaining, account.remaining)
+
+
+def test_a_desk_tells_what_is_answered_and_what_is_left_together(account: Account) -> None:
+    at = desk(account)
+    at.serve(EVENT, lambda table, noise: Outcome(1, None), "step 0")
+    desk(account, kind="other").charge(Laplace(1, Fraction(4)).event, "step 1")
+    for each in (at, desk(account)):
+        assert each.standing() == ({"step 0": (True, MICRO // 2)}, account.remaining)
+    assert desk(account, kind="other").standing()[0] == {"step 0": (False, MICRO // 2)}

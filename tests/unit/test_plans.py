@@ -106,6 +106,7 @@ def test_a_dialogue_is_checked_on_paper() -> None:
 def test_a_schema_refuses_what_it_rules_out() -> None:
     schema = Schema({"who": "string", "amount": "float", "odd": "other"})
     assert dict(schema.columns) == {"who": "string", "amount": "float", "odd": "other"}
+    assert (schema.numeric["amount"], schema.naming["who"], schema.naming[None]) == ("float", "string", "row")
     schema.require_unit(users("who"))
     assert schema.require_keys("who", ["a"]) == ["a"]
     for refused in (
@@ -113,6 +114,10 @@ def test_a_schema_refuses_what_it_rules_out() -> None:
         lambda: schema.require_numeric("who"),
         lambda: schema.require_unit(users("odd")),
         lambda: schema.require_keys("odd"),
+        lambda: schema.numeric["who"],
+        lambda: schema.numeric["whom"],
+        lambda: schema.naming["odd"],
+        lambda: pickle.loads(pickle.dumps(schema)).naming["whom"],  # noqa: S301 - our own bytes
     ):
         with pytest.raises(TableError):
             refused()

@@ -64,10 +64,16 @@ def search_cost(search: Any, X: Any = None, y: Any = None, groups: Any = None) -
     >>> print(search_cost(GridSearchCV(LinearRegression(epsilon="0.5"), {"x_bound": [1, 2, 3]}, cv=4)))
     13 fits (3 candidates on 4 folds, and one on all rows) would spend epsilon 6.5 in all, and without account= nothing adds that up or stops it.
     """
+    _candidates(search)  # what is no such search is refused first
+    if hasattr(search.cv, "__next__"):
+        raise InvalidTask("cv= can be read only once, so its folds are not counted here; give them as a list.")
+    return _cost(search, check_cv(search.cv, y, classifier=is_classifier(search.estimator)).get_n_splits(X, y, groups))
+
+
+def _cost(search: Any, folds: int) -> SearchCost:
     tried = [_private(clone(search.estimator).set_params(**each)) for each in _candidates(search)]
     if not all(tried):
         raise InvalidTask("this search fits no private estimator of steelyard's, so it spends nothing here.")
-    folds = check_cv(search.cv, y, classifier=is_classifier(search.estimator)).get_n_splits(X, y, groups)
     refits = int(bool(search.refit))
     accounts = {_whose(one.account): one.account for each in tried for one in each}
     account = next(iter(accounts.values())) if len(accounts) == 1 else None
@@ -109,14 +115,14 @@ class Charged:
 def _announce(estimator: Any) -> None:
     """Where a search has just begun: warn of what it will spend, or refuse what its account cannot pay for.
 
-    *Privacy:* nothing is read but the number of folds, before anything is charged.
+    *Privacy:* nothing is read here, and nothing was charged: how many folds there are the search has found out before.
     """
     frame, level = _beginning(estimator)
     if frame is None:
         return
-    search, given = frame.f_locals["self"], frame.f_locals
+    search = frame.f_locals["self"]
     try:
-        cost = search_cost(search, given.get("X"), given.get("y"), given.get("params", {}).get("groups"))
+        cost = _cost(search, int(frame.f_locals.get("n_splits") or search.n_splits_))
     except InvalidTask as unknown:
         warnings.warn(f"every fit of this search is charged: {unknown}", UserWarning, stacklevel=level)
         return
@@ -129,7 +135,7 @@ def _announce(estimator: Any) -> None:
 def _beginning(estimator: Any) -> tuple[FrameType | None, int]:
     """The call of a search's ``fit`` that clones this very estimator as the first of its own, and how many calls it is up to whoever made it."""
     frame, level = sys._getframe(2), 2
-    while frame is not None and frame.f_code is not search_cost.__code__:
+    while frame is not None and frame.f_code is not _cost.__code__:
         if frame.f_code.co_name == "fit" and hasattr(frame.f_locals.get("self"), "_run_search"):
             first = next(iter(_private(frame.f_locals["self"].estimator)), None)
             return (frame, level + _inside(frame)) if first is estimator else (None, level)

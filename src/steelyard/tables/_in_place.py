@@ -41,6 +41,7 @@ _OLDEST = 120_000
 _MOST_COLUMNS = 1600
 """An answer of more columns is more than a server gives."""
 
+_REMEMBERED = 64  # texts; those that sample are new each time
 _IDLE = 0
 _TRIED = "steelyard_tried"
 _locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
@@ -85,9 +86,13 @@ class PostgresServer:
     def parses(self, sql: str, columns: Sequence[str], beside: Mapping[str, Any]) -> bool:
         """Whether the server understands a statement; no row is read."""
         text = self._statement(sql, columns, beside)
-        if text not in self._parsed:
-            self._parsed[text] = self._prepared(text)
-        return self._parsed[text]
+        known = self._parsed.get(text)
+        if known is None:
+            known = self._prepared(text)
+            if len(self._parsed) >= _REMEMBERED:
+                self._parsed.clear()
+            self._parsed[text] = known
+        return known
 
     def rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
         """Run one question and fetch its small answer."""

@@ -6,7 +6,7 @@ identity. Whatever would read a row is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -45,6 +45,10 @@ class PaperTable(Table):
         raise TableError(
             f"a table on paper cannot be planned on for {unit}; plan on the table itself, which is free too."
         )
+
+    def place_of(self, work: Callable[[Table], object]) -> str:
+        """Not known here."""
+        return ""
 
     def __repr__(self) -> str:
         return f"PaperTable({', '.join(f'{name}: {kind}' for name, kind in list(self.columns.items())[:20])})"

@@ -146,9 +146,26 @@ def is_own(question: Any) -> bool:
     asked = question.op()
     if not {type(node).__name__ for node in asked.find(ops.Node)} <= _OWN | _OF_ROWS:
         return False
+    if not all(map(_is_held, asked.find((ops.Add, ops.Subtract, ops.Multiply, ops.Divide, ops.FloorDivide, ops.Sum)))):
+        return False
     compared = {each.arg for each in asked.find(ops.Lowercase)}
     texts = (each for each in asked.find(ops.Cast) if each.to.is_string() and each not in compared)
     return all(_written_alike(each.arg.dtype) for each in texts)
+
+
+def _is_held(node: Any) -> bool:
+    """Whether arithmetic is of integers, or of one double with a public one, so that its size is known; a quotient may be by what is at least one."""
+    import ibis.expr.operations as ops
+
+    if isinstance(node, ops.Sum):
+        return bool(node.arg.dtype.is_int64() or node.arg.dtype.is_decimal())
+    if isinstance(node, ops.FloorDivide):
+        return _is_public(node.right)
+    if not (node.left.dtype.is_floating() or node.right.dtype.is_floating()):
+        return not isinstance(node, ops.Divide)
+    if isinstance(node, ops.Subtract):
+        return bool(node.left == node.right)
+    return _is_public(node.right) or (isinstance(node, ops.Divide) and isinstance(node.right, ops.Greatest))
 
 
 def _written_alike(kind: Any) -> bool:

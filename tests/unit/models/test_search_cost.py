@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401 - makes it importable
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, RandomizedSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, KFold, RandomizedSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 import steelyard as sy
@@ -67,6 +67,14 @@ def test_a_search_says_what_it_will_spend_once_in_pipelines_and_in_processes_too
         assert ["would spend epsilon 15 in all" in str(each.message) for each in heard] == [True]
     with pytest.warns(UserWarning, match="draws epsilon itself"):
         RandomizedSearchCV(LinearRegression(), {"epsilon": [1, 2]}, n_iter=2, cv=2).fit(X, X[:, 0])
+
+
+def test_folds_that_can_be_read_once_are_left_to_the_search() -> None:
+    search = GridSearchCV(LinearRegression(epsilon=1), {"x_bound": [1, 2]}, cv=iter(list(KFold(3).split(X))))
+    with pytest.raises(InvalidTask, match="only once"):
+        search_cost(search)
+    with pytest.warns(UserWarning, match="7 fits .2 candidates on 3 folds"):
+        assert search.fit(X, X[:, 0]).n_splits_ == 3
 
 
 def test_a_clone_outside_a_search_says_nothing() -> None:

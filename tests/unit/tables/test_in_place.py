@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import operator
 import secrets
 import threading
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from steelyard.tables._engine import DuckEngine
 from steelyard.tables._in_place import PostgresServer
 from steelyard.tables._joint import moments
 from steelyard.tables._kinds import quoted
+from steelyard.tables._paper import PaperTable
 from steelyard.tables._totals import unit_totals
 
 COLUMNS = (
@@ -236,6 +238,18 @@ def test_a_sum_of_ones_has_no_end() -> None:
     assert "CAST('1' AS BIGINT)" in text
 
 
+@pytest.mark.parametrize(("made", "columns"), [
+    (operator.add, "xy"), (operator.mul, "xy"), (operator.truediv, "xy"), (operator.sub, "xy"), (operator.truediv, "ij"), (operator.floordiv, "ij"),
+])  # fmt: skip
+def test_arithmetic_whose_size_nobody_knows_is_not_taken(made: Callable[..., Any], columns: str) -> None:
+    rows = ibis.table({"x": "float64", "y": "float64", "i": "int64", "j": "int64"}, name="steelyard_plain")
+    value = made(*(rows[name] for name in columns))
+    counted = rows.filter(value > 0)
+    assert not _postgres_sql.is_own(counted.agg(n=counted.count()))
+    assert not _postgres_sql.is_own(rows.agg(s=rows.x.sum()))
+    assert _postgres_sql.is_own(rows.agg(s=rows.i.sum()))
+
+
 # What leaves the server
 
 
@@ -282,17 +296,18 @@ def test_a_statement_that_the_server_does_not_understand_is_fetched(both: tuple[
     assert set(asked) == {"duckdb"}
 
 
-def test_functions_of_the_database_do_not_stand_before_those_of_postgresql(
-    name: str, both: tuple[Table, Table]
-) -> None:
-    """A table of a schema in the search path keeps its own name, and a function there of a name that questions use is not called."""
+def test_a_function_of_the_database_does_not_stand_before_those_of_postgresql(name: str, both: tuple[Table, Table], monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """A function that fits its argument better than PostgreSQL's own is called, where the search path finds it: here one that fails."""
     with psycopg.connect(postgres.server(), autocommit=True) as connection:
-        connection.execute("CREATE OR REPLACE FUNCTION public.octet_length(varchar) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1 / 0'")  # fmt: skip
-        connection.execute("CREATE OR REPLACE FUNCTION public.steelyard_less(bigint, numeric) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT true'")  # fmt: skip
+        connection.execute("CREATE FUNCTION public.length(varchar) RETURNS int LANGUAGE sql AS 'SELECT 1 / (octet_length($1) - octet_length($1))'")  # fmt: skip
         try:
-            assert opened(name).count_units(sy.users("w")) == both[1].count_units(sy.users("w"))
+            ask = QUESTIONS["found i"]
+            assert ask(opened(name)) == ask(both[1])
+            monkeypatch.setattr(_in_place, "_OURS_ALONE", "SET LOCAL search_path = public")
+            with pytest.raises(TableError, match="could not answer"):
+                ask(opened(name))
         finally:
-            connection.execute("DROP FUNCTION public.octet_length(varchar), public.steelyard_less(bigint, numeric)")
+            connection.execute("DROP FUNCTION public.length(varchar)")
 
 
 # One state of the table for one release, and the caller's connection as it was
@@ -390,3 +405,29 @@ def test_a_plan_says_where_rows_are_added_up(name: str, asked: list[str]) -> Non
     assert sy.Session(opened(name, in_place=False), account).place_of(sy.Sum("i", epsilon=1, cap=5)) == ""
     assert "rows         added up by postgres, in place" in Reply.of_plan(session, sy.Sum("i", epsilon=1, cap=5)).text
     assert (asked, account.spent.amount) == ([], 0)
+    paper = PaperTable({"u": "integer", "i": "integer"}, name="paper")
+    assert sy.Session(paper, account).place_of(sy.Sum("i", epsilon=1, cap=5)) == ""
+
+
+def test_a_server_lost_in_the_middle_of_a_release_is_one_charge_and_one_fixed_message(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, usual = opened(name), PostgresServer._asked
+    account = sy.open_account(":memory:", "lost", unit=BY, epsilon=9)
+    asked: list[int] = []
+
+    def lost(server: Any, *given: Any) -> Any:
+        asked.append(1)
+        with psycopg.connect(postgres.server(), autocommit=True) as other:
+            other.execute("SELECT pg_terminate_backend(%s)", [server._connection.info.backend_pid])
+        return usual(server, *given)
+
+    monkeypatch.setattr(PostgresServer, "_asked", lost)
+    said = []
+    for _ in range(2):
+        with pytest.raises(TableError, match="failed after its charge, and for good") as caught:
+            sy.Session(table, account).release(sy.Sum("i", epsilon=1, lower=0, cap=10), key="may")
+        said.append(str(caught.value))
+        assert caught.value.__cause__ is None
+    assert said[0] == said[1]
+    assert (len(asked), str(account.spent)) == (1, "epsilon 1")
