@@ -131,7 +131,7 @@ class Design:
         """The certificate's u: the label's products have variance t/u."""
         return (self.vector / MATRIX) ** 2
 
-    @lazy
+    @property
     def square(self) -> int:
         """The squared distance by which one row can move everything.
 
