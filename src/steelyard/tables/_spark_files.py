@@ -62,17 +62,27 @@ class SparkRecords:
         """A folder beside the target, made before anything is paid for."""
         return SparkPlace(self._session, os.fspath(target))
 
-    def copy(self, renew: Renew, place: SparkPlace, parts: int | None = None) -> None:
+    def copy(self, renew: Renew, target: SparkPlace, parts: int | None = None) -> None:
         """Write all records with the column made anew, as so many files. One job."""
         import pyspark.sql.types as kinds
         from pyspark.sql import functions as f
 
-        own = f.col(self._name)
-        held = self._frame.withColumn(self._column, f.col(_quoted(self._column)).cast(kinds.DoubleType()))
+        own, names = f.col(self._name), self._schema.names
+        plain = [f"c{i}" for i in range(len(names))]  # PySpark reads a dot or a backtick in a name as more than a name
+        held = [f.col(_quoted(name)) for name in names]
+        place = names.index(self._column)
+        held[place] = held[place].cast(kinds.DoubleType())
         wide = parts or int(self._session.conf.get("spark.sql.shuffle.partitions"))
-        placed = held.repartition(wide, own).sortWithinPartitions(own)
-        made = placed.mapInArrow(_on_executor(renew, self._schema.names.index(self._column)), self._schema)
-        made.write.mode("append").parquet(place.own)
+        chosen = self._frame.select(*(each.alias(name) for each, name in zip(held, plain, strict=True)), own)
+        placed = chosen.repartition(wide, own).sortWithinPartitions(own)
+        schema = kinds.StructType(
+            [
+                kinds.StructField(name, each.dataType, each.nullable)
+                for name, each in zip(plain, self._schema, strict=True)
+            ]
+        )
+        made = placed.mapInArrow(_on_executor(renew, place, names), schema).toDF(*names)
+        made.write.mode("append").parquet(target.own)
 
 
 def _before(ask: Callable[[], list[Any]]) -> list[Any]:
@@ -87,8 +97,9 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _on_executor(renew: Renew, place: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """What an executor does with the sorted records of one part; two of one name end it."""
+def _on_executor(renew: Renew, place: int, names: Sequence[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """What an executor does with the sorted records of one part, whose columns are called ``names``; two records of one name end it."""
+    called = list(names)
 
     def part(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow
@@ -99,7 +110,8 @@ def _on_executor(renew: Renew, place: int) -> Callable[[Iterator[Any]], Iterator
             if any(one == other for one, other in pairwise(held)):
                 raise ValueError("two records have one name")
             last = held[-1]
-            new = renew(b"".join(held[1:]), batch)
+            shown = pyarrow.RecordBatch.from_arrays(batch.columns[:-1], names=called)
+            new = renew(b"".join(held[1:]), shown)
             columns = [new if i == place else batch.column(i) for i in range(batch.num_columns - 1)]
             yield pyarrow.RecordBatch.from_arrays(columns, names=batch.schema.names[:-1])
 

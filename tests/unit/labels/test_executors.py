@@ -36,7 +36,7 @@ def task(made: Draws, start: int, size: int, batch: int = 100, label: float = 3.
         {"y": np.full(size, label), "x": np.arange(size), "name": names(start, size)},
     )
     parts = (held.slice(at, batch) for at in range(0, size, batch))
-    return [y for part in _on_executor(made, 0)(parts) for y in part.column(0).to_pylist()]
+    return [y for part in _on_executor(made, 0, ["y", "x"])(parts) for y in part.column(0).to_pylist()]
 
 
 def repeats(made: Callable[[], Draws]) -> bool:
@@ -109,7 +109,7 @@ def test_a_name_that_comes_twice_ends_the_task_also_across_batches() -> None:
     for size in (11, 10, 5):
         parts = (held.slice(at, size) for at in range(0, 11, size))
         with pytest.raises(ValueError, match="one name"):
-            list(_on_executor(draws(), 0)(parts))
+            list(_on_executor(draws(), 0, ["y"])(parts))
 
 
 def test_groups_meet_their_own_mechanisms_and_odd_labels_count_as_declared() -> None:
