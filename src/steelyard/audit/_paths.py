@@ -23,7 +23,7 @@ from steelyard.models.accuracy._designs import Design, Exact, Ridge
 from steelyard.models.accuracy._family import PARTS, WHOLE, Step, Told, packed
 from steelyard.models.accuracy._first_above import Row
 from steelyard.models.accuracy._goal import public_n
-from steelyard.models.accuracy._logistic import LogisticSearch, PureDraws
+from steelyard.models.accuracy._logistic import GaussianDraws, LogisticSearch, PureDraws
 from steelyard.models.accuracy._losses import ClippedLoss, looked, margin_cap
 from steelyard.models.accuracy._ridge import GaussianRidge, LaplaceRidge, RidgeSearch
 from steelyard.models.accuracy._schedule import Failure
@@ -129,6 +129,26 @@ class PureQuestions:
             return self.search.laplace(self.goal, terms), WHOLE
         draws = PureDraws(self.goal, self.search.features.width, Crowd(terms.unit))
         return draws, margin_cap(self.goal.amount)
+
+
+@dataclass(frozen=True)
+class LogisticLevel:
+    """One perturbed objective of a logistic search on a Gaussian account, as a level of its path."""
+
+    search: LogisticSearch
+    cost: int
+
+    def plan(self, schema: Schema, terms: Terms) -> Plan:
+        """The first level: one fit, and the noise that covers its solver."""
+        self.search.check(schema, terms)
+        family = GaussianDraws(Goal("loss", 0.5, 0.9), self.search.features.width, Crowd(terms.unit))
+        step = family.level(self.cost)
+
+        def run(table: Table, noise: Noise) -> Outcome:
+            rows = self.search.reader(terms).rows(table, "", unsealed)
+            return Outcome(packed(step.compute(rows, noise)), None)
+
+        return Plan(step.event, None, run)
 
 
 @dataclass(frozen=True)

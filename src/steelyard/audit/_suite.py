@@ -20,7 +20,15 @@ from steelyard.accounting import mu_cap
 from steelyard.audit._corpus import Pool, days, decimals, floats, integers, texts
 from steelyard.audit._documents import of_every_method, saved_randomizers
 from steelyard.audit._holdouts import hidden_labels
-from steelyard.audit._paths import DisjointStep, PureLevels, PureQuestions, RidgeLevel, RidgeLook, RowQuestions
+from steelyard.audit._paths import (
+    DisjointStep,
+    LogisticLevel,
+    PureLevels,
+    PureQuestions,
+    RidgeLevel,
+    RidgeLook,
+    RowQuestions,
+)
 from steelyard.audit._randomized import randomized_labels
 from steelyard.audit._replays import audit
 from steelyard.audit._verdict import Verdict
@@ -380,12 +388,15 @@ def accuracy_first(table: Mapping[str, Pool]) -> dict[str, Item]:
     owned = {**table, "who": texts()}
     features = Features([Numeric("amount", -9, 10)], "clip", 1)
     search = RidgeSearch(features, Target("label", -2, 3), Fraction(1, 100))
+    logistic = LogisticSearch(features, "label", [0, 1], Fraction(1, 100))
     one_shot = LogisticTask(features, "label", [0, 1], 0.05, 0.9, Fraction(1, 100))
     return {
         "first-level": Item(RidgeLevel(search, 10**10), gaussian(many), table),
         "first-level-coarse": Item(RidgeLevel(search, 10**6), gaussian(many), table),
         "first-look": Item(RidgeLook(search, 10**10, (2**46, -(2**47))), gaussian(many), table),
         "first-logistic": Item(one_shot, gaussian(many), table),
+        "first-logistic-level": Item(LogisticLevel(logistic, 10**10), gaussian(many), table),
+        "first-logistic-level-users": Item(LogisticLevel(logistic, 10**10), gaussian(people), owned),
         "first-logistic-pure": Item(one_shot, pure(many), table),
         "first-level-users": Item(RidgeLevel(search, 10**10), gaussian(people), owned),
         "first-look-users": Item(RidgeLook(search, 10**10, (2**46, -(2**47))), gaussian(people), owned),

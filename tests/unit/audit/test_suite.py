@@ -81,6 +81,8 @@ PARTS = {
     "FineObjective": "first-logistic",
     "FineUserObjective": "first-logistic-users",
     "FinePureObjective": "first-logistic-pure",
+    "ObjectiveDraw": "first-logistic-level",
+    "Step": "first-disjoint-level-rows",
     "NormalAnswers": "holdout-accuracy",
     "BoundedAnswers": "holdout-accuracy",
 }
