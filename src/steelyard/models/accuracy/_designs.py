@@ -137,9 +137,7 @@ class Design:
 
         Replaced: S^4 (2 a^2 + c^2)^2 / (2 a^2); added or removed: S^4 (a^2 + c^2).
         """
-        if self.neighbours is Neighbours.ADD_REMOVE:
-            return self.unit**4 * (MATRIX**2 + self.vector**2)
-        return -(-(self.unit**4) * (2 * MATRIX**2 + self.vector**2) ** 2 // (2 * MATRIX**2))
+        return _square(self.unit, self.vector, self.neighbours is Neighbours.ADD_REMOVE)
 
     def coarse(self, cost: int) -> int:
         """By how many steps a measurement of this price rounds first: a power of two that keeps sigma in 64 bits.
@@ -184,6 +182,13 @@ class Design:
         added = self.neighbours is Neighbours.ADD_REMOVE
         square = 1 + self.weight if added else (2 + self.weight) ** 2 / 2
         return square / (cost / MICRO**2) * (1 + 1e-6)
+
+
+@lru_cache(maxsize=64)
+def _square(unit: int, vector: int, added: bool) -> int:
+    if added:
+        return unit**4 * (MATRIX**2 + vector**2)
+    return -(-(unit**4) * (2 * MATRIX**2 + vector**2) ** 2 // (2 * MATRIX**2))
 
 
 @lru_cache(maxsize=256)
