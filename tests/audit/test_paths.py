@@ -22,7 +22,7 @@ def test_steps_of_paths_pass_their_audit() -> None:
 
 
 def test_a_level_that_prices_half_the_distance_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    square = Design.square._work
+    square = vars(Design)["square"].fget
     monkeypatch.setattr(Design, "square", property(lambda self: square(self) // 4))
     assert failing() == {"first-level", "first-level-coarse", "first-level-users"}
 
