@@ -31,8 +31,13 @@ SETTINGS = (
     "SET LOCAL bytea_output = 'hex'",
     "SET LOCAL intervalstyle = 'postgres'",
     "SET LOCAL client_encoding = 'UTF8'",
+    "SET LOCAL statement_timeout = 0",  # else the amount of rows decides whether there is an answer
 )
-_OURS_ALONE = "SET LOCAL search_path = pg_catalog"
+_OURS_ALONE = (
+    "SET LOCAL search_path = pg_catalog, pg_temp",  # a session's own types come first where pg_temp is not named
+    "SET LOCAL standard_conforming_strings = on",
+    "SET LOCAL array_nulls = on",
+)
 _ONE_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _NO_HURRY = "SET LOCAL idle_in_transaction_session_timeout = 0"  # noise may be drawn between two questions
 _OLDEST = 120_000
@@ -144,7 +149,7 @@ class PostgresServer:
             self._begin(here if self._held is None else self._held)
             here.enter_context(self._connection.transaction(force_rollback=True))  # so that no setting outlives it
             cursor = here.enter_context(self._connection.cursor())
-            cursor.execute("; ".join((*SETTINGS, _OURS_ALONE)), prepare=False)  # several at once cannot be prepared
+            cursor.execute("; ".join((*SETTINGS, *_OURS_ALONE)), prepare=False)  # several at once cannot be prepared
             yield cursor
 
     def _prepared(self, text: str) -> bool:

@@ -295,6 +295,50 @@ def test_functions_of_the_database_do_not_stand_before_those_of_postgresql(
             connection.execute("DROP FUNCTION public.octet_length(varchar), public.steelyard_less(bigint, numeric)")
 
 
+def test_types_of_a_session_do_not_stand_before_those_of_postgresql(name: str, asked: list[str]) -> None:
+    """A session's temporary schema is searched first for types unless the path names it: a check of its own would fail at a cell."""
+    given = ibis.connect(postgres.server()).table(name)
+    given.get_backend().con.execute("CREATE DOMAIN pg_temp.text AS pg_catalog.text CHECK (value <> 'a')")
+    assert sy.read(given).count_units(sy.users("k")) == opened(name, in_place=False).count_units(sy.users("k"))
+    assert asked == ["server", "duckdb"]
+    given.get_backend().disconnect()
+
+
+def test_a_catalogue_of_a_session_does_not_make_a_view_a_table(name: str) -> None:
+    given = ibis.connect(postgres.server())
+    given.con.execute(f"CREATE OR REPLACE VIEW {name}_w AS SELECT u, x FROM {name}")
+    given.con.execute("CREATE TEMP TABLE pg_class AS SELECT oid, relname, 'r'::\"char\" AS relkind, relrowsecurity, relnamespace FROM pg_catalog.pg_class")  # fmt: skip
+    with pytest.warns(sy.errors.UncheckedQuery):
+        assert not sy.read(given.table(f"{name}_w")).stored
+    given.disconnect()
+
+
+SET = {
+    "standard_conforming_strings = off": lambda t: t.where(r"k <> 'tab\t%s $1:: \'").count_units(BY),
+    "array_nulls = off": lambda t: t.sums_by_key(BY, [Capped(Quantity("i"), 9)], "i", [3, 2**70]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("setting", SET)
+def test_a_setting_of_the_session_changes_no_integer(name: str, asked: list[str], setting: str) -> None:
+    given = ibis.connect(postgres.server()).table(name)
+    given.get_backend().con.execute(f"SET {setting}")
+    assert SET[setting](sy.read(given)) == SET[setting](opened(name, in_place=False))
+    assert asked == ["server", "duckdb"]
+    given.get_backend().disconnect()
+
+
+def test_a_limit_of_time_does_not_let_the_amount_of_rows_decide(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ibis.connect(postgres.server()).table(name)
+    table = sy.read(given)
+    given.get_backend().con.execute("SET statement_timeout = '200ms'")
+    monkeypatch.setattr(PostgresServer, "_statement", lambda *given: "SELECT 1 FROM pg_sleep(0.4)")
+    assert table.count_units(BY) == 1
+    [(left,)] = given.get_backend().con.execute("SHOW statement_timeout").fetchall()
+    assert left == "200ms"
+    given.get_backend().disconnect()
+
+
 # One state of the table for one release, and the caller's connection as it was
 
 
