@@ -328,6 +328,16 @@ def test_a_setting_of_the_session_changes_no_integer(name: str, asked: list[str]
     given.get_backend().disconnect()
 
 
+def test_statements_that_were_tried_are_not_kept_for_ever(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each one that samples has a secret in it, so that no two are the same."""
+    monkeypatch.setattr(_in_place, "_REMEMBERED", 3)
+    table = opened(name)
+    for _ in range(5):
+        table.distinct_values(BY, "k", [1], limits=Limits())
+    assert isinstance(table._engine.server, PostgresServer)
+    assert len(table._engine.server._parsed) <= 3
+
+
 def test_a_limit_of_time_does_not_let_the_amount_of_rows_decide(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given = ibis.connect(postgres.server()).table(name)
     table = sy.read(given)
