@@ -114,10 +114,10 @@ SPARK_ROWS = {"LocalRelation", "CachedLocalRelation"}
 _CATALOGUES = {
     "duckdb": "SELECT table_type = 'BASE TABLE' FROM information_schema.tables WHERE lower(table_name) = lower(?)",
     "sqlite": "SELECT type = 'table' FROM sqlite_master WHERE lower(name) = lower(?)",
-    "postgres": "SELECT relkind IN ('r', 'p') AND NOT relrowsecurity AND NOT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = c.oid AND attgenerated = 'v') "
-    "AND NOT EXISTS (WITH RECURSIVE below(oid) AS (SELECT c.oid UNION SELECT inhrelid FROM pg_inherits JOIN below ON inhparent = below.oid) "
-    "SELECT 1 FROM below JOIN pg_class AS part ON part.oid = below.oid WHERE part.relkind NOT IN ('r', 'p')) "
-    "FROM pg_class AS c WHERE relname = %s AND relkind IN ('r', 'p', 'v', 'm', 'f')",
+    "postgres": "SELECT relkind IN ('r', 'p') AND NOT relrowsecurity AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_attribute WHERE attrelid = c.oid AND attgenerated = 'v') "
+    "AND NOT EXISTS (WITH RECURSIVE below(oid) AS (SELECT c.oid UNION SELECT inhrelid FROM pg_catalog.pg_inherits JOIN below ON inhparent = below.oid) "
+    "SELECT 1 FROM below JOIN pg_catalog.pg_class AS part ON part.oid = below.oid WHERE part.relkind NOT IN ('r', 'p')) "
+    "FROM pg_catalog.pg_class AS c WHERE relname = %s AND relkind IN ('r', 'p', 'v', 'm', 'f')",
 }
 """In PostgreSQL a column that is worked out as it is read is a query too, and so is a part that lies elsewhere."""
 

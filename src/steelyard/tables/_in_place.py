@@ -31,12 +31,20 @@ SETTINGS = (
     "SET LOCAL bytea_output = 'hex'",
     "SET LOCAL intervalstyle = 'postgres'",
     "SET LOCAL client_encoding = 'UTF8'",
+    "SET LOCAL statement_timeout = 0",  # else the amount of rows decides whether there is an answer
 )
-_OURS_ALONE = "SET LOCAL search_path = pg_catalog"
+_OURS_ALONE = (
+    "SET LOCAL search_path = pg_catalog, pg_temp",  # a session's own types come first where pg_temp is not named
+    "SET LOCAL standard_conforming_strings = on",
+    "SET LOCAL array_nulls = on",
+)
 _ONE_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _NO_HURRY = "SET LOCAL idle_in_transaction_session_timeout = 0"  # noise may be drawn between two questions
 _OLDEST = 120_000
 """The first version that lets a named part of a statement be read where it is used; SHA-256 came one before."""
+
+_OTHERS = ("Greenplum", "EnterpriseDB", "-YB-", "Redshift")
+"""Servers that call themselves PostgreSQL and are not: their rows are fetched."""
 
 _MOST_COLUMNS = 1600
 """An answer of more columns is more than a server gives."""
@@ -149,7 +157,7 @@ class PostgresServer:
             self._begin(here if self._held is None else self._held)
             here.enter_context(self._connection.transaction(force_rollback=True))  # so that no setting outlives it
             cursor = here.enter_context(self._connection.cursor())
-            cursor.execute("; ".join((*SETTINGS, _OURS_ALONE)), prepare=False)  # several at once cannot be prepared
+            cursor.execute("; ".join((*SETTINGS, *_OURS_ALONE)), prepare=False)  # several at once cannot be prepared
             yield cursor
 
     def _prepared(self, text: str) -> bool:
@@ -209,7 +217,8 @@ def _as_arrow(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Any:
 def sound_server(connection: Any, source: str, cells: Mapping[str, str]) -> PostgresServer | None:
     """The server of a stored table, if it is a PostgreSQL that computes what the guarantees rest on; no row is read."""
     [(version,)] = connection.execute("SELECT pg_catalog.version()").fetchall()
-    if connection.info.server_version < _OLDEST or not version.startswith("PostgreSQL "):
+    named = version.startswith("PostgreSQL ") and not any(other in version for other in _OTHERS)
+    if connection.info.server_version < _OLDEST or not named:
         return None
     place = f"{version} {connection.info.host} {connection.info.port}"
     if place not in _sound:

@@ -303,11 +303,65 @@ def test_a_function_of_the_database_does_not_stand_before_those_of_postgresql(na
         try:
             ask = QUESTIONS["found i"]
             assert ask(opened(name)) == ask(both[1])
-            monkeypatch.setattr(_in_place, "_OURS_ALONE", "SET LOCAL search_path = public")
+            monkeypatch.setattr(_in_place, "_OURS_ALONE", ("SET LOCAL search_path = public",))
             with pytest.raises(TableError, match="could not answer"):
                 ask(opened(name))
         finally:
             connection.execute("DROP FUNCTION public.length(varchar)")
+
+
+def test_types_of_a_session_do_not_stand_before_those_of_postgresql(name: str, asked: list[str]) -> None:
+    """A session's temporary schema is searched first for types unless the path names it: a check of its own would fail at a cell."""
+    given = ibis.connect(postgres.server()).table(name)
+    given.get_backend().con.execute("CREATE DOMAIN pg_temp.text AS pg_catalog.text CHECK (value <> 'a')")
+    assert sy.read(given).count_units(sy.users("k")) == opened(name, in_place=False).count_units(sy.users("k"))
+    assert asked == ["server", "duckdb"]
+    given.get_backend().disconnect()
+
+
+def test_a_catalogue_of_a_session_does_not_make_a_view_a_table(name: str) -> None:
+    given = ibis.connect(postgres.server())
+    given.con.execute(f"CREATE OR REPLACE VIEW {name}_w AS SELECT u, x FROM {name}")
+    given.con.execute("CREATE TEMP TABLE pg_class AS SELECT oid, relname, 'r'::\"char\" AS relkind, relrowsecurity, relnamespace FROM pg_catalog.pg_class")  # fmt: skip
+    with pytest.warns(sy.errors.UncheckedQuery):
+        assert not sy.read(given.table(f"{name}_w")).stored
+    given.disconnect()
+
+
+SET = {
+    "standard_conforming_strings = off": lambda t: t.where(r"k <> 'tab\t%s $1:: \'").count_units(BY),
+    "array_nulls = off": lambda t: t.sums_by_key(BY, [Capped(Quantity("i"), 9)], "i", [3, 2**70]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("setting", SET)
+def test_a_setting_of_the_session_changes_no_integer(name: str, asked: list[str], setting: str) -> None:
+    given = ibis.connect(postgres.server()).table(name)
+    given.get_backend().con.execute(f"SET {setting}")
+    assert SET[setting](sy.read(given)) == SET[setting](opened(name, in_place=False))
+    assert asked == ["server", "duckdb"]
+    given.get_backend().disconnect()
+
+
+def test_statements_that_were_tried_are_not_kept_for_ever(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each one that samples has a secret in it, so that no two are the same."""
+    monkeypatch.setattr(_in_place, "_REMEMBERED", 3)
+    table = opened(name)
+    for _ in range(5):
+        table.distinct_values(BY, "k", [1], limits=Limits())
+    assert isinstance(table._engine.server, PostgresServer)
+    assert len(table._engine.server._parsed) <= 3
+
+
+def test_a_limit_of_time_does_not_let_the_amount_of_rows_decide(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ibis.connect(postgres.server()).table(name)
+    table = sy.read(given)
+    given.get_backend().con.execute("SET statement_timeout = '200ms'")
+    monkeypatch.setattr(PostgresServer, "_statement", lambda *given: "SELECT 1 FROM pg_sleep(0.4)")
+    assert table.count_units(BY) == 1
+    [(left,)] = given.get_backend().con.execute("SHOW statement_timeout").fetchall()
+    assert left == "200ms"
+    given.get_backend().disconnect()
 
 
 # One state of the table for one release, and the caller's connection as it was
@@ -431,3 +485,27 @@ def test_a_server_lost_in_the_middle_of_a_release_is_one_charge_and_one_fixed_me
         assert caught.value.__cause__ is None
     assert said[0] == said[1]
     assert (len(asked), str(account.spent)) == (1, "epsilon 1")
+
+
+class Named:
+    """A connection to a server that gives itself another name."""
+
+    def __init__(self, connection: Any, version: str) -> None:
+        self._connection, self._version, self.info = connection, version, connection.info
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def execute(self, text: str) -> Any:
+        """The answer to which version it is."""
+        return self._connection.execute("SELECT %s::text", [self._version])
+
+
+@pytest.mark.parametrize("said", ["15.2-YB-2.21.0.0-b0", "12.12 (Greenplum Database 7.1.0)", "16.1 (EnterpriseDB Advanced Server)"])  # fmt: skip
+def test_a_server_that_only_says_postgresql_is_fetched_from(name: str, said: str) -> None:
+    table = opened(name)
+    server = table._engine.server
+    assert isinstance(server, PostgresServer)
+    connection, version = server._connection, "PostgreSQL {} on x86_64-pc-linux-gnu, 64-bit"
+    assert _in_place.sound_server(Named(connection, version.format(said)), "t", {}) is None
+    assert _in_place.sound_server(Named(connection, version.format("18.1")), "t", {}) is not None
