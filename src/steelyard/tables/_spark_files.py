@@ -27,6 +27,10 @@ _ONCE = (
     "{} of {} records have an id of their own. An id names one record (a row, not a user): rows that share one would share "
     "one draw. Nothing was charged."
 )
+_BY_CHANCE = (
+    "the frame is made with chance (rand, uuid, monotonically_increasing_id, ...): a record that is computed again may get another id, "
+    "and with it a second draw. Write the frame to files first, and use those. Nothing was charged."
+)
 
 
 class SparkRecords:
@@ -67,11 +71,15 @@ class SparkRecords:
         import pyspark.sql.types as kinds
         from pyspark.sql import functions as f
 
-        own = f.col(self._name)
+        own, names = f.col(self._name), self._schema.names
         held = self._frame.withColumn(self._column, f.col(_quoted(self._column)).cast(kinds.DoubleType()))
+        numbered = [
+            f"c{i}" for i in range(len(names))
+        ]  # of other names PySpark looks up only those without dots and quotes
         wide = parts or int(self._session.conf.get("spark.sql.shuffle.partitions"))
-        placed = held.repartition(wide, own).sortWithinPartitions(own)
-        made = placed.mapInArrow(_on_executor(renew, self._schema.names.index(self._column)), self._schema)
+        placed = held.toDF(*numbered, self._name).repartition(wide, own).sortWithinPartitions(own)
+        work = _on_executor(_called(names, renew), names.index(self._column))
+        made = placed.mapInArrow(work, _renamed(self._schema, numbered)).toDF(*names)
         made.write.mode("append").parquet(place.own)
 
 
@@ -85,6 +93,24 @@ def _before(ask: Callable[[], list[Any]]) -> list[Any]:
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+def _called(names: Sequence[str], renew: Renew) -> Renew:
+    """The same for batches whose columns have lost their names."""
+
+    def called(of: bytes, batch: Any) -> Any:
+        import pyarrow
+
+        return renew(of, pyarrow.RecordBatch.from_arrays(batch.columns[:-1], names=list(names)))
+
+    return called
+
+
+def _renamed(schema: Any, names: Sequence[str]) -> Any:
+    import pyspark.sql.types as kinds
+
+    held = zip(names, schema.fields, strict=True)
+    return kinds.StructType([kinds.StructField(name, each.dataType, each.nullable) for name, each in held])
 
 
 def _on_executor(renew: Renew, place: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -154,6 +180,8 @@ def _check_frame(frame: Any) -> None:
         raise TableError("a Spark Connect session cannot give files their names; use a session of the cluster's own.")
     if frame.isStreaming:
         raise TableError("a streaming Spark DataFrame never ends; give a batch one.")
+    if not frame._jdf.queryExecution().analyzed().deterministic():
+        raise InvalidTask(_BY_CHANCE)
     list(_scans(_leaves(frame)))  # refuses files that one row makes unreadable
 
 
