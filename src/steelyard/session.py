@@ -102,7 +102,7 @@ class Session:
     def place_of(self, task: Task) -> str:
         """Where a task's rows would be added up, in words: by their server in place, or fetched. Empty for files and frames; nothing is read."""
         plan = self.plan(task)
-        return self._table.place_of(lambda table: plan.run(table, self._noise))
+        return self._table.place_of(lambda table: plan.run(table, TestNoise()))
 
     def quote(self, task: Task) -> Loss:
         """What the task would cost, exactly. Spends nothing and reads no row."""

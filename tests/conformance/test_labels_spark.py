@@ -109,7 +109,7 @@ def test_groups_are_public_and_known_before_the_charge(spark: Any, source: str, 
 
 
 def test_what_is_wrong_with_the_request_is_told_before_a_charge(spark: Any, source: str, tmp_path: Path) -> None:
-    from pyspark.sql.functions import udf
+    from pyspark.sql.functions import expr, monotonically_increasing_id, udf
 
     frame, made, out = spark.read.parquet(source), fitted(), tmp_path / "out"
     twice = frame.selectExpr("id % 5 AS id", "y")
@@ -125,6 +125,10 @@ def test_what_is_wrong_with_the_request_is_told_before_a_charge(spark: Any, sour
         (TableError, "numbers", frame, "shop", {}),
         (TableError, "not a Spark data frame", [1, 2], "y", {}),
         (InvalidTask, "column of groups", frame, "y", {"groups": "shop"}),
+        (InvalidTask, "with chance", frame.withColumn("i", monotonically_increasing_id()), "y", {"ids": "i"}),
+        (InvalidTask, "with chance", frame.withColumn("i", expr("uuid()")), "y", {"ids": "i"}),
+        (InvalidTask, "with chance", frame.where("rand() < 0.5"), "y", {"ids": "id"}),
+        *((InvalidTask, "from 1 on", frame, "y", {"parts": parts}) for parts in (0, -1, True, 2**31)),
         (
             TableError,
             "could not be read; nothing was charged",

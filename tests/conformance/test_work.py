@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import steelyard as sy
@@ -55,6 +56,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
         counting(
             engine.DuckEngine, "_show", "statements"
         )  # every question shows the engine its source, and nothing else does
+        counting(engine, "_cut", "statements")  # rows in memory that are read without it
         counting(blocks.HeldBlocks, "fold", "passes")
         counting(blocks.KeptBlocks, "fold", "passes")
         monkeypatch.setattr(blocks.KeptBlocks, "in_memory", lambda _: None)
@@ -72,6 +74,18 @@ def test_statements_and_passes_on_duckdb_are_those_of_the_plan(name: str, monkey
     if "found keys" in name:
         assert len(release.value) > 0  # some key was found, as the plan takes it
     assert (found["statements"], found["passes"]) == (work.jobs, work.passes)
+
+
+@pytest.mark.parametrize("name", ["FitLinear", "FitLogistic"])
+def test_rows_of_files_are_read_as_often_as_the_plan_says(
+    name: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(rows(), tmp_path / "rows.parquet")
+    asking, task = session(sy.read(tmp_path / "rows.parquet"), name)
+    work = asking.work(task)
+    with counted(monkeypatch) as found:
+        asking.release(task)
+    assert (found["statements"], found["passes"]) == (work.jobs, work.passes) == (1, 0)
 
 
 def few_steps_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,8 +152,6 @@ def test_every_kind_of_column_can_be_rehearsed_by() -> None:
 
 
 def test_the_command_line_says_how_often_rows_are_read(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    import pyarrow.parquet as pq
-
     pq.write_table(rows(), tmp_path / "rows.parquet")
     ledger, data = str(tmp_path / "budget.db"), str(tmp_path / "rows.parquet")
     sy.open_account(ledger, "a", unit=sy.users("user"), epsilon=4)

@@ -70,6 +70,17 @@ def test_a_quote_spends_nothing_and_reads_nothing(account: Account) -> None:
     assert account.spent == Loss.pure(1) - Loss.pure(1)
 
 
+def test_what_a_plan_tells_for_nothing_draws_nothing_of_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Table, "place_of", lambda table, work: str(work(table)))
+    alone, asked = (
+        Session(read(DATA), open_account(":memory:", name, unit=users("user"), epsilon=1), noise=TestNoise(7))
+        for name in ("alone", "asked")
+    )
+    asked.place_of(Probe())
+    asked.work(Probe())
+    assert asked.release(Probe()).value == alone.release(Probe()).value
+
+
 def test_a_release_is_planned_once_and_what_is_charged_is_what_is_run(account: Account) -> None:
     """A task that changes its mind each time it is asked is charged for, and runs, one and the same plan."""
     made: list[Plan] = []

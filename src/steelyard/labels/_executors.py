@@ -9,7 +9,7 @@ The law: a key serves one pass and is kept nowhere; two records never have one n
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from steelyard.tables import SparkRecords, numbers_of
 class KeyedDraws:
     """What executors do with labels: a function of key, name and label, with no chance of its own."""
 
-    key: bytes
+    key: bytes = field(repr=False)
     sampler: GroupSampler
     column: str
     groups: str | None = None
@@ -75,13 +75,14 @@ def randomize_spark(
 ) -> int:
     """Copy a Spark frame with its labels made private into a new folder of Parquet files; returns the number of records.
 
-    ``ids`` names a column of public record ids; a plain scan of Parquet files needs none, since a file and a place in it name a record.
+    ``ids`` names a column of public record ids, stored with the records; a plain scan of Parquet files needs none, since a file and a
+    place in it name a record. Ids that a query makes may change when Spark computes it again: by chance they are refused.
     Records are written in the order of a hash of their ids, as ``parts`` files (default: ``spark.sql.shuffle.partitions``).
     *Privacy:* one charge, before a label is read, for every call; which records there are and every other column must owe nothing
     to labels. *Cost:* two jobs, one of names alone, one that sorts and copies; nothing but the number of records comes to the driver.
     """
     records = SparkRecords(frame, column, ids, [] if groups is None else [groups])
-    _check(randomizer, groups)
+    _check(randomizer, groups, parts)
     if groups is not None:
         found = read_groups(records.values(groups))
         beside(np.zeros(len(found)), found, tuple(randomizer._sampler.parts))
@@ -98,8 +99,12 @@ def randomize_spark(
     return size
 
 
-def _check(randomizer: LabelRandomizer, groups: str | None) -> None:
+def _check(randomizer: LabelRandomizer, groups: str | None, parts: int | None) -> None:
     """What is wrong with the request, told before anything is charged."""
+    if parts is not None and (isinstance(parts, bool) or not isinstance(parts, int) or not 0 < parts < 2**31):
+        raise InvalidTask(
+            f"parts is how many files are written, a number from 1 on; got {parts!r}. Nothing was charged."
+        )
     randomizer._fitted()
     if (groups is None) != (tuple(randomizer._sampler.parts) == ALL):
         raise InvalidTask("a randomizer fitted with groups needs the frame's column of groups, and no other does.")

@@ -133,6 +133,9 @@ class _RehearsedEngine:
         self._work.questions += 1
         return self._engine.arrow(sql, columns, beside)
 
+    def held_batches(self, columns: Sequence[str], size: int) -> None:
+        """None: the rows of the table itself may lie in files, and reading those that lie in memory is reading too."""
+
     def batches(self, sql: str, columns: Sequence[str], size: int) -> Iterator[Any]:
         self._work.questions += 1
         return self._engine.batches(sql, columns, size)

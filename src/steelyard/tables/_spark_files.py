@@ -27,6 +27,10 @@ _ONCE = (
     "{} of {} records have an id of their own. An id names one record (a row, not a user): rows that share one would share "
     "one draw. Nothing was charged."
 )
+_BY_CHANCE = (
+    "the frame is made with chance (rand, uuid, monotonically_increasing_id, ...): a record that is computed again may get another id, "
+    "and with it a second draw. Write the frame to files first, and use those. Nothing was charged."
+)
 
 
 class SparkRecords:
@@ -166,6 +170,8 @@ def _check_frame(frame: Any) -> None:
         raise TableError("a Spark Connect session cannot give files their names; use a session of the cluster's own.")
     if frame.isStreaming:
         raise TableError("a streaming Spark DataFrame never ends; give a batch one.")
+    if not frame._jdf.queryExecution().analyzed().deterministic():
+        raise InvalidTask(_BY_CHANCE)
     list(_scans(_leaves(frame)))  # refuses files that one row makes unreadable
 
 

@@ -299,7 +299,8 @@ class Table:
             return Under(capped_sums(under.rows, unit, parts, hard, self._engine.dialect), under.beside)
 
         again = not (hard.max_keys or hard.rows_per_key) and _few_words(keys)
-        asked = self._written(("keys", unit, *parts, *names_of(by), *keys) if again else None, ask)
+        about = ("keys", unit, tuple(parts), tuple(names_of(by)), tuple(keys)) if again else None
+        asked = self._written(about, ask)
         return integers_by_place(asked.engine.arrow(*asked[1:]), len(keys), count)
 
     def found_sums_by_key(

@@ -73,6 +73,10 @@ def test_a_task_that_is_tried_again_gives_every_record_the_label_it_has() -> Non
     assert not repeats(Fresh)
 
 
+def test_the_key_is_not_shown_with_what_holds_it() -> None:
+    assert repr(KEY) not in repr(draws())
+
+
 def test_tasks_do_not_share_their_noise() -> None:
     made = draws()
     law = [float(p) for p in chances(made, 3)]

@@ -206,3 +206,10 @@ def test_another_order_or_another_key_is_another_request_under_the_same_name() -
     assert session.release(sy.Count(epsilon=1, cap=1, by="n", keys=many), key="k").value == first.value
     with pytest.raises(KeyConflict):
         session.release(sy.Count(epsilon=1, cap=1, by="n", keys=[*many[1:], -1]), key="k")
+
+
+def test_a_question_that_was_asked_before_is_never_taken_for_one_of_other_columns() -> None:
+    table = read({"user": [1, 2, 3], "a": ["b", "c", "b"], "b": ["c", "c", "c"]})
+    assert table.sums_by_key(users("user"), [ONE], "a", ["b", "c"]) == [[2, 1]]
+    with pytest.raises(ValueError, match="shorter"):  # a key of two columns is a pair
+        table.sums_by_key(users("user"), [ONE], ["a", "b"], ["c"])
