@@ -193,10 +193,18 @@ class Transaction:
             return
         updates = [(_SPEND, (*paid, name, self._parent(name), *paid)) for name, paid in self._paid.items()]
         inserts = [("entries", COLUMNS, self._entries), ("answers", _ANSWER, self._answers)]
-        changed = self.connection.put([*updates, *more], inserts)
+        *changed, added = self.connection.put([*updates, *more], inserts)
         if any(count != 1 for count in changed):  # a LedgerError rolls the whole transaction back
             raise LedgerTampered("a balance did not move as it was found to; nothing was charged.")
+        if added != len(self._entries) + len(self._answers) or (self._answers and not self._stored()):
+            raise LedgerTampered("the ledger does not hold what was just written to it; nothing was charged or stored.")
         self._entries, self._answers, self._paid = [], [], {}
+
+    def _stored(self) -> bool:
+        """Whether the store, read back, holds the answers that will be delivered, byte for byte (law 1)."""
+        given = {(charge, step): payload for charge, step, _, payload in self._answers}
+        (found,) = self.connection.among([(_HELD, list(given))])
+        return {(row[0], row[1]): bytes(row[2]) for row in found} == given
 
     def _parent(self, account: str) -> str:
         row = self._stands[account]
