@@ -106,7 +106,7 @@ class PostgresConnection(Connection):
     def begin(self) -> tuple[int, str] | None:
         """Lock the head's row; where there is no ledger yet, the right to make one."""
         if self._known:
-            return self._head(f"{_BEGIN}; {_LOCKED}", last=True)
+            return self._head(f"{_BEGIN}; {_LOCKED}")
         self.execute(_BEGIN)
         if not self._is_there():
             self.execute("SELECT pg_advisory_xact_lock(?)", (_CREATION_LOCK,))
@@ -125,11 +125,11 @@ class PostgresConnection(Connection):
     def head(self) -> tuple[int, str] | None:
         return self._head("SELECT sequence, mac FROM head")
 
-    def _head(self, question: str, *, last: bool = False) -> tuple[int, str]:
-        """The chain's head by a question, or by the ``last`` of several statements that go to the server together."""
+    def _head(self, question: str) -> tuple[int, str]:
+        """The chain's head by a question, or by the last of several statements that go to the server together."""
         cursor = self._run(question, ())
-        if last:
-            cursor.set_result(-1)
+        while cursor.nextset():
+            pass
         row = cursor.fetchone()
         if row is None:
             raise LedgerTampered(f"{self._shown} has lost the head of its chain.", findings=["head: empty"])

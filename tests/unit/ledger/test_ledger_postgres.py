@@ -33,6 +33,19 @@ def test_a_commit_that_the_server_turned_into_a_rollback_is_no_commit() -> None:
         link.close()
 
 
+def test_a_driver_of_the_least_version_that_is_asked_for_will_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """psycopg 3.2 moves on to the next result, and knows neither of these."""
+    monkeypatch.setenv("STEELYARD_HOME", str(tmp_path))
+    for name in ("set_result", "results"):
+        monkeypatch.delattr(psycopg.Cursor, name, raising=False)
+    account = open_account(postgres.new_database(), "a", unit=rows(), epsilon="1")
+    for key in ("k", "l"):
+        assert account.charge(Loss.pure("0.1"), key=key, request=b"").store(b"x") == b"x"
+    assert account.spent == Loss.pure("0.2")
+
+
 def test_answers_that_are_long_together_are_sent_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server hangs up on a message of a gigabyte, which would fail a whole group for what one of its callers stores."""
     monkeypatch.setenv("STEELYARD_HOME", str(tmp_path))
