@@ -3,7 +3,8 @@
 What the moves of a group say they will look up is read at once, before the first of them. What they change is held here and written in as few
 statements as there are tables: at the end, and before anything else is asked of the database, so that no move can tell the difference.
 A move that is refused raises before it has changed anything, so it leaves the others alone. Entries are appended to the chain, whose head is written
-back once, at the end. Balances move by conditional updates, under the write lock and a CHECK constraint; one that does not move breaks the transaction.
+back once, at the end. Balances move by conditional updates, under the write lock and a CHECK constraint; one that does not move breaks the transaction, and so
+does an answer that is not in the store, byte for byte, when it is read back.
 A reading transaction sees one snapshot, takes no write lock, and refuses to change anything.
 """
 
