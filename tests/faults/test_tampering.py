@@ -25,6 +25,7 @@ from steelyard.ledger import _verify as verify
 from steelyard.ledger._anchor import Witness
 from steelyard.ledger._chain import COLUMNS, GENESIS, Position, tie
 from steelyard.ledger._store import open_store
+from steelyard.ledger._transaction import Transaction
 from steelyard.privacy import Event, Loss, rows, users
 
 TABLES = ("meta", "head", "accounts", "balances", "entries", "answers")
@@ -493,3 +494,36 @@ def test_mending_the_chain_takes_the_key(sample: Sample, folder: Path, knows_the
     with opened.reading() as looked:
         assert verify.examine(looked, opened.identity, []).ok is knows_the_key
     assert not Ledger(path).verify().ok, "the anchor still remembers the true head"
+
+
+MEDDLERS = {
+    "dropped": "CREATE TRIGGER t BEFORE INSERT ON answers BEGIN SELECT RAISE(IGNORE); END",
+    "changed": "CREATE TRIGGER t AFTER INSERT ON answers BEGIN UPDATE answers SET payload = x'00'; END",
+    "off the chain": "CREATE TRIGGER t BEFORE INSERT ON entries BEGIN SELECT RAISE(IGNORE); END",
+}
+
+
+@pytest.mark.parametrize("meddler", MEDDLERS.values(), ids=MEDDLERS)
+def test_nothing_is_delivered_that_the_store_does_not_hold(tmp_path: Path, meddler: str) -> None:
+    path = tmp_path / "b.db"
+    account = open_account(path, "a", unit=rows(), epsilon="1")
+    charge = account.charge(Loss.pure("0.1"), key="k", request=b"")
+    with closing(sqlite3.connect(path, isolation_level=None)) as link:
+        link.execute(meddler)
+        for _ in range(2):
+            with pytest.raises(LedgerTampered, match="does not hold what was just written"):
+                charge.store(b"one")
+        link.execute("DROP TRIGGER t")
+    assert charge.store(b"two") == b"two"
+    assert Ledger(path).verify().ok
+
+
+def test_the_twin_that_delivers_what_it_has_in_hand_gives_one_charge_two_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Transaction, "_stored", lambda self: True)
+    account = open_account(tmp_path / "b.db", "a", unit=rows(), epsilon="1")
+    charge = account.charge(Loss.pure("0.1"), key="k", request=b"")
+    with closing(sqlite3.connect(tmp_path / "b.db", isolation_level=None)) as link:
+        link.execute(MEDDLERS["changed"])
+    assert [charge.store(b"one"), charge.store(b"one")] == [b"one", b"\0"]

@@ -23,6 +23,7 @@ from steelyard.errors import (
     ViewRefused,
 )
 from steelyard.ledger import _moves as moves
+from steelyard.ledger._store import Store
 from steelyard.noise import TestNoise
 from steelyard.privacy import Unit
 from steelyard.tables import PaperTable
@@ -448,3 +449,26 @@ def test_an_answer_of_one_period_is_never_that_of_several(tmp_path: Path) -> Non
     assert found is not None
     assert found.store(b"of all three") == b"of March alone"
     assert spent(account) == ["epsilon 0.1"] * 3
+
+
+@pytest.mark.parametrize("meanwhile", ["charge", "store"])
+def test_a_find_looks_at_all_periods_at_the_same_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    """Whoever charges or stores between two looks made the key seem to be that of some of the periods, and not of others."""
+    several, loss = three_months(tmp_path).during("2026-02", "2026-04"), sy.Loss.pure("0.1")
+    charge = several.charge(loss, key="k", request=b"r") if meanwhile == "store" else None
+    read = Store.read
+
+    def interleaved(self: Store, work: Any) -> Any:
+        found = read(self, work)
+        monkeypatch.undo()
+        (charge or several.charge(loss, key="k", request=b"r")).store(b"x")
+        return found
+
+    monkeypatch.setattr(Store, "read", interleaved)
+    found = several.find(key="k", request=b"r")
+    assert found is None if charge is None else found is not None and found.answers == {}
+    later = several.find(key="k", request=b"r")
+    assert later is not None
+    assert later.answer == b"x"

@@ -72,7 +72,7 @@ class Connection(ABC):
 
     @abstractmethod
     def put(self, updates: Sequence[tuple[str, Sequence[Any]]], inserts: Sequence[Insert]) -> list[int]:
-        """Make updates, then insert rows into tables, in few calls of the database; how many rows each update changed."""
+        """Make updates, then insert rows into tables, in few calls of the database; how many rows each update changed, and how many were inserted in all."""
 
     @abstractmethod
     def begin(self) -> tuple[int, str] | None:

@@ -130,8 +130,10 @@ class LedgerPeriods(Wrapper):
 
     def find(self, *, key: str, request: bytes, of: str = "") -> Charge | None:
         """The charges that this key and request made before, or None; costs nothing."""
-        found = [each.find(key=key, request=request, of=of) for each in self.accounts]
-        standings = [each.standing for each in found if each is not None]
+        bound, currency = moves.bound_to(request, of), self.terms.currency
+        looks = [moves.find(each.name, key, bound, currency) for each in self.accounts]
+        found = self._account._store.read(lambda transaction: [look(transaction) for look in looks])  # on one snapshot
+        standings = [each for each in found if each is not None]
         if not standings:
             return None
         if len(standings) != len(self.accounts):

@@ -20,6 +20,7 @@ from steelyard.ledger import _connection as connection
 from steelyard.ledger._connection import Connection, ConnectionLost, Insert
 
 _BEGIN, _LOCKED = "BEGIN ISOLATION LEVEL READ COMMITTED", "SELECT sequence, mac FROM head FOR UPDATE"
+_LONG = 2**24  # characters and bytes of rows that are sent together; as JSON they are longer, at most some ten times
 _CREATION_LOCK = 0x5354454C  # any fixed number: one creation at a time
 _OBJECTS = """
 SELECT 'relation', c.relname::text, c.relkind::text, c.relrowsecurity::text
@@ -88,8 +89,9 @@ class PostgresConnection(Connection):
         return [next(done).fetchall() if keys else [] for _, keys in asked]
 
     def put(self, updates: Sequence[tuple[str, Sequence[Any]]], inserts: Sequence[Insert]) -> list[int]:
-        filled = [_insertion(*each) for each in inserts if each[2]]
-        return [each.rowcount for each in self._at_once([*updates, *filled])[: len(updates)]]
+        filled = [statement for each in inserts if each[2] for statement in _insertions(*each)]
+        counts = [each.rowcount for each in self._at_once([*updates, *filled])]
+        return [*counts[: len(updates)], sum(counts[len(updates) :])]
 
     def _at_once(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[psycopg.Cursor[tuple[Any, ...]]]:
         """Run statements in one round trip, where the driver's library can."""
@@ -104,7 +106,7 @@ class PostgresConnection(Connection):
     def begin(self) -> tuple[int, str] | None:
         """Lock the head's row; where there is no ledger yet, the right to make one."""
         if self._known:
-            return self._head(f"{_BEGIN}; {_LOCKED}", last=True)
+            return self._head(f"{_BEGIN}; {_LOCKED}")
         self.execute(_BEGIN)
         if not self._is_there():
             self.execute("SELECT pg_advisory_xact_lock(?)", (_CREATION_LOCK,))
@@ -123,11 +125,11 @@ class PostgresConnection(Connection):
     def head(self) -> tuple[int, str] | None:
         return self._head("SELECT sequence, mac FROM head")
 
-    def _head(self, question: str, *, last: bool = False) -> tuple[int, str]:
-        """The chain's head by a question, or by the ``last`` of several statements that go to the server together."""
+    def _head(self, question: str) -> tuple[int, str]:
+        """The chain's head by a question, or by the last of several statements that go to the server together."""
         cursor = self._run(question, ())
-        if last:
-            cursor.set_result(-1)
+        while cursor.nextset():
+            pass
         row = cursor.fetchone()
         if row is None:
             raise LedgerTampered(f"{self._shown} has lost the head of its chain.", findings=["head: empty"])
@@ -210,8 +212,18 @@ def _looked_up(statement: str, keys: Sequence[tuple[Any, ...]]) -> tuple[str, tu
     return statement.format(keys=told), (json.dumps(keys),)
 
 
-def _insertion(table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> tuple[str, tuple[str]]:
-    """A statement that inserts rows, which go to the server as one JSON text and are read there by the table's own types."""
+def _insertions(
+    table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
+) -> Iterator[tuple[str, tuple[str]]]:
+    """Statements that insert rows, which go to the server as JSON texts and are read there by the table's own types.
+
+    Mostly it is one; rows that are long together are sent in parts, since the server hangs up on a message of a gigabyte.
+    """
+    half = len(rows) // 2
+    if half and sum(len(value) for row in rows for value in row if isinstance(value, str | bytes)) > _LONG:
+        yield from _insertions(table, columns, rows[:half])
+        yield from _insertions(table, columns, rows[half:])
+        return
     named, data = ", ".join(columns), [dict(zip(columns, row, strict=True)) for row in rows]
     text = json.dumps(data, default=lambda payload: f"\\x{payload.hex()}")
-    return f"INSERT INTO {table} ({named}) SELECT {named} FROM json_populate_recordset(NULL::{table}, ?::json)", (text,)
+    yield f"INSERT INTO {table} ({named}) SELECT {named} FROM json_populate_recordset(NULL::{table}, ?::json)", (text,)

@@ -80,10 +80,12 @@ class SqliteConnection(Connection):
 
     def put(self, updates: Sequence[tuple[str, Sequence[Any]]], inserts: Sequence[Insert]) -> list[int]:
         changed = [self.execute(statement, values) for statement, values in updates]
-        for table, columns, rows in inserts:
-            for part in _parts(rows):
-                self.execute(_insertion(table, tuple(columns), len(part)), [value for row in part for value in row])
-        return changed
+        added = [
+            self.execute(_insertion(table, tuple(columns), len(part)), [value for row in part for value in row])
+            for table, columns, rows in inserts
+            for part in _parts(rows)
+        ]
+        return [*changed, sum(added)]
 
     def begin(self) -> tuple[int, str] | None:
         """Take the write lock and read the chain's head."""

@@ -3,7 +3,8 @@
 What the moves of a group say they will look up is read at once, before the first of them. What they change is held here and written in as few
 statements as there are tables: at the end, and before anything else is asked of the database, so that no move can tell the difference.
 A move that is refused raises before it has changed anything, so it leaves the others alone. Entries are appended to the chain, whose head is written
-back once, at the end. Balances move by conditional updates, under the write lock and a CHECK constraint; one that does not move breaks the transaction.
+back once, at the end. Balances move by conditional updates, under the write lock and a CHECK constraint; one that does not move breaks the transaction, and so
+does an answer that is not in the store, byte for byte, when it is read back.
 A reading transaction sees one snapshot, takes no write lock, and refuses to change anything.
 """
 
@@ -193,10 +194,18 @@ class Transaction:
             return
         updates = [(_SPEND, (*paid, name, self._parent(name), *paid)) for name, paid in self._paid.items()]
         inserts = [("entries", COLUMNS, self._entries), ("answers", _ANSWER, self._answers)]
-        changed = self.connection.put([*updates, *more], inserts)
+        *changed, added = self.connection.put([*updates, *more], inserts)
         if any(count != 1 for count in changed):  # a LedgerError rolls the whole transaction back
             raise LedgerTampered("a balance did not move as it was found to; nothing was charged.")
+        if added != len(self._entries) + len(self._answers) or (self._answers and not self._stored()):
+            raise LedgerTampered("the ledger does not hold what was just written to it; nothing was charged or stored.")
         self._entries, self._answers, self._paid = [], [], {}
+
+    def _stored(self) -> bool:
+        """Whether the store, read back, holds the answers that will be delivered, byte for byte (law 1)."""
+        given = {(charge, step): payload for charge, step, _, payload in self._answers}
+        (found,) = self.connection.among([(_HELD, list(given))])
+        return {(row[0], row[1]): bytes(row[2]) for row in found} == given
 
     def _parent(self, account: str) -> str:
         row = self._stands[account]

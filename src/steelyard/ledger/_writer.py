@@ -188,6 +188,7 @@ class Writer:
 
     def _attempt(self, group: list[_Move]) -> None:
         if self._connection is None:
+            self._ready()  # whatever took the ledger's name is not even opened
             self._connection = self._connect()
         try:
             self._together(group)
@@ -200,7 +201,11 @@ class Writer:
 
     def _together(self, group: list[_Move]) -> None:
         assert self._connection is not None
-        self._ready()
+        try:
+            self._ready()
+        except SteelyardError:  # nobody knows what this connection was made to, should the ledger be brought back
+            self._close()
+            raise
         known = self._witness.known()
         anchor = self._anchor.read()  # before the lock is taken, so that the ledger must have come at least that far
         try:

@@ -320,6 +320,29 @@ def test_a_file_replaced_under_an_open_handle_is_noticed(account: Account) -> No
         charge(account, "l")
 
 
+def test_a_file_in_the_place_of_the_ledger_is_not_opened_and_no_connection_to_it_is_kept(account: Account) -> None:
+    charge(account, "k")
+    store, path = account._store, Path(account.location)
+    for idle in (True, False):
+        if idle:  # the writer has let go of its connection
+            store.pause()
+            store.resume()
+        path.rename(path.with_suffix(".moved"))
+        path.with_suffix(".other").write_bytes(path.with_suffix(".moved").read_bytes())
+        path.with_suffix(".other").rename(path)
+        opened = len(list(path.parent.glob(f"{path.name}-*")))
+        with pytest.raises(LedgerTampered, match="removed or replaced while it was in use"):
+            charge(account, "l")
+        assert store.writer._connection is None
+        assert len(list(path.parent.glob(f"{path.name}-*"))) <= opened
+        path.unlink()
+        with pytest.raises(LedgerTampered, match="removed or replaced while it was in use"):
+            charge(account, "l")
+        path.with_suffix(".moved").rename(path)
+        charge(account, f"after {idle}")
+    assert Ledger(path).verify().ok
+
+
 def test_reads_wait_for_no_write_and_share_a_few_connections(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader is served while the writer sits in the middle of a transaction; many readers open no connection each."""
     store, opened = account._store, []
