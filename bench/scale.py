@@ -1,6 +1,6 @@
 """Every kind of question on many skewed rows: CPU seconds and peak memory, beside DuckDB doing the same grouping without privacy.
 
-    python bench/scale.py [--rows 20000000] [--only sum quantile …] [--folder DIR] [--model | --asked | --spread | --postgres]
+    python bench/scale.py [--rows 20000000] [--only sum quantile …] [--folder DIR] [--model | --asked | --spread | --postgres | --spark]
 
 The rows are generated: 138,000 users, one of whom has a twentieth of all rows, and 2,000 keys, one of which has three tenths. Every job
 runs in a process of its own; shown are the CPU seconds of the work alone (after imports), the peak memory of the process, and both over
@@ -9,7 +9,8 @@ With a folder what was measured is kept there too, and --model fits the cost of 
 seconds for a million rows) and predicts the largest, which it was not fitted on. --asked counts, on a few rows, how often each job asks the engine and
 how often it passes over rows that it kept. --spread varies what the rows are spread over: 1,000 to 10 million users, 100 to a million public keys.
 --postgres puts the same rows into a PostgreSQL server of its own and asks them there, in place and fetched: CPU seconds of this process and of
-the server with all its workers, and the bytes that came from it.
+the server with all its workers, and the bytes that came from it. --spark (of 2 million rows, unless --rows says otherwise) asks the file on a standalone
+Spark cluster of its own, beside plain Spark (bench/scale_spark.py).
 """
 
 from __future__ import annotations
@@ -114,8 +115,8 @@ def spread(rows: int, folder: Path) -> None:
         path.unlink()
 
 
-def private(name: str, path: str) -> Callable[[], object]:
-    """One release, ready to be made."""
+def private(name: str, path: str, read: Any = None) -> Callable[[], object]:
+    """One release, ready to be made, of the file or of what was read from it."""
     import steelyard as sy
 
     task: Callable[[], Any]
@@ -127,7 +128,7 @@ def private(name: str, path: str) -> Callable[[], object]:
     account = sy.open_account(
         ":memory:", "scale", unit=hidden(unit, path), epsilon=9, delta=1e-6, additive_delta="1e-7"
     )
-    session, wanted = sy.Session(sy.read(path), account), task()
+    session, wanted = sy.Session(sy.read(path) if read is None else read, account), task()
     if isinstance(wanted, sy.AccuracyFirst):
         return lambda: wanted.release(session, key="scale")
     return lambda: session.release(wanted)
@@ -319,7 +320,7 @@ def main() -> None:
     import steelyard as sy
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--rows", type=int)
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--job", nargs=3)
@@ -327,7 +328,9 @@ def main() -> None:
     parser.add_argument("--asked", action="store_true")
     parser.add_argument("--postgres", action="store_true")
     parser.add_argument("--spread", action="store_true")
+    parser.add_argument("--spark", action="store_true")
     given = parser.parse_args()
+    given.rows = given.rows or (2_000_000 if given.spark else 20_000_000)
     if given.job:
         run(*given.job)
         return
@@ -345,6 +348,11 @@ def main() -> None:
             return
         if not path.exists():
             make(path, given.rows)
+        if given.spark:
+            import scale_spark
+
+            scale_spark.table(path, given.rows, given.only)
+            return
         if given.asked:
             warnings.simplefilter("ignore")
             asked(str(path))
