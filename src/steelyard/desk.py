@@ -47,6 +47,7 @@ class NoTable:
 
     identity: str = ""
     stored: bool = True
+    view: None = None
     view_text: str = ""
     snapshot: Callable[[], AbstractContextManager[None]] = nullcontext  # they are in the caller's hands already
 
@@ -77,6 +78,8 @@ class Desk:
         self, table: Table | NoTable, noise: Noise, account: Account, key: str, request: Mapping[str, Any]
     ) -> None:
         check_noise(noise, account)
+        if table.view is not None:
+            table.view.require(account.terms.unit)
         self._table: Any = table
         self._of: str = table.identity
         self._view: dict[str, Any] = {"view": table.view_text} if table.view_text else {}

@@ -7,6 +7,7 @@ finds keys alike, and several share one search and one pass.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
@@ -65,12 +66,12 @@ class Aggregate(Protocol):
         """Fix bounds and cap under these keys, buying them where they are private."""
 
 
-class Single:
+class Single(ABC):
     """What every task of one aggregate shares."""
 
+    @abstractmethod
     def request(self, schema: Schema, terms: Terms) -> Aggregate:
         """Everything that is known before a row is read; refuses what the schema or the account rule out."""
-        raise NotImplementedError
 
     def plan(self, schema: Schema, terms: Terms) -> Plan:
         """What will be done, and the error to expect where it is known; refuses what the schema or the account rule out."""

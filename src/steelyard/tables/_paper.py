@@ -30,7 +30,7 @@ class PaperTable(Table):
     def __init__(self, columns: Mapping[str, str], *, name: str) -> None:
         schema = Schema(columns)
         self.stored, self._identity = True, identify(None, name, {})
-        self._view, self._awaiting, self.view_text = None, None, ""
+        self.view, self._awaiting, self.view_text = None, None, ""
         self.snapshot = nullcontext
         self.__dict__["schema"] = schema
 

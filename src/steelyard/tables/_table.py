@@ -102,7 +102,7 @@ class Table:
         self.view_text = view_text  # in full, where this is a view: its identity may be cut short
         self._base = base
         self._rows = base if rows is None else rows
-        self._view = view
+        self.view = view  # what was checked of it, where this is a view
         self._awaiting: Callable[[str], Table] | None = None  # what becomes of this once the unit is known
         self._during: Unit | None = None  # whose period all rows of this are
         self._asked: dict[tuple[tuple[Any, ...], str], Written] = {}  # questions that were written before
@@ -142,7 +142,7 @@ class Table:
 
     def called(self, identity: str) -> Table:
         """The same rows under another identity; a step that waits for the unit waits on."""
-        made, awaiting = self._same(self._rows, identity, self._view), self._awaiting
+        made, awaiting = self._same(self._rows, identity, self.view), self._awaiting
         if awaiting is not None:
             made._awaiting = lambda column: awaiting(column).called(identity)
         return made
@@ -194,8 +194,8 @@ class Table:
 
     def require_apart(self, unit: Unit) -> None:
         """Refuse a unit that a view is not known to keep apart; private rows are not looked at."""
-        if self._view is not None:
-            self._view.require(unit)
+        if self.view is not None:
+            self.view.require(unit)
 
     def require_keys(self, by: str, keys: Sequence[Any] = ()) -> list[Any]:
         """Refuse, from the schema alone, a column that cannot hold keys, and keys that are not of its kind."""
@@ -391,8 +391,8 @@ class Table:
         """The rows with a column that tells whose they are in which period; it is a unit, since each row is made from one row of its user."""
         column, view = str(unit.inside.column), View.of(self)
         found = views.derive(self, {column: user_in_period(self._rows.schema(), unit)})
-        assert found._view is not None
-        return found._with(found._rows, found._view.finer(column, str(unit.column), view.relation))
+        assert found.view is not None
+        return found._with(found._rows, found.view.finer(column, str(unit.column), view.relation))
 
     def where(self, condition: str) -> Table:
         """The rows for which a condition of the row itself holds, such as ``"quantity > 0 and country <> 'FR'"``.
@@ -553,7 +553,7 @@ class Table:
         )
 
     def _with(self, rows: Any, view: View | None = None) -> Table:
-        shown = self._view if view is None else view
+        shown = self.view if view is None else view
         return self._same(rows, self.identity, shown)
 
     def _same(self, rows: Any, identity: str, view: View | None) -> Table:

@@ -91,7 +91,7 @@ def public(source: Any, *, name: str | None = None, **options: Any) -> PublicTab
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UncheckedQuery)
         table = read(source, name=name, **options)
-    if table._view is not None or table._awaiting is not None:
+    if table.view is not None or table._awaiting is not None:
         raise InvalidTask("a view of private tables is not public.")
     return PublicTable(table)
 
@@ -117,8 +117,8 @@ class View:
         """What a table is made of, a stored one too."""
         return (
             cls(private_leaf(table._rows, table.identity, table._engine.origin), {})
-            if table._view is None
-            else table._view
+            if table.view is None
+            else table.view
         )
 
     def finer(self, column: str, user: str, before: Relation) -> View:

@@ -260,7 +260,8 @@ def test_the_savings_are_what_another_plan_would_save() -> None:
 def test_values_of_every_kind_keep_their_tolerance(
     task: Any, facts: Any, truth: Callable[[int], Any] | None, currency: str
 ) -> None:
-    people, at = 3000, {Count: 60, Mean: 0.06, Histogram: 60, Quantile: 300}[type(task)]
+    within: dict[type, float] = {Count: 60, Mean: 0.06, Histogram: 60, Quantile: 300}
+    people, at = 3000, within[type(task)]
     values = np.sort(np.concatenate([np.linspace(1, 4, people), np.linspace(5, 6, people)]))
     rows = sy.read({"user": np.tile(np.arange(people), 2), "x": values})
     session = sy.Session(rows, account(currency))
