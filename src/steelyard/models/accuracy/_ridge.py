@@ -297,8 +297,9 @@ class GaussianRidge(RidgeFamily):
         return [stop.micro**2 for stop in self.stops if stop.micro**2 > self.paid]
 
     def rest(self, left: int) -> Step | None:
-        """One more measurement, where it is known of how many units."""
-        return None if self.sizes.secret and not self.sizes.told else self.level(self.paid + left)
+        """One more measurement, where what it is planned by is known: a secret number of units, or the labels' own variance."""
+        counted = self.sizes.told or not (self.sizes.secret or self.explains)
+        return self.level(self.paid + left) if counted else None
 
     def stop(self) -> schedule.Level | None:
         """The stop that is measured; the last one, where another question's level is the first beyond all of them."""
