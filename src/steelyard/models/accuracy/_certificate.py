@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
 from fractions import Fraction
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,14 +97,6 @@ def _bounds(ridge: Ridge, values: Array, seen: Array, push: float, radius: float
     return np.asarray(first * (radius - miss) + first * tried * (norm**2 - (models**2).sum(axis=1)))
 
 
-class Statistics(Protocol):
-    """What a look at an excess reads."""
-
-    @property
-    def exact(self) -> Exact:
-        """The exact statistics."""
-
-
 @dataclass(frozen=True)
 class RootExcess:
     """A question about one released model: is the root of its excess risk below the root of alpha?
@@ -148,10 +140,10 @@ class RootExcess:
         """The root of alpha in grid steps."""
         return math.sqrt(self.alpha) / float(self.step) * (1 - 1e-12)
 
-    def value(self, private: Statistics) -> int:
+    def value(self, rows: Any) -> int:
         """The root of the excess risk in whole grid steps, rounded down: private, to be noised."""
         gap = 2 * Fraction(self.floor) * Fraction(self.sensitivity) * _TOLERANCE
-        above = max(excess_above(self, private.exact, gap), Fraction(self.floor) ** 2)
+        above = max(excess_above(self, rows.exact, gap), Fraction(self.floor) ** 2)
         square = above / self.step**2
         return math.isqrt(square.numerator // square.denominator)
 

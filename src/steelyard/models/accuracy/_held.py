@@ -9,7 +9,6 @@ Law: what is made of a unit depends on that unit's rows and on public or release
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -38,37 +37,9 @@ BESIDE = 2
 _MANY = 1 << 62  # rows, more than any table has: sums are then kept in integers that hold them
 
 
-class Held(ABC):
-    """Rows in memory: whole numbers, and a code for whose each is where users are hidden."""
-
-    x: Floats
-    y: Floats
-    owners: NDArray[np.int64] | None
-
-    @property
-    @abstractmethod
-    def units(self) -> int:
-        """How many rows, or users, a sum of losses is about."""
-
-    def summed(self, each: Each) -> int:
-        """The sum of a whole number for each row, or of the users' means, each rounded up."""
-        return added(each(self), self.owners)
-
-    @lazy
-    def signed(self) -> Array:
-        """Rows times the signs of their classes, where labels are classes; a row of no class becomes zero."""
-        return np.asarray(self.x * signs(self.y, 2)[:, None])
-
-    def against(self, target: int) -> Passes:
-        """The rows for a solver, of one class against the others (of two the second is the target), a user's weighing one together."""
-        if target == 2 and "signed" in self.__dict__:
-            return Memory(self.signed, shares(self.owners))
-        return Memory(np.asarray(self.x * signs(self.y, target)[:, None]), shares(self.owners))
-
-
 @dataclass(frozen=True)
-class SplitPart(Held):
-    """One part of the units, in memory."""
+class SplitPart:
+    """One part of the units, in memory: whole numbers, and a code for whose each row is where users are hidden."""
 
     x: Floats
     y: Floats
@@ -78,6 +49,10 @@ class SplitPart(Held):
     def units(self) -> int:
         """How many rows, or users, there are: private."""
         return len(self.y) if self.owners is None else len(np.unique(self.owners))
+
+    def summed(self, each: Each) -> int:
+        """The sum of a whole number for each row, or of the users' means, each rounded up."""
+        return added(each(self), self.owners)
 
     @lazy
     def exact(self) -> Exact:
@@ -90,6 +65,17 @@ class SplitPart(Held):
     def products(self, weight: NDArray[np.int64] | None = None) -> NDArray[np.object_]:
         """The products of features and, last, the label with each other, each row's times its weight."""
         return weighed(np.vstack([self.x.T, self.y]), weight)
+
+    @lazy
+    def signed(self) -> Array:
+        """Rows times the signs of their classes, where labels are classes; a row of no class becomes zero."""
+        return np.asarray(self.x * signs(self.y, 2)[:, None])
+
+    def against(self, target: int) -> Passes:
+        """The rows for a solver, of one class against the others (of two the second is the target), a user's weighing one together."""
+        if target == 2 and "signed" in self.__dict__:
+            return Memory(self.signed, shares(self.owners))
+        return Memory(np.asarray(self.x * signs(self.y, target)[:, None]), shares(self.owners))
 
 
 @dataclass(frozen=True)
