@@ -40,14 +40,14 @@ Vector = list[Decimal]
 
 
 @dataclass(frozen=True)
-class Certified:
-    """A model and what its excess risk is at most, on the event the certificate was made for."""
+class Rated:
+    """A model and its excess risk: what it is at most, on the event a certificate was made for, or what it is expected to be."""
 
     model: Array
     excess: float
 
 
-def certify(ridge: Ridge, noisy: Noisy, norm: float, failure: float) -> Certified:
+def certify(ridge: Ridge, noisy: Noisy, norm: float, failure: float) -> Rated:
     """The model whose certified excess risk is smallest, and that bound; fails with probability ``failure`` at most.
 
     ``norm`` bounds the length of the best model. *Privacy:* post-processing of the noisy statistics.
@@ -62,7 +62,7 @@ def certify(ridge: Ridge, noisy: Noisy, norm: float, failure: float) -> Certifie
     bounds = _bounds(ridge, values, seen, push, radius, shorter, tried)
     best = int(np.argmin(bounds))
     model = basis @ (values * seen / (values**2 + tried[best] + _TINY))
-    return Certified(model, max(float(bounds[best]), 0.0) / (2 * ridge.n) * _OUTWARD)
+    return Rated(model, max(float(bounds[best]), 0.0) / (2 * ridge.n) * _OUTWARD)
 
 
 def residual_square(width: int, noisy: Noisy, norm: float, failure: float) -> float:

@@ -251,13 +251,9 @@ class Family(ABC):
         """About how far above the best a model's loss would be whose levels had cost so much; a guess."""
         return 0.0
 
-    def null(self) -> float:
-        """What predicting nothing is certainly good for, as far as that is known."""
-        return float("inf")
-
-    def nothing(self) -> NDArray[np.float64]:
-        """The model that predicts nothing."""
-        raise NotImplementedError
+    def null(self) -> Ending | None:
+        """The model that predicts nothing and what it is certainly good for, where that is known."""
+        return None
 
     def guessed(self) -> Ending:
         """The model that all levels together give, of which nothing is promised."""
@@ -312,8 +308,9 @@ class Judge(ABC):
 
     def measured(self, told: Told) -> None:
         """Take note of a count or a level; the model that predicts nothing may already be good enough."""
-        if told.kind == "size" and self.family.null() <= self.goal.amount:
-            self.verdict = Ending(self.family.nothing(), self.family.null(), NULL)
+        null: Ending | None = self.family.null() if told.kind == "size" else None
+        if null is not None and null.bound <= self.goal.amount:
+            self.verdict = null
 
     @abstractmethod
     def judged(self, told: Told) -> None:

@@ -35,7 +35,7 @@ from steelyard.models.accuracy._model_search import ModelSearch
 from steelyard.models.accuracy._one_shot import Drawn, LogisticTask
 from steelyard.models.accuracy._split import Split
 from steelyard.models.accuracy._transcript import Transcript
-from steelyard.models.accuracy._watch import PATIENCE, SHARPER, Watched
+from steelyard.models.accuracy._watch import Watched
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Event, Neighbours, composed
 
@@ -286,7 +286,6 @@ class PureDraws(LogisticFamily):
     """
 
     scale, least = float(MICRO), _LEAST
-    watches, patience, sharper = 3, float(PATIENCE), SHARPER
     _last = 0
 
     @property

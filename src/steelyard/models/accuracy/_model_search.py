@@ -36,6 +36,10 @@ class ModelSearch(ABC):
         """The label, as rows are read."""
 
     @abstractmethod
+    def asked(self, goal: Goal) -> Goal:
+        """The goal where labels lie in [-1, 1]; refused where this kind of model has none such."""
+
+    @abstractmethod
     def told(self, goal: Goal, found: Found) -> tuple[str, Model | OneVsRest | None]:
         """The question in words, and the model that was found, if one was."""
 
@@ -56,7 +60,3 @@ class ModelSearch(ABC):
     def reader(self, terms: Terms) -> TableRows:
         """How rows are read."""
         return TableRows(self.features, self.target, terms.unit, self.split)
-
-    def asked(self, goal: Goal) -> Goal:
-        """The goal where labels lie in [-1, 1]."""
-        return goal

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.models.accuracy._certificate import certify, residual_square
+from steelyard.models.accuracy._certificate import Rated, certify, residual_square
 from steelyard.models.accuracy._designs import Array, Design, Noisy, Ridge, best_weight
 from steelyard.models.accuracy._family import Ending, Step, Told
 from steelyard.models.accuracy._goal import Goal
@@ -141,15 +141,7 @@ def _symmetric(width: int, draws: np.random.Generator) -> Array:
     return (square + square.T) / 2
 
 
-@dataclass(frozen=True)
-class Guess:
-    """A model for a paid look, and how good it is expected to be."""
-
-    model: Array
-    excess: float
-
-
-def guess(ridge: Ridge, noisy: Noisy, norm: float, variance: float) -> Guess:
+def guess(ridge: Ridge, noisy: Noisy, norm: float, variance: float) -> Rated:
     """The best of a few models and its likely excess, were the statistics measured with this variance.
 
     The truth is taken to be the released statistics; each copy adds fresh noise and is solved again.
@@ -172,7 +164,7 @@ def guess(ridge: Ridge, noisy: Noisy, norm: float, variance: float) -> Guess:
     chosen = np.zeros(ridge.width)
     if best:
         chosen = _models(ridge, noisy.matrix, noisy.vector, norm, noisy.variance)[best - 1]
-    return Guess(chosen, typical[best])
+    return Rated(chosen, typical[best])
 
 
 def _models(ridge: Ridge, matrix: Array, vector: Array, norm: float, variance: float) -> list[Array]:

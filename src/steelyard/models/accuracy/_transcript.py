@@ -180,8 +180,10 @@ class Transcript:
         A step counts from the state after the one that is stored just before it, or from nothing.
         """
         before = self._numbered.get(number - 1)
-        state = dict.fromkeys(PARTS, 0) if before is None else _after(before)
-        return disjoint(step.event, step.part, state)
+        if before is None:
+            return disjoint(step.event, step.part, dict.fromkeys(PARTS, 0))
+        assert before.release is not None
+        return disjoint(step.event, step.part, paid_apart(before.release.event)[1])
 
     def _outcome(self, step: Step, goal: Goal, table: Table, noise: Noise) -> Outcome:
         rows, snapshot = self.rows(table, step.part), self._reader.snapshot
@@ -298,17 +300,12 @@ def _entry(desk: Desk, name: str) -> tuple[Charge, list[Release]] | None:
     with suppress(TableError):
         first, charge = desk.find(name), desk.paid(name)
         if first is not None and charge is not None:
-            return charge, read_back(desk, charge, first.event)
+            found: list[Release] = []
+            with suppress(TableError):  # a stored failure
+                for step in sorted(charge.answers):
+                    found.append(desk.answer(charge, first.event, _unreachable, step=step))
+            return charge, found
     return None
-
-
-def read_back(desk: Desk, charge: Charge, event: Event) -> list[Release]:
-    """Every stored answer of an entry, in the order of its steps, up to the first that failed."""
-    found: list[Release] = []
-    with suppress(TableError):  # a stored failure
-        for step in sorted(charge.answers):
-            found.append(desk.answer(charge, event, _unreachable, step=step))
-    return found
 
 
 def _unreachable(table: Table, noise: Noise) -> Outcome:
@@ -329,11 +326,6 @@ def _watch(index: int, answers: list[Release]) -> Kept:
     first = Told("watch", micro, [], {"goal": goal, "level": levels, "index": index})
     told = (Told("question", 0, [int(each.value)], {"goal": goal, **each.point}) for each in questions)
     return Kept(index, goal, micro, levels, (first, *told))
-
-
-def _after(told: Told) -> Mapping[str, int]:
-    assert told.release is not None
-    return paid_apart(told.release.event)[1]
 
 
 def _same(release: Release, event: Event, step: Step, goal: Goal) -> bool:
