@@ -22,7 +22,7 @@ from steelyard.models._losses import Memory, Passes
 from steelyard.models._passes import Folded
 from steelyard.models._rows import Floats, signs
 from steelyard.models.accuracy._designs import Array, Exact
-from steelyard.models.accuracy._users import ROOT, WEIGHT, added, shares, weighed, weights
+from steelyard.models.accuracy._users import ROOT, WEIGHT, added, shares, weighed, weights, weights_of
 
 if TYPE_CHECKING:
     from steelyard.models._losses import LossFunction
@@ -57,10 +57,7 @@ class SplitPart:
     @lazy
     def exact(self) -> Exact:
         """The statistics, each row counting once, or each user; no branch follows from how many there are."""
-        if self.owners is None:
-            return Exact.of(self.products(), _MANY, SIZE)
-        sizes = np.bincount(self.owners)[self.owners] if len(self.owners) else self.owners
-        return Exact.of(self.products(weights(sizes)), _MANY, SIZE * ROOT)
+        return Exact.of(self.products(weights_of(self.owners)), _MANY, SIZE if self.owners is None else SIZE * ROOT)
 
     def products(self, weight: NDArray[np.int64] | None = None) -> NDArray[np.object_]:
         """The products of features and, last, the label with each other, each row's times its weight."""

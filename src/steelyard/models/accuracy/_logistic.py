@@ -110,9 +110,9 @@ class LogisticSearch(ModelSearch):
 
             if pure or goal.kind == "excess":
                 raise InvalidTask(TWO_CLASSES)
-            many = ManyDraws(*given, len(self.classes))
-            return Looks(goal, many, goal.failure * share_of(transcript.rank(goal)), transcript.dearer)
-        family = PureDraws(*given) if pure else GaussianDraws(*given)
+            family: LogisticFamily = ManyDraws(*given, len(self.classes))
+        else:
+            family = PureDraws(*given) if pure else GaussianDraws(*given)
         if goal.kind == "excess":
             fields = self.features, self.label, self.classes, goal.amount, goal.confidence, self.penalty
             return Drawn(goal, family, LogisticTask(*fields), terms)

@@ -82,8 +82,7 @@ class Series:
 
         A loss falls no faster than the square of the noise; and a model should have a little room below the target.
         """
-        spent = sum(cost for cost, _ in self.tried)
-        seen = sum(cost * answer for cost, answer in self.tried) / spent
+        spent, seen = _heard(self.tried)
         return self.paid * (seen - _sigma(self.moves, spent)) / (_ROOM * self.limit)
 
     def _costs(self) -> list[int]:
@@ -102,16 +101,21 @@ class Series:
 
     def _hopeful(self, most: float, spreads: Sequence[float]) -> bool:
         """Whether the sharpest average may yet pass, with some luck; before the first, if the model lost nothing."""
-        spent = sum(cost for cost, _ in self.tried)
-        if not spent:
+        if not self.tried:
             return most > 0
-        seen, now = sum(cost * answer for cost, answer in self.tried) / spent, spreads[len(self.tried) - 1]
+        seen, now = _heard(self.tried)[1], spreads[len(self.tried) - 1]
         return seen <= most + _HOPE * math.sqrt(max(now**2 - spreads[-1] ** 2, 0.0))
 
 
 def _sigma(moves: int, cost: int) -> float:
     """The deviation of a look at this price, at most: that of a step is rounded up by less than 1 part in 10^7 (gradual_sum.md)."""
     return moves * MICRO / math.sqrt(cost) * (1 + 1e-7)
+
+
+def _heard(looks: Sequence[tuple[int, float]]) -> tuple[int, float]:
+    """What looks, as (cost, answer), have cost in all, and their average by cost; of none nothing."""
+    spent = sum(cost for cost, _ in looks)
+    return spent, sum(cost * answer for cost, answer in looks) / spent if spent else 0.0
 
 
 def turn(looks: Sequence[Seen], level: int | None = None) -> int:
@@ -145,8 +149,7 @@ def last_look(
     if cost < 1:
         return None
     most = limit - normal_quantile(failure) * _sigma(moves, cost) - 2
-    spent = sum(paid for paid, _ in tried)
-    told = sum(paid * answer for paid, answer in tried) / spent if spent else 0.0
+    spent, told = _heard(tried)
     off = _sigma(moves, spent) if spent else 0.0
     return (cost, most) if most > 0 and told - off <= most else None
 
@@ -243,10 +246,8 @@ class Looks(Looking):
     def _best(self, ask: LossLook, none: int) -> tuple[float, float]:
         """What the best model loses, about, as all looks so far tell it, and its deviation; nothing is known without a look."""
         heard = [(look.cost, look.answer + none - self._above(self.family.spent_at(look.level))) for look in self.seen]
-        paid = sum(cost for cost, _ in heard)
-        if not paid:
-            return 0.0, math.inf
-        return max(sum(cost * loss for cost, loss in heard) / paid, 0.0), _sigma(ask.moves, paid)
+        paid, loss = _heard(heard)
+        return max(loss, 0.0), _sigma(ask.moves, paid) if paid else math.inf
 
     def _vain(self, series: Series) -> bool:
         """Whether even the best model, as looks so far tell it, would fail the sharpest look that this one can have."""
@@ -312,6 +313,6 @@ class Looks(Looking):
         if self.family.secret:
             return None
         looks = [look for look in self.seen if look.level == self.seen[-1].level]
-        average = sum(look.cost * look.answer for look in looks) / sum(look.cost for look in looks)
+        _, average = _heard([(look.cost, look.answer) for look in looks])
         ask = self.family.again(looks[-1].model, looks[-1].reach)
         return float((average / self.family.checked + ask.allowed) / WHOLE / self.family.unit)

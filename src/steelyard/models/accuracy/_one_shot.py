@@ -198,11 +198,7 @@ def gaussian(width: int, n: int, ridge: Fraction, alpha: float, failure: float) 
     fine = finest(width, n, ridge, alpha)
     made = lambda more, share, shift: FineObjective(width, shift, more, max(1, shift // share), fine)  # noqa: E731
     asked = _Asked(n, ridge, alpha, failure, (LEAST, MOST), lambda more: math.ceil(MICRO / (more * STEEPEST)))
-    return _priced(asked.cheapest(made, lambda found: Fraction(found.shift**2 + found.output**2), LEAST))
-
-
-def _priced(found: FineObjective) -> FineObjective:
-    """The mechanism, refused by public numbers where no price is proved for it."""
+    found = asked.cheapest(made, lambda found: Fraction(found.shift**2 + found.output**2), LEAST)
     try:
         found.event  # noqa: B018
     except InvalidTask as fault:

@@ -93,19 +93,15 @@ class Transcript:
         self._numbered: dict[int, Told] = {}
         self._charge: Charge | None = None
         self._path: list[Release] = []
-        self.watches: list[Kept] = []
         kept, left = desk.standing()
         self._left: int | None = left.amount
         names = _names(desk, _own(kept))
         for number in _numbers(names, STEP):
             if (release := self._stored(number)) is not None:
                 self._keep(number, release)
-        for number in _numbers(names, PATH):
-            if self._charge is None and (entry := _entry(desk, f"{PATH} {number}")) is not None:
-                self._charge, self._path = entry
-        for number in _numbers(names, WATCH):
-            if (entry := _entry(desk, f"{WATCH} {number}")) is not None:
-                self.watches.append(_watch(number, entry[1]))
+        for _, self._charge, self._path in _entries(desk, names, PATH):
+            break
+        self.watches = [_watch(number, answers) for number, _, answers in _entries(desk, names, WATCH)]
 
     @property
     def spent(self) -> int:
@@ -268,8 +264,7 @@ def costs_of(desk: Desk) -> dict[str, int]:
 def entries(desk: Desk, kind: str) -> list[list[Release]]:
     """The stored answers of every entry of a kind, in the order of their numbers."""
     names = _names(desk, _own(desk.answered()))
-    found = (_entry(desk, f"{kind} {number}") for number in _numbers(names, kind))
-    return [entry[1] for entry in found if entry is not None]
+    return [answers for _, _, answers in _entries(desk, names, kind)]
 
 
 def _own(answered: Mapping[str, tuple[bool, int]]) -> dict[str, tuple[bool, int]]:
@@ -290,22 +285,27 @@ def _names(desk: Desk, kept: Mapping[str, tuple[bool, int]]) -> list[str]:
     raise KeyConflict(_OTHER, other_request=True)
 
 
-def _numbers(names: list[str], kind: str) -> Iterator[int]:
+def _numbers(names: list[str], kind: str) -> list[int]:
     found = (_NAME.fullmatch(name) for name in names)
-    return iter(sorted(int(match[2]) for match in found if match is not None and match[1] == kind))
+    return sorted(int(match[2]) for match in found if match is not None and match[1] == kind)
 
 
-def _entry(desk: Desk, name: str) -> tuple[Charge, list[Release]] | None:
-    """An entry with many answers, and those of them before the first that failed; None where there is none."""
-    with suppress(TableError):
-        first, charge = desk.find(name), desk.paid(name)
-        if first is not None and charge is not None:
-            found: list[Release] = []
-            with suppress(TableError):  # a stored failure
-                for step in sorted(charge.answers):
-                    found.append(desk.answer(charge, first.event, _unreachable, step=step))
-            return charge, found
-    return None
+def _entries(desk: Desk, names: list[str], kind: str) -> Iterator[tuple[int, Charge, list[Release]]]:
+    """Entries with many answers, by their numbers, each with its answers; one whose first answer failed is none."""
+    for number in _numbers(names, kind):
+        with suppress(TableError):
+            first, charge = desk.find(f"{kind} {number}"), desk.paid(f"{kind} {number}")
+            if first is not None and charge is not None:
+                yield number, charge, _answers(desk, charge, first.event)
+
+
+def _answers(desk: Desk, charge: Charge, event: Event) -> list[Release]:
+    """Every stored answer of an entry, in the order of its steps, up to the first that failed."""
+    found: list[Release] = []
+    with suppress(TableError):  # a stored failure
+        for step in sorted(charge.answers):
+            found.append(desk.answer(charge, event, _unreachable, step=step))
+    return found
 
 
 def _unreachable(table: Table, noise: Noise) -> Outcome:
