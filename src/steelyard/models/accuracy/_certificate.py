@@ -219,7 +219,7 @@ def _proposals(whole: _Objective, ball: Fraction) -> Iterator[tuple[Point, Fract
         yield from _in_doubles(whole, float(ball))
     digits = 40
     while True:
-        point, multiplier = in_decimals(whole.gram, whole.moment, whole.scale, whole.penalty, ball, digits)
+        point, multiplier = in_decimals(whole, ball, digits)
         bits = 3 * digits
         yield Point(tuple(round(each * (1 << bits)) for each in point), bits), multiplier
         digits *= 2
@@ -232,9 +232,8 @@ def _in_doubles(whole: _Objective, ball: float) -> Iterator[tuple[Point, Fractio
     seen = basis.T @ (whole.moment.astype(np.float64) / whole.scale)
     values = np.maximum(values, 0.0) + float(whole.penalty)
     multiplier = _multiplier(values, seen, ball)
-    point = basis @ (seen / (values + multiplier))
-    weight = Fraction(multiplier)
-    steps = _steps(point)
+    point, weight = basis @ (seen / (values + multiplier)), Fraction(multiplier)
+    steps = tuple(int(k) for k in np.rint(point * 2.0**MODEL_BITS))
     yield Point(steps, MODEL_BITS), weight
     for _ in range(3):
         steps = _refined(whole, steps, weight, basis, values + multiplier)
@@ -257,10 +256,6 @@ def _refined(
     return tuple(int(k) - int(m) for k, m in zip(point, np.rint(move * 2.0**MODEL_BITS), strict=True))
 
 
-def _steps(point: Array) -> tuple[int, ...]:
-    return tuple(int(k) for k in np.rint(point * 2.0**MODEL_BITS))
-
-
 def _multiplier(values: Array, seen: Array, ball: float) -> float:
     """The multiplier of the ball: zero where the free solution lies inside."""
 
@@ -276,14 +271,7 @@ def _multiplier(values: Array, seen: Array, ball: float) -> float:
     return high
 
 
-def in_decimals(
-    gram: NDArray[np.object_],
-    moment: NDArray[np.object_],
-    scale: int,
-    penalty: Fraction,
-    ball: Fraction,
-    digits: int,
-) -> tuple[list[Fraction], Fraction]:
+def in_decimals(whole: _Objective, ball: Fraction, digits: int) -> tuple[list[Fraction], Fraction]:
     """Where w'Aw - 2R'w is about least in the ball, A = gram/scale + penalty and R = moment/scale; and the multiplier.
 
     The multiplier m of the ball solves |(A + m)^-1 R| = B. One over that length is concave and rises with m, so Newton's
@@ -291,8 +279,9 @@ def in_decimals(
     """
     with localcontext() as context:
         context.prec, context.Emax, context.Emin = digits, MAX_EMAX, MIN_EMIN
-        matrix = [[Decimal(int(x)) / scale for x in row] for row in gram]
-        pull, floor, radius = [Decimal(int(x)) / scale for x in moment], _decimal(penalty), _decimal(ball)
+        matrix = [[Decimal(int(x)) / whole.scale for x in row] for row in whole.gram]
+        pull = [Decimal(int(x)) / whole.scale for x in whole.moment]
+        floor, radius = _decimal(whole.penalty), _decimal(ball)
         multiplier = Decimal(0)
         for _ in range(digits):  # each about doubles the digits that are right, near the root
             point, slower = _solved(matrix, floor + multiplier, pull)

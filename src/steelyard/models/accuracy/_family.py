@@ -255,10 +255,6 @@ class Family(ABC):
         """The model that predicts nothing and what it is certainly good for, where that is known."""
         return None
 
-    def guessed(self) -> Ending:
-        """The model that all levels together give, of which nothing is promised."""
-        return Ending(self.weights(self.candidate().model), math.inf)
-
     def passed(self, steps: Sequence[int], reach: int, bound: float) -> Ending:
         """What may be said of a model that a look or a watch has passed."""
         return Ending(self.weights(steps), bound, MET if any(steps) else NULL, self.clips(reach))
@@ -356,8 +352,9 @@ class Judge(ABC):
         return False
 
     def guess(self) -> Ending | None:
-        """The best model there is, of which nothing is promised."""
-        return self.family.guessed() if self.family.levels else None
+        """The best model there is, of which nothing is promised: what all levels together give."""
+        family = self.family
+        return Ending(family.weights(family.candidate().model), math.inf) if family.levels else None
 
 
 def packed(values: Integers) -> list[str] | str:

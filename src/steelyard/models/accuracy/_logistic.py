@@ -246,13 +246,11 @@ class GaussianDraws(LogisticFamily):
         return None
 
     def _made(self, shift: int) -> Objective:
-        kind = UserObjective if self.crowd.unit.kind == "users" else Objective
-        return kind(self.width, shift, self._steepness(shift) * Fraction(MICRO, shift), max(1, shift // 16))
-
-    def _steepness(self, shift: int) -> Fraction:
-        """More where noise is small, and for users: there less ridge has its price (docs/proofs/objective.md, objective_users.md)."""
+        """More ridge where noise is small, and for users: there less has its price (docs/proofs/objective.md, objective_users.md)."""
         users = self.crowd.unit.kind == "users"
-        return steepness(self.width, Fraction(1) if users else max(_FLAT, min(Fraction(1), Fraction(shift, 2 * MICRO))))
+        least = Fraction(1) if users else max(_FLAT, min(Fraction(1), Fraction(shift, 2 * MICRO)))
+        ridge = steepness(self.width, least) * Fraction(MICRO, shift)
+        return (UserObjective if users else Objective)(self.width, shift, ridge, max(1, shift // 16))
 
     def ahead(self) -> list[int]:
         """What the levels may yet have cost in all, from one whose excess is likely twice the target."""

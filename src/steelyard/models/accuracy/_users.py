@@ -31,11 +31,6 @@ _BLOCK = 2**53 // (ROOT * SIZE**2)  # so many products of rows and half weights 
 _LARGE = 2**20  # entries of products kept at a time
 
 
-def unit_of(unit: Unit) -> int:
-    """The steps in the length of a row: S, times the root of W where rows are weighed."""
-    return SIZE if unit.column is None else SIZE * ROOT
-
-
 def weights(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """What each row weighs, given how many rows its user has; beyond W rows it is nothing."""
     return np.asarray(WEIGHT // np.maximum(sizes, 1), dtype=np.int64)
