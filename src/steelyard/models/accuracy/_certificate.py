@@ -58,7 +58,8 @@ def certify(ridge: Ridge, noisy: Noisy, norm: float, failure: float) -> Rated:
     radius = residual_square(ridge.width, noisy, norm, failure / 2)
     shorter = min(norm, shortest(values, seen, radius))
     radius = residual_square(ridge.width, noisy, shorter, failure / 2)
-    tried = _candidates(values)
+    top = float(np.max(values**2))
+    tried = np.concatenate([[0.0], np.geomspace(top * 1e-10, top, 160)])  # amounts of shrinkage
     bounds = _bounds(ridge, values, seen, push, radius, shorter, tried)
     best = int(np.argmin(bounds))
     model = basis @ (values * seen / (values**2 + tried[best] + _TINY))
@@ -80,12 +81,6 @@ def shortest(values: Array, seen: Array, radius: float) -> float:
     duals = np.geomspace(1 + 1e-6, 1e6, 400)[:, None] / least
     squares = (duals[:, 0] * radius) + (duals * seen**2 / (duals * values**2 - 1)).sum(axis=1)
     return math.sqrt(float(squares.min())) * _OUTWARD
-
-
-def _candidates(values: Array) -> Array:
-    """Amounts of shrinkage to try: none, and a ladder up to the largest eigenvalue squared."""
-    top = float(np.max(values**2))
-    return np.concatenate([[0.0], np.geomspace(top * 1e-10, top, 160)])
 
 
 def _bounds(ridge: Ridge, values: Array, seen: Array, push: float, radius: float, norm: float, tried: Array) -> Array:

@@ -47,7 +47,7 @@ from steelyard.models.accuracy._goal import NULL, Found, Goal, loss_unit, public
 from steelyard.models.accuracy._looks import Looks
 from steelyard.models.accuracy._losses import ClippedLoss
 from steelyard.models.accuracy._model_search import ModelSearch
-from steelyard.models.accuracy._posterior import expected_excess, expected_model, reach_of, ruled_out, seen_loss
+from steelyard.models.accuracy._posterior import expected_excess, expected_model, reach_of, ruled_out
 from steelyard.models.accuracy._quantiles import normal_quantile
 from steelyard.models.accuracy._split import Split
 from steelyard.models.accuracy._transcript import Transcript
@@ -338,8 +338,8 @@ class GaussianRidge(RidgeFamily):
 
     def hopeless(self) -> bool:
         """Whether the statistics, which flatter the model they give, put even its loss above the target."""
-        seen, spread = seen_loss(self.ridge, self.noisy, self.square, self.guess())
-        return ruled_out(seen, spread, self.sizes.spread / self.ridge.n, self.target)
+        label = self.sizes.spread / self.ridge.n
+        return ruled_out(self.ridge, self.noisy, self.guess(), self.square, label, self.target)
 
 
 class LaplaceRidge(RidgeFamily):
