@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, InvalidTask
-from steelyard.models.accuracy._family import Ending, Judge, Taken, Told
+from steelyard.models.accuracy._family import Ending, Judge, Told
 from steelyard.models.accuracy._goal import CAP, NULL, Found, Goal, Progress, left_of
 from steelyard.models.accuracy._transcript import Reader, Transcript
 from steelyard.privacy import Number, Terms
@@ -112,12 +112,6 @@ def replayed(judge: Judge, stored: Iterable[Told]) -> Judge:
 
 def run(judge: Judge, transcript: Transcript, progress: Progress | None) -> tuple[str, BudgetExceeded | None]:
     """Take steps until the goal is met, the levels end, or the account would not pay; why it ended."""
-
-    def take(step: Taken) -> None:
-        judge.learn(step.take(transcript, judge.goal))
-        if progress is not None:
-            progress(judge.history[-1])
-
     refused: BudgetExceeded | None = None
     left, beyond = transcript.left, 0  # what steps may cost; what the account has left beyond that and would not pay
     last = False  # whether these are the last steps
@@ -127,7 +121,9 @@ def run(judge: Judge, transcript: Transcript, progress: Progress | None) -> tupl
         if step is None:
             return CAP if last else judge.end, refused
         try:
-            take(step)
+            judge.learn(step.take(transcript, judge.goal))
+            if progress is not None:
+                progress(judge.history[-1])
         except BudgetExceeded as more:
             if last and left_of(more) >= left:
                 return CAP, refused or more
