@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from conformance.conftest import Opener
+from steelyard import privacy
 from steelyard.models._columns import Categorical, Features, Numeric
 from steelyard.models._rows import Target
 from steelyard.models.accuracy._split import Split
@@ -40,8 +41,8 @@ def data() -> pa.Table:
 def test_parts_are_the_same_on_every_engine(open_table: Opener, ids: str | None) -> None:
     for users in (False, True) if ids else (False,):
         split, label = Split(ids=None if users else ids), Target("y", -1, 2)
-        held = open_table(data()), read(data())
-        one, other = (split.parts(opened, FEATURES, label, ids if users else None) for opened in held)
+        held, unit = (open_table(data()), read(data())), privacy.users(ids) if users and ids else privacy.rows()
+        one, other = (split.parts(opened, FEATURES, label, unit) for opened in held)
         for a, b in ((one.train, other.train), (one.check, other.check)):
             assert a.units == b.units > N / 20
             assert (a.exact.gram == b.exact.gram).all()

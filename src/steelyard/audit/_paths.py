@@ -27,7 +27,7 @@ from steelyard.models.accuracy._logistic import GaussianDraws, LogisticSearch, P
 from steelyard.models.accuracy._losses import ClippedLoss, looked, margin_cap
 from steelyard.models.accuracy._ridge import GaussianRidge, LaplaceRidge, RidgeSearch
 from steelyard.models.accuracy._schedule import Failure
-from steelyard.models.accuracy._users import exact_of, unit_of
+from steelyard.models.accuracy._users import exact_of
 from steelyard.models.accuracy._watch import Watch, room
 from steelyard.noise import Noise
 from steelyard.plan import Outcome, Plan
@@ -46,7 +46,7 @@ class RidgeLevel:
     def plan(self, schema: Schema, terms: Terms) -> Plan:
         """One Gaussian release: add up and measure."""
         require(self.search, schema)
-        design = Design(unit_of(terms.unit), self.search.features.width, self.vector)
+        design = Design(Crowd(terms.unit).grain, self.search.features.width, self.vector)
 
         def run(table: Table, noise: Noise) -> Outcome:
             return Outcome(packed(design.measure(exact(self.search, table, terms), self.cost, noise)), None)

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
 from fractions import Fraction
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,14 +40,14 @@ Vector = list[Decimal]
 
 
 @dataclass(frozen=True)
-class Certified:
-    """A model and what its excess risk is at most, on the event the certificate was made for."""
+class Rated:
+    """A model and its excess risk: what it is at most, on the event a certificate was made for, or what it is expected to be."""
 
     model: Array
     excess: float
 
 
-def certify(ridge: Ridge, noisy: Noisy, norm: float, failure: float) -> Certified:
+def certify(ridge: Ridge, noisy: Noisy, norm: float, failure: float) -> Rated:
     """The model whose certified excess risk is smallest, and that bound; fails with probability ``failure`` at most.
 
     ``norm`` bounds the length of the best model. *Privacy:* post-processing of the noisy statistics.
@@ -58,11 +58,12 @@ def certify(ridge: Ridge, noisy: Noisy, norm: float, failure: float) -> Certifie
     radius = residual_square(ridge.width, noisy, norm, failure / 2)
     shorter = min(norm, shortest(values, seen, radius))
     radius = residual_square(ridge.width, noisy, shorter, failure / 2)
-    tried = _candidates(values)
+    top = float(np.max(values**2))
+    tried = np.concatenate([[0.0], np.geomspace(top * 1e-10, top, 160)])  # amounts of shrinkage
     bounds = _bounds(ridge, values, seen, push, radius, shorter, tried)
     best = int(np.argmin(bounds))
     model = basis @ (values * seen / (values**2 + tried[best] + _TINY))
-    return Certified(model, max(float(bounds[best]), 0.0) / (2 * ridge.n) * _OUTWARD)
+    return Rated(model, max(float(bounds[best]), 0.0) / (2 * ridge.n) * _OUTWARD)
 
 
 def residual_square(width: int, noisy: Noisy, norm: float, failure: float) -> float:
@@ -82,12 +83,6 @@ def shortest(values: Array, seen: Array, radius: float) -> float:
     return math.sqrt(float(squares.min())) * _OUTWARD
 
 
-def _candidates(values: Array) -> Array:
-    """Amounts of shrinkage to try: none, and a ladder up to the largest eigenvalue squared."""
-    top = float(np.max(values**2))
-    return np.concatenate([[0.0], np.geomspace(top * 1e-10, top, 160)])
-
-
 def _bounds(ridge: Ridge, values: Array, seen: Array, push: float, radius: float, norm: float, tried: Array) -> Array:
     """2 n times the excess risk of each shrunk model, at most."""
     squares = values**2 + tried[:, None] + _TINY
@@ -95,14 +90,6 @@ def _bounds(ridge: Ridge, values: Array, seen: Array, push: float, radius: float
     models = values * seen / squares
     miss = ((seen - values * models) ** 2).sum(axis=1)
     return np.asarray(first * (radius - miss) + first * tried * (norm**2 - (models**2).sum(axis=1)))
-
-
-class Statistics(Protocol):
-    """What a look at an excess reads."""
-
-    @property
-    def exact(self) -> Exact:
-        """The exact statistics."""
 
 
 @dataclass(frozen=True)
@@ -148,10 +135,10 @@ class RootExcess:
         """The root of alpha in grid steps."""
         return math.sqrt(self.alpha) / float(self.step) * (1 - 1e-12)
 
-    def value(self, private: Statistics) -> int:
+    def value(self, rows: Any) -> int:
         """The root of the excess risk in whole grid steps, rounded down: private, to be noised."""
         gap = 2 * Fraction(self.floor) * Fraction(self.sensitivity) * _TOLERANCE
-        above = max(excess_above(self, private.exact, gap), Fraction(self.floor) ** 2)
+        above = max(excess_above(self, rows.exact, gap), Fraction(self.floor) ** 2)
         square = above / self.step**2
         return math.isqrt(square.numerator // square.denominator)
 
@@ -227,7 +214,7 @@ def _proposals(whole: _Objective, ball: Fraction) -> Iterator[tuple[Point, Fract
         yield from _in_doubles(whole, float(ball))
     digits = 40
     while True:
-        point, multiplier = in_decimals(whole.gram, whole.moment, whole.scale, whole.penalty, ball, digits)
+        point, multiplier = in_decimals(whole, ball, digits)
         bits = 3 * digits
         yield Point(tuple(round(each * (1 << bits)) for each in point), bits), multiplier
         digits *= 2
@@ -240,9 +227,8 @@ def _in_doubles(whole: _Objective, ball: float) -> Iterator[tuple[Point, Fractio
     seen = basis.T @ (whole.moment.astype(np.float64) / whole.scale)
     values = np.maximum(values, 0.0) + float(whole.penalty)
     multiplier = _multiplier(values, seen, ball)
-    point = basis @ (seen / (values + multiplier))
-    weight = Fraction(multiplier)
-    steps = _steps(point)
+    point, weight = basis @ (seen / (values + multiplier)), Fraction(multiplier)
+    steps = tuple(int(k) for k in np.rint(point * 2.0**MODEL_BITS))
     yield Point(steps, MODEL_BITS), weight
     for _ in range(3):
         steps = _refined(whole, steps, weight, basis, values + multiplier)
@@ -265,10 +251,6 @@ def _refined(
     return tuple(int(k) - int(m) for k, m in zip(point, np.rint(move * 2.0**MODEL_BITS), strict=True))
 
 
-def _steps(point: Array) -> tuple[int, ...]:
-    return tuple(int(k) for k in np.rint(point * 2.0**MODEL_BITS))
-
-
 def _multiplier(values: Array, seen: Array, ball: float) -> float:
     """The multiplier of the ball: zero where the free solution lies inside."""
 
@@ -284,14 +266,7 @@ def _multiplier(values: Array, seen: Array, ball: float) -> float:
     return high
 
 
-def in_decimals(
-    gram: NDArray[np.object_],
-    moment: NDArray[np.object_],
-    scale: int,
-    penalty: Fraction,
-    ball: Fraction,
-    digits: int,
-) -> tuple[list[Fraction], Fraction]:
+def in_decimals(whole: _Objective, ball: Fraction, digits: int) -> tuple[list[Fraction], Fraction]:
     """Where w'Aw - 2R'w is about least in the ball, A = gram/scale + penalty and R = moment/scale; and the multiplier.
 
     The multiplier m of the ball solves |(A + m)^-1 R| = B. One over that length is concave and rises with m, so Newton's
@@ -299,8 +274,9 @@ def in_decimals(
     """
     with localcontext() as context:
         context.prec, context.Emax, context.Emin = digits, MAX_EMAX, MIN_EMIN
-        matrix = [[Decimal(int(x)) / scale for x in row] for row in gram]
-        pull, floor, radius = [Decimal(int(x)) / scale for x in moment], _decimal(penalty), _decimal(ball)
+        matrix = [[Decimal(int(x)) / whole.scale for x in row] for row in whole.gram]
+        pull = [Decimal(int(x)) / whole.scale for x in whole.moment]
+        floor, radius = _decimal(whole.penalty), _decimal(ball)
         multiplier = Decimal(0)
         for _ in range(digits):  # each about doubles the digits that are right, near the root
             point, slower = _solved(matrix, floor + multiplier, pull)

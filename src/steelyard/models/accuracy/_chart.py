@@ -24,17 +24,11 @@ def path_chart(
     watched = any(stop.step.startswith("watch") for stop in path)
     pure = watched or any(stop.step.startswith("pure") for stop in path) if pure is None else pure
     size = float if pure else math.sqrt
-    spent, looks = [], []
-    certified: list[tuple[float, float]] = []
-    for stop in path:
-        if stop.passed is not None or _aside(stop):
-            if stop.passed is not None:
-                looks.append((size(_total(path, stop)), target if stop.passed else None))
-            continue
-        spent.append(size(_level(stop)))
-        if stop.bound is not None:
-            certified.append((size(_level(stop)), stop.bound))
-    reached = [x for x, _ in (*certified, *((x, 0.0) for x, _ in looks))] or spent
+    levels = [stop for stop in path if _is_level(stop)]
+    spent = [size(_level(stop)) for stop in levels]
+    certified = [(size(_level(stop)), stop.bound) for stop in levels if stop.bound is not None]
+    looks = [(size(_total(path, s)), target if s.passed else None) for s in path if s.passed is not None]
+    reached = [x for x, _ in (*certified, *looks)] or spent
     reached = reached or [size(_total(path, stop)) for stop in path[-1:]]  # nothing but the size of the labels
     told = [(size(_total(path, stop)), stop.loss) for stop in path if stop.loss is not None and stop.loss > 0]
     passed = "passed a question" if watched else "passed a paid look"  # drawn above the target, whose line ends there
@@ -83,7 +77,7 @@ def _total(path: Sequence[Stop], until: Stop) -> float:
         return until.paid
     total, level = 0.0, 0.0
     for stop in path:
-        if stop.passed is None and not _aside(stop):
+        if _is_level(stop):
             level = stop.mu2
         else:
             total += stop.mu2
@@ -92,9 +86,9 @@ def _total(path: Sequence[Stop], until: Stop) -> float:
     return total + level
 
 
-def _aside(stop: Stop) -> bool:
-    """Whether a step is paid for beside the path: the size of the labels, or a watch."""
-    return stop.step.startswith(("size", "watch"))
+def _is_level(stop: Stop) -> bool:
+    """Whether a step is one of the path's own: looks, the size of the labels and watches are paid for beside it."""
+    return stop.passed is None and not stop.step.startswith(("size", "watch"))
 
 
 def _caption(levels: int, looks: int, look: str) -> str:

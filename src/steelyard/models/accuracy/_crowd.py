@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from steelyard.mechanisms import Gaussian, sigma_for
+from steelyard.models._columns import SIZE
 from steelyard.models.accuracy._family import Step, Told
-from steelyard.models.accuracy._users import unit_of
+from steelyard.models.accuracy._users import ROOT
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Neighbours, Unit
 
@@ -41,8 +42,8 @@ class Crowd:
 
     @property
     def grain(self) -> int:
-        """The steps in the length of a row: finer where a user's rows are weighed."""
-        return unit_of(self.unit)
+        """The steps in the length of a row: S, times the root of W where a user's rows are weighed."""
+        return SIZE if self.unit.column is None else SIZE * ROOT
 
     @property
     def training(self) -> float:

@@ -137,7 +137,9 @@ class Design:
 
         Replaced: S^4 (2 a^2 + c^2)^2 / (2 a^2); added or removed: S^4 (a^2 + c^2).
         """
-        return _square(self.unit, self.vector, self.neighbours is Neighbours.ADD_REMOVE)
+        if self.neighbours is Neighbours.ADD_REMOVE:
+            return self.unit**4 * (MATRIX**2 + self.vector**2)
+        return -(-(self.unit**4) * (2 * MATRIX**2 + self.vector**2) ** 2 // (2 * MATRIX**2))
 
     def coarse(self, cost: int) -> int:
         """By how many steps a measurement of this price rounds first: a power of two that keeps sigma in 64 bits.
@@ -184,13 +186,6 @@ class Design:
         return square / (cost / MICRO**2) * (1 + 1e-6)
 
 
-@lru_cache(maxsize=64)
-def _square(unit: int, vector: int, added: bool) -> int:
-    if added:
-        return unit**4 * (MATRIX**2 + vector**2)
-    return -(-(unit**4) * (2 * MATRIX**2 + vector**2) ** 2 // (2 * MATRIX**2))
-
-
 @lru_cache(maxsize=256)
 def _coarse_bits(square: int, entries: int, cost: int) -> int:
     """The bits that a measurement of this price leaves out: worked out once for its event, its noise and its place in the average."""
@@ -221,8 +216,7 @@ class PooledDesign:
         """The average, in units where |x| <= 1 and |y| <= 1."""
         design, unit = self.design, self.design.unit**2
         average, pairs = self._total / self._spent, design.width * (design.width + 1) // 2
-        matrix = (average[:pairs] / (2 * MATRIX * unit)).take(_mirrored(design.width))
-        matrix.ravel()[:: design.width + 1] += ridge.floor
+        matrix = _penalized(average[:pairs] / (2 * MATRIX * unit), ridge)
         vector = average[pairs:] / (design.vector * unit)
         # rounding moves an entry by a coarse step and a half at most; doubles, of at most n, by 2^-53 per operation
         rounding = 2 * self._coarsest / (min(MATRIX, design.vector) * unit) + (self.levels + 4) * 2.5e-16 * ridge.n
@@ -241,6 +235,13 @@ def _mirrored(width: int) -> NDArray[Any]:
     order = np.zeros((width, width), dtype=np.intp)
     order.ravel()[_upper(width)] = np.arange(width * (width + 1) // 2)
     return np.maximum(order, order.T)
+
+
+def _penalized(triangle: Array, ridge: Ridge) -> Array:
+    """The symmetric matrix of an upper triangle, with the penalty on its diagonal."""
+    matrix: Array = triangle.take(_mirrored(ridge.width))
+    matrix.ravel()[:: ridge.width + 1] += ridge.floor
+    return matrix
 
 
 def _times(coarse: int, whole: NDArray[Any]) -> NDArray[Any]:
@@ -314,9 +315,7 @@ class Triangle:
         """A release at this level, where |x| <= 1 and |y| <= 1; its variance is a guess at what models need."""
         whole = np.array([float(value) for value in released]) / self.unit**2
         pairs = self.width * (self.width + 1) // 2
-        matrix = np.zeros((self.width, self.width))
-        matrix[np.triu_indices(self.width)] = whole[:pairs] / MATRIX
-        matrix = np.triu(matrix) + np.triu(matrix, 1).T + ridge.floor * np.eye(self.width)
+        matrix = _penalized(whole[:pairs] / MATRIX, ridge)
         return Noisy(matrix, whole[pairs:] / self.vector, self.variance(micro), 2 * (self.vector / MATRIX) ** 2)
 
     def variance(self, micro: int) -> float:

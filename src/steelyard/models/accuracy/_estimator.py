@@ -37,6 +37,12 @@ _NOT_AN_ACCURACY = (
     "spent. If an accuracy of {0:.0%} was meant, give target_accuracy={0:g}."
 )
 APART = NOTE.replace("public", "secret")
+_AXES = {
+    "loss": "loss",
+    "excess": "excess loss",
+    "error": "share of errors",
+    "unexplained": "share of the variance unexplained",
+}
 
 
 class AccuracyFirst(*bases()):  # type: ignore[misc]
@@ -237,11 +243,7 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         self._need("path_")
         pure = self.account_.terms.currency is Currency.PURE
         if self.wanted_.kind != "relative":
-            asked = "excess loss" if self.wanted_.kind == "excess" else "loss"
-            asked = {"error": "share of errors", "unexplained": "share of the variance unexplained"}.get(
-                self.wanted_.kind, asked
-            )
-            return path_chart(self.path_, self.wanted_.amount, pure=pure, y_title=asked)
+            return path_chart(self.path_, self.wanted_.amount, pure=pure, y_title=_AXES[self.wanted_.kind])
         path = relative(self.path_, 0.0 if self.release_ is None else float(self.release_.value))
         return path_chart(path, self.wanted_.amount, pure=pure, y_title="relative error")
 
@@ -314,15 +316,12 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         found = reach(within(session, most), task, wanted, penalty=self.penalty, key=key, progress=told)
         return self._keep(found, wanted)
 
-    @property
-    def _gaussian(self) -> bool:
-        return self.account_.terms.currency is Currency.GAUSSIAN
-
     def _keep(self, found: Reached, wanted: Goal) -> AccuracyFirst:
         self.key_, self.wanted_, self.path_ = found.key, wanted, found.path
         self.certificate_: Certificate = found.certificate
         self.stopped_reason_, self.spent_, self.summary_ = found.reason, found.spent, str(found)
-        self.mu2_spent_ = found.spent / 10**12 if self._gaussian else None
+        gaussian = self.account_.terms.currency is Currency.GAUSSIAN
+        self.mu2_spent_ = found.spent / 10**12 if gaussian else None
         self.epsilon_, self.epsilon_filter_ = found.epsilon, found.epsilon_filter
         if found.reason == NULL and wanted.kind == "loss" and wanted.amount < 1 and hasattr(self, "classes_"):
             warnings.warn(_NOT_AN_ACCURACY.format(wanted.amount), UserWarning, stacklevel=4)

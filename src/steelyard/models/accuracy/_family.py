@@ -251,17 +251,9 @@ class Family(ABC):
         """About how far above the best a model's loss would be whose levels had cost so much; a guess."""
         return 0.0
 
-    def null(self) -> float:
-        """What predicting nothing is certainly good for, as far as that is known."""
-        return float("inf")
-
-    def nothing(self) -> NDArray[np.float64]:
-        """The model that predicts nothing."""
-        raise NotImplementedError
-
-    def guessed(self) -> Ending:
-        """The model that all levels together give, of which nothing is promised."""
-        return Ending(self.weights(self.candidate().model), math.inf)
+    def null(self) -> Ending | None:
+        """The model that predicts nothing and what it is certainly good for, where that is known."""
+        return None
 
     def passed(self, steps: Sequence[int], reach: int, bound: float) -> Ending:
         """What may be said of a model that a look or a watch has passed."""
@@ -312,8 +304,9 @@ class Judge(ABC):
 
     def measured(self, told: Told) -> None:
         """Take note of a count or a level; the model that predicts nothing may already be good enough."""
-        if told.kind == "size" and self.family.null() <= self.goal.amount:
-            self.verdict = Ending(self.family.nothing(), self.family.null(), NULL)
+        null: Ending | None = self.family.null() if told.kind == "size" else None
+        if null is not None and null.bound <= self.goal.amount:
+            self.verdict = null
 
     @abstractmethod
     def judged(self, told: Told) -> None:
@@ -359,8 +352,9 @@ class Judge(ABC):
         return False
 
     def guess(self) -> Ending | None:
-        """The best model there is, of which nothing is promised."""
-        return self.family.guessed() if self.family.levels else None
+        """The best model there is, of which nothing is promised: what all levels together give."""
+        family = self.family
+        return Ending(family.weights(family.candidate().model), math.inf) if family.levels else None
 
 
 def packed(values: Integers) -> list[str] | str:

@@ -277,12 +277,6 @@ def public_n(terms: Terms) -> int:
     return unit.n
 
 
-def check_penalty(penalty: Fraction) -> None:
-    """Refuse a lambda that is out of bounds."""
-    if not Fraction(1, 10**8) <= penalty <= 100:
-        raise InvalidTask("the penalty of an accuracy-first model must lie between 1e-8 and 100.")
-
-
 def left_of(refused: BudgetExceeded) -> int:
     """What a refused step would have found left, in the ledger's smallest units; a public number."""
     return refused.remaining.amount if isinstance(refused.remaining, Loss) else 0

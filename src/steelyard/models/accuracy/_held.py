@@ -9,7 +9,6 @@ Law: what is made of a unit depends on that unit's rows and on public or release
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from steelyard.models._losses import Memory, Passes
 from steelyard.models._passes import Folded
 from steelyard.models._rows import Floats, signs
 from steelyard.models.accuracy._designs import Array, Exact
-from steelyard.models.accuracy._users import ROOT, WEIGHT, added, shares, weighed, weights
+from steelyard.models.accuracy._users import ROOT, WEIGHT, added, shares, weighed, weights, weights_of
 
 if TYPE_CHECKING:
     from steelyard.models._losses import LossFunction
@@ -38,21 +37,31 @@ BESIDE = 2
 _MANY = 1 << 62  # rows, more than any table has: sums are then kept in integers that hold them
 
 
-class Held(ABC):
-    """Rows in memory: whole numbers, and a code for whose each is where users are hidden."""
+@dataclass(frozen=True)
+class SplitPart:
+    """One part of the units, in memory: whole numbers, and a code for whose each row is where users are hidden."""
 
     x: Floats
     y: Floats
-    owners: NDArray[np.int64] | None
+    owners: NDArray[np.int64] | None = None
 
     @property
-    @abstractmethod
     def units(self) -> int:
-        """How many rows, or users, a sum of losses is about."""
+        """How many rows, or users, there are: private."""
+        return len(self.y) if self.owners is None else len(np.unique(self.owners))
 
     def summed(self, each: Each) -> int:
         """The sum of a whole number for each row, or of the users' means, each rounded up."""
         return added(each(self), self.owners)
+
+    @lazy
+    def exact(self) -> Exact:
+        """The statistics, each row counting once, or each user; no branch follows from how many there are."""
+        return Exact.of(self.products(weights_of(self.owners)), _MANY, SIZE if self.owners is None else SIZE * ROOT)
+
+    def products(self, weight: NDArray[np.int64] | None = None) -> NDArray[np.object_]:
+        """The products of features and, last, the label with each other, each row's times its weight."""
+        return weighed(np.vstack([self.x.T, self.y]), weight)
 
     @lazy
     def signed(self) -> Array:
@@ -64,32 +73,6 @@ class Held(ABC):
         if target == 2 and "signed" in self.__dict__:
             return Memory(self.signed, shares(self.owners))
         return Memory(np.asarray(self.x * signs(self.y, target)[:, None]), shares(self.owners))
-
-
-@dataclass(frozen=True)
-class SplitPart(Held):
-    """One part of the units, in memory."""
-
-    x: Floats
-    y: Floats
-    owners: NDArray[np.int64] | None = None
-
-    @property
-    def units(self) -> int:
-        """How many rows, or users, there are: private."""
-        return len(self.y) if self.owners is None else len(np.unique(self.owners))
-
-    @lazy
-    def exact(self) -> Exact:
-        """The statistics, each row counting once, or each user; no branch follows from how many there are."""
-        if self.owners is None:
-            return Exact.of(self.products(), _MANY, SIZE)
-        sizes = np.bincount(self.owners)[self.owners] if len(self.owners) else self.owners
-        return Exact.of(self.products(weights(sizes)), _MANY, SIZE * ROOT)
-
-    def products(self, weight: NDArray[np.int64] | None = None) -> NDArray[np.object_]:
-        """The products of features and, last, the label with each other, each row's times its weight."""
-        return weighed(np.vstack([self.x.T, self.y]), weight)
 
 
 @dataclass(frozen=True)

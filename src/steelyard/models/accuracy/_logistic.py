@@ -35,7 +35,7 @@ from steelyard.models.accuracy._model_search import ModelSearch
 from steelyard.models.accuracy._one_shot import Drawn, LogisticTask
 from steelyard.models.accuracy._split import Split
 from steelyard.models.accuracy._transcript import Transcript
-from steelyard.models.accuracy._watch import PATIENCE, SHARPER, Watched
+from steelyard.models.accuracy._watch import Watched
 from steelyard.noise import Noise
 from steelyard.privacy import MICRO, Currency, Event, Neighbours, composed
 
@@ -110,9 +110,9 @@ class LogisticSearch(ModelSearch):
 
             if pure or goal.kind == "excess":
                 raise InvalidTask(TWO_CLASSES)
-            many = ManyDraws(*given, len(self.classes))
-            return Looks(goal, many, goal.failure * share_of(transcript.rank(goal)), transcript.dearer)
-        family = PureDraws(*given) if pure else GaussianDraws(*given)
+            family: LogisticFamily = ManyDraws(*given, len(self.classes))
+        else:
+            family = PureDraws(*given) if pure else GaussianDraws(*given)
         if goal.kind == "excess":
             fields = self.features, self.label, self.classes, goal.amount, goal.confidence, self.penalty
             return Drawn(goal, family, LogisticTask(*fields), terms)
@@ -246,13 +246,11 @@ class GaussianDraws(LogisticFamily):
         return None
 
     def _made(self, shift: int) -> Objective:
-        kind = UserObjective if self.crowd.unit.kind == "users" else Objective
-        return kind(self.width, shift, self._steepness(shift) * Fraction(MICRO, shift), max(1, shift // 16))
-
-    def _steepness(self, shift: int) -> Fraction:
-        """More where noise is small, and for users: there less ridge has its price (docs/proofs/objective.md, objective_users.md)."""
+        """More ridge where noise is small, and for users: there less has its price (docs/proofs/objective.md, objective_users.md)."""
         users = self.crowd.unit.kind == "users"
-        return steepness(self.width, Fraction(1) if users else max(_FLAT, min(Fraction(1), Fraction(shift, 2 * MICRO))))
+        least = Fraction(1) if users else max(_FLAT, min(Fraction(1), Fraction(shift, 2 * MICRO)))
+        ridge = steepness(self.width, least) * Fraction(MICRO, shift)
+        return (UserObjective if users else Objective)(self.width, shift, ridge, max(1, shift // 16))
 
     def ahead(self) -> list[int]:
         """What the levels may yet have cost in all, from one whose excess is likely twice the target."""
@@ -286,7 +284,6 @@ class PureDraws(LogisticFamily):
     """
 
     scale, least = float(MICRO), _LEAST
-    watches, patience, sharper = 3, float(PATIENCE), SHARPER
     _last = 0
 
     @property

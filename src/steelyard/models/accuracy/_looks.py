@@ -16,6 +16,7 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import Any
 
+from steelyard.lazy import lazy
 from steelyard.models.accuracy._family import CHECK, SCANT, TRAIN, WHOLE, Step, Told
 from steelyard.models.accuracy._goal import Goal
 from steelyard.models.accuracy._losses import Looking, LossLook, Seen, looked
@@ -58,23 +59,21 @@ class Series:
 
     def next(self) -> tuple[int, float] | None:
         """What the next look costs and the answer at or below which it passes; or None, when this model has had its turn."""
-        count, costs = len(self.tried), self._costs()
+        count, costs = len(self.tried), self._costs
         if count >= len(costs) or [cost for cost, _ in self.tried] != costs[:count]:
             return None  # looks that were planned otherwise have no known joint law with these
-        spreads = self._spreads(costs)
-        most = self._most(costs, spreads)
-        if not self._hopeful(most[-1], spreads):
+        if not self._hopeful():
             return None
-        cost = costs[count]
-        return cost, most[count] + sum(c / cost * (most[count] - answer) for c, answer in self.tried)
+        cost, most = costs[count], self.most[count]
+        return cost, most + sum(c / cost * (most - answer) for c, answer in self.tried)
 
-    def most(self) -> float:
-        """What the sharpest average may be at most."""
-        costs = self._costs()
-        return self._most(costs, self._spreads(costs))[-1]
-
-    def _most(self, costs: Sequence[int], spreads: Sequence[float]) -> list[float]:
-        quantile = joint_quantile(self.failure, *_ratios(costs, spreads))
+    @lazy
+    def most(self) -> list[float]:
+        """What each average may be at most: neighbouring ones are correlated as their costs say."""
+        sums, spreads = list(accumulate(self._costs)), self._spreads
+        both = zip(sums, sums[1:], spreads, spreads[1:], strict=False)
+        ratios = (before * old / (after * new) for before, after, old, new in both)
+        quantile = joint_quantile(self.failure, *ratios)
         return [self.limit - quantile * spread - 2 for spread in spreads]
 
     def again_at(self) -> float:
@@ -82,10 +81,10 @@ class Series:
 
         A loss falls no faster than the square of the noise; and a model should have a little room below the target.
         """
-        spent = sum(cost for cost, _ in self.tried)
-        seen = sum(cost * answer for cost, answer in self.tried) / spent
+        spent, seen = _heard(self.tried)
         return self.paid * (seen - _sigma(self.moves, spent)) / (_ROOM * self.limit)
 
+    @lazy
     def _costs(self) -> list[int]:
         """What the looks at this model cost, known before the first: their averages' mu rises step by step."""
         root = max(1, math.isqrt(self.paid))
@@ -95,23 +94,29 @@ class Series:
         roots = list(accumulate((math.ceil(share * root) for share in shares), lambda a, b: max(a + 1, b)))
         return [after**2 - before**2 for before, after in zip([0, *roots], roots, strict=False)]
 
-    def _spreads(self, costs: Sequence[int]) -> list[float]:
+    @lazy
+    def _spreads(self) -> list[float]:
         """The deviation of each average."""
-        squares = accumulate((cost * _sigma(self.moves, cost)) ** 2 for cost in costs)
-        return [math.sqrt(square) / total for square, total in zip(squares, accumulate(costs), strict=True)]
+        squares = accumulate((cost * _sigma(self.moves, cost)) ** 2 for cost in self._costs)
+        return [math.sqrt(square) / total for square, total in zip(squares, accumulate(self._costs), strict=True)]
 
-    def _hopeful(self, most: float, spreads: Sequence[float]) -> bool:
+    def _hopeful(self) -> bool:
         """Whether the sharpest average may yet pass, with some luck; before the first, if the model lost nothing."""
-        spent = sum(cost for cost, _ in self.tried)
-        if not spent:
-            return most > 0
-        seen, now = sum(cost * answer for cost, answer in self.tried) / spent, spreads[len(self.tried) - 1]
-        return seen <= most + _HOPE * math.sqrt(max(now**2 - spreads[-1] ** 2, 0.0))
+        if not self.tried:
+            return self.most[-1] > 0
+        seen, now, last = _heard(self.tried)[1], self._spreads[len(self.tried) - 1], self._spreads[-1]
+        return seen <= self.most[-1] + _HOPE * math.sqrt(max(now**2 - last**2, 0.0))
 
 
 def _sigma(moves: int, cost: int) -> float:
     """The deviation of a look at this price, at most: that of a step is rounded up by less than 1 part in 10^7 (gradual_sum.md)."""
     return moves * MICRO / math.sqrt(cost) * (1 + 1e-7)
+
+
+def _heard(looks: Sequence[tuple[int, float]]) -> tuple[int, float]:
+    """What looks, as (cost, answer), have cost in all, and their average by cost; of none nothing."""
+    spent = sum(cost for cost, _ in looks)
+    return spent, sum(cost * answer for cost, answer in looks) / spent if spent else 0.0
 
 
 def turn(looks: Sequence[Seen], level: int | None = None) -> int:
@@ -145,17 +150,9 @@ def last_look(
     if cost < 1:
         return None
     most = limit - normal_quantile(failure) * _sigma(moves, cost) - 2
-    spent = sum(paid for paid, _ in tried)
-    told = sum(paid * answer for paid, answer in tried) / spent if spent else 0.0
+    spent, told = _heard(tried)
     off = _sigma(moves, spent) if spent else 0.0
     return (cost, most) if most > 0 and told - off <= most else None
-
-
-def _ratios(costs: Sequence[int], spreads: Sequence[float]) -> tuple[float, ...]:
-    """The correlation of each average with the next one."""
-    sums = list(accumulate(costs))
-    both = zip(sums, sums[1:], spreads, spreads[1:], strict=False)
-    return tuple(before * old / (after * new) for before, after, old, new in both)
 
 
 class Looks(Looking):
@@ -243,15 +240,13 @@ class Looks(Looking):
     def _best(self, ask: LossLook, none: int) -> tuple[float, float]:
         """What the best model loses, about, as all looks so far tell it, and its deviation; nothing is known without a look."""
         heard = [(look.cost, look.answer + none - self._above(self.family.spent_at(look.level))) for look in self.seen]
-        paid = sum(cost for cost, _ in heard)
-        if not paid:
-            return 0.0, math.inf
-        return max(sum(cost * loss for cost, loss in heard) / paid, 0.0), _sigma(ask.moves, paid)
+        paid, loss = _heard(heard)
+        return max(loss, 0.0), _sigma(ask.moves, paid) if paid else math.inf
 
     def _vain(self, series: Series) -> bool:
         """Whether even the best model, as looks so far tell it, would fail the sharpest look that this one can have."""
         best, spread = self._best(*self._candidate()[:2])
-        return best - _DOUBT * spread > series.most()
+        return best - _DOUBT * spread > series.most[-1]
 
     def _above(self, paid: int) -> float:
         """What all units lose above the best model, about, where levels cost so much."""
@@ -274,13 +269,14 @@ class Looks(Looking):
 
     def _candidate(self) -> tuple[LossLook, int, list[tuple[int, int]]]:
         """The present model, the sum that it may lose, and its looks so far: as sums of losses, for about so many units."""
-        seen = [look for look in self.seen if look.level == self.family.levels and not look.alone]
-        ask: LossLook = self.family.again(seen[0].model, seen[0].reach) if seen else self.family.candidate()
-        none = self._allowed(ask)
-        return ask, none, [(look.cost, look.answer + none) for look in seen]
+        return self._model_of([look for look in self.seen if look.level == self.family.levels and not look.alone])
 
-    def _allowed(self, ask: LossLook) -> int:
-        return round(float(self.family.checked) * ask.allowed)
+    def _model_of(self, looks: Sequence[Seen]) -> tuple[LossLook, int, list[tuple[int, int]]]:
+        """The same of the model that these looks were at."""
+        family = self.family
+        ask: LossLook = family.again(looks[-1].model, looks[-1].reach) if looks else family.candidate()
+        none = round(float(family.checked) * ask.allowed)
+        return ask, none, [(look.cost, look.answer + none) for look in looks]
 
     def _wait(self) -> bool:
         """Whether a sharper model is better looked at than this one: it is ruled out, or the last one was too far off."""
@@ -300,11 +296,9 @@ class Looks(Looking):
         """
         if not self.seen or self._free():
             return False
-        last = self.seen[-1]
-        ask = self.family.again(last.model, last.reach)
-        none = self._allowed(ask)
-        tried = [(look.cost, look.answer + none) for look in self.seen if look.level == last.level]
-        series = Series(ask.moves, none, self.family.spent_at(last.level), tried, self._failure)
+        level = self.seen[-1].level
+        ask, none, tried = self._model_of([look for look in self.seen if look.level == level])
+        series = Series(ask.moves, none, self.family.spent_at(level), tried, self._failure)
         return bool(self.family.paid < series.again_at())
 
     def told_loss(self) -> float | None:
@@ -312,6 +306,6 @@ class Looks(Looking):
         if self.family.secret:
             return None
         looks = [look for look in self.seen if look.level == self.seen[-1].level]
-        average = sum(look.cost * look.answer for look in looks) / sum(look.cost for look in looks)
+        _, average = _heard([(look.cost, look.answer) for look in looks])
         ask = self.family.again(looks[-1].model, looks[-1].reach)
         return float((average / self.family.checked + ask.allowed) / WHOLE / self.family.unit)

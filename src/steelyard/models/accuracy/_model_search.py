@@ -7,10 +7,11 @@ from fractions import Fraction
 from typing import cast
 
 from steelyard.desk import Desk
+from steelyard.errors import InvalidTask
 from steelyard.models._columns import Features
 from steelyard.models._model import Model, OneVsRest
 from steelyard.models._rows import Label
-from steelyard.models.accuracy._goal import Found, Goal, check_penalty, public_n
+from steelyard.models.accuracy._goal import Found, Goal, public_n
 from steelyard.models.accuracy._search import Question, Search
 from steelyard.models.accuracy._split import Split, TableRows
 from steelyard.privacy import Terms
@@ -36,6 +37,10 @@ class ModelSearch(ABC):
         """The label, as rows are read."""
 
     @abstractmethod
+    def asked(self, goal: Goal) -> Goal:
+        """The goal where labels lie in [-1, 1]; refused where this kind of model has none such."""
+
+    @abstractmethod
     def told(self, goal: Goal, found: Found) -> tuple[str, Model | OneVsRest | None]:
         """The question in words, and the model that was found, if one was."""
 
@@ -47,7 +52,8 @@ class ModelSearch(ABC):
             public_n(terms)
         else:
             self.split.check(schema, terms)
-        check_penalty(self.penalty)
+        if not Fraction(1, 10**8) <= self.penalty <= 100:
+            raise InvalidTask("the penalty of an accuracy-first model must lie between 1e-8 and 100.")
 
     def start(self, desk: Desk) -> Search:
         """Begin, or pick up where the stored steps left off."""
@@ -56,7 +62,3 @@ class ModelSearch(ABC):
     def reader(self, terms: Terms) -> TableRows:
         """How rows are read."""
         return TableRows(self.features, self.target, terms.unit, self.split)
-
-    def asked(self, goal: Goal) -> Goal:
-        """The goal where labels lie in [-1, 1]."""
-        return goal

@@ -27,7 +27,7 @@ from steelyard.models._model import Model
 from steelyard.models._objective import ObjectiveFit
 from steelyard.models._rows import Classes
 from steelyard.models.accuracy._family import Ending, Family, Judge, Step, Taken, Told
-from steelyard.models.accuracy._goal import TWO_CLASSES, Goal, Stop, public_n
+from steelyard.models.accuracy._goal import TWO_CLASSES, Goal, public_n
 from steelyard.models.accuracy._quantiles import LAPLACE, LEANS, LONGEST, NORMAL, chi_square, pull, shifted_quantile
 from steelyard.models.accuracy._split import Whole
 from steelyard.noise import Noise
@@ -198,11 +198,7 @@ def gaussian(width: int, n: int, ridge: Fraction, alpha: float, failure: float) 
     fine = finest(width, n, ridge, alpha)
     made = lambda more, share, shift: FineObjective(width, shift, more, max(1, shift // share), fine)  # noqa: E731
     asked = _Asked(n, ridge, alpha, failure, (LEAST, MOST), lambda more: math.ceil(MICRO / (more * STEEPEST)))
-    return _priced(asked.cheapest(made, lambda found: Fraction(found.shift**2 + found.output**2), LEAST))
-
-
-def _priced(found: FineObjective) -> FineObjective:
-    """The mechanism, refused by public numbers where no price is proved for it."""
+    found = asked.cheapest(made, lambda found: Fraction(found.shift**2 + found.output**2), LEAST)
     try:
         found.event  # noqa: B018
     except InvalidTask as fault:
@@ -344,8 +340,7 @@ class Drawn(Judge):
     def judged(self, told: Told) -> None:
         """One line for one draw; on a pure account its epsilon stands where mu squared would."""
         pure, bound = self._terms.currency is Currency.PURE, float(told.facts["excess"])
-        name, cost = ("pure objective", told.cost / MICRO) if pure else ("objective", told.cost / MICRO**2)
-        self.history.append(Stop(name, cost, bound))
+        self.write("pure objective" if pure else "objective", told.cost, told, bound=bound)
         self.verdict = Ending(None, bound, release=told.release)
 
     def look(self) -> None:

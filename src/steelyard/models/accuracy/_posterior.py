@@ -58,14 +58,17 @@ def _spectrum(ridge: Ridge, noisy: Noisy) -> tuple[Array, Array, float]:
     return values, basis, min(_LENGTHS, key=surprise)
 
 
-def seen_loss(ridge: Ridge, noisy: Noisy, square: float, model: Array) -> tuple[float, float]:
-    """A model's mean squared error as statistics tell it, given the mean of y squared, and its deviation.
+def ruled_out(ridge: Ridge, noisy: Noisy, model: Array, square: float, label: float, target: float) -> bool:
+    """Whether a model's mean squared error, as statistics tell it that flatter a model they gave, lies above the target.
 
-    They flatter a model that they gave.
+    The mean of the squared labels, ``square``, is bought once, with a deviation of ``label``: a high draw would rule out every
+    model of the path, however sharp, so it is given more room than the noise that each level averages out.
     """
     told = float(model @ noisy.matrix @ model - ridge.floor * model @ model - 2 * model @ noisy.vector)
     length = float(model @ model)
-    return square + told / ridge.n, math.sqrt(noisy.variance * (length**2 + 4 * length / noisy.weight)) / ridge.n
+    seen = square + told / ridge.n
+    spread = math.sqrt(noisy.variance * (length**2 + 4 * length / noisy.weight)) / ridge.n
+    return seen - math.hypot(_SURE * spread, _SURE_ONCE * label) > target
 
 
 def _noise(ridge: Ridge, noisy: Noisy, length: float) -> float:
@@ -76,15 +79,6 @@ def _noise(ridge: Ridge, noisy: Noisy, length: float) -> float:
 def _pulled_back(values: Array, edge: float) -> Array:
     """Where eigenvalues lay before noise, whose own reach up to ``edge``, pushed them out; half the edge where hidden."""
     return np.maximum((values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2, edge / 2)
-
-
-def ruled_out(seen: float, spread: float, label: float, target: float) -> bool:
-    """Whether a loss that statistics tell, with this spread, lies above the target.
-
-    The mean of the squared labels is bought once, with a deviation of ``label``: a high draw would rule out every model of
-    the path, however sharp, so it is given more room than the noise that each level averages out.
-    """
-    return seen - math.hypot(_SURE * spread, _SURE_ONCE * label) > target
 
 
 def reach_of(ridge: Ridge, noisy: Noisy, model: Array) -> int:

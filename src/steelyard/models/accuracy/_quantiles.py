@@ -86,7 +86,7 @@ def weighted_tail(dimension: int, first: float, rest: float, q: float) -> float:
     if end >= _FAR:  # nothing of the normal density is left there
         z, weights = _half_normal()
     else:
-        angle, weights = _quarter()
+        angle, weights = _angles(math.pi / 4, 160)
         z = end * np.sin(angle)
         weights = weights * end * np.cos(angle) * np.exp(-(z**2) / 2) * math.sqrt(2 / math.pi)
     left = np.maximum((q - first * z**2) / rest, 0.0)
@@ -119,10 +119,11 @@ def _half_normal() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return nodes, weights
 
 
-@lru_cache(maxsize=1)
-def _quarter() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    nodes, weights = np.polynomial.legendre.leggauss(160)
-    return (nodes + 1) * math.pi / 4, weights * math.pi / 4
+@lru_cache(maxsize=2)
+def _angles(half: float, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Where to add up an integral over angles from nothing to twice ``half``, and with what weights."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return (nodes + 1) * half, weights * half
 
 
 def _tail_integral(grid: NDArray[np.float64], density: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -235,7 +236,7 @@ def shifted_tail(law: Length, width: int, shift: float, q: float) -> float:
         return (law.above(1, max(q - shift, 0.0)) + law.above(1, q + shift)) / 2 + _inside(law, 1, shift - q) / 2
     low = max(abs(q - shift), law.quantile(width, 1 - _RARE))
     high = max(min(q + shift, law.quantile(width, _RARE)), low)
-    angle, weights = _half_circle()
+    angle, weights = _angles(math.pi / 2, 240)
     length = (low + high) / 2 - (high - low) / 2 * np.cos(angle)
     cosine = np.clip((q * q - shift * shift - length**2) / (2 * shift * length), -_END, _END)
     helped = scipy.special.stdtr(width - 1, -cosine * np.sqrt((width - 1) / (1 - cosine**2)))
@@ -246,9 +247,3 @@ def shifted_tail(law: Length, width: int, shift: float, q: float) -> float:
 def _inside(law: Length, width: int, short: float) -> float:
     """Where the shift alone is longer than q, noise shorter than the difference never brings it back."""
     return 1 - law.above(width, short) if short > 0 else 0.0
-
-
-@lru_cache(maxsize=1)
-def _half_circle() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    nodes, weights = np.polynomial.legendre.leggauss(240)
-    return (nodes + 1) * math.pi / 2, weights * math.pi / 2

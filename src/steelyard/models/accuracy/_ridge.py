@@ -42,16 +42,16 @@ from steelyard.models.accuracy._designs import (
     norm_bound,
 )
 from steelyard.models.accuracy._explained import Moments, Unexplained
-from steelyard.models.accuracy._family import WHOLE, Family, Judge, Look, Rise, Step, Told, packed, unpacked
-from steelyard.models.accuracy._goal import Found, Goal, loss_unit, public_n, share_of
+from steelyard.models.accuracy._family import WHOLE, Ending, Family, Judge, Look, Rise, Step, Told, packed, unpacked
+from steelyard.models.accuracy._goal import NULL, Found, Goal, loss_unit, public_n, share_of
 from steelyard.models.accuracy._looks import Looks
 from steelyard.models.accuracy._losses import ClippedLoss
 from steelyard.models.accuracy._model_search import ModelSearch
-from steelyard.models.accuracy._posterior import expected_excess, expected_model, reach_of, ruled_out, seen_loss
+from steelyard.models.accuracy._posterior import expected_excess, expected_model, reach_of, ruled_out
 from steelyard.models.accuracy._quantiles import normal_quantile
 from steelyard.models.accuracy._split import Split
 from steelyard.models.accuracy._transcript import Transcript
-from steelyard.models.accuracy._watch import MOST_WATCHES, PATIENCE, QUESTIONS, SHARPER, Watched
+from steelyard.models.accuracy._watch import QUESTIONS, Watched
 from steelyard.plan import Outcome
 from steelyard.privacy import MICRO, Currency, Neighbours, Terms
 
@@ -187,10 +187,6 @@ class RidgeFamily(Family):
         """What predictions are clipped to, as a part of the label's range."""
         return {"reach": reach / WHOLE}
 
-    def nothing(self) -> Array:
-        """All weights zero."""
-        return np.zeros(self.ridge.width)
-
 
 class GaussianRidge(RidgeFamily):
     """Statistics measured again and again, of all rows or of a training part."""
@@ -262,11 +258,12 @@ class GaussianRidge(RidgeFamily):
         """The question as far as it is known."""
         return Ridge(max(1, round(self.sizes.n)), self._width, self._penalty)
 
-    def null(self) -> float:
+    def null(self) -> Ending | None:
         """Predicting the middle misses by the mean of y squared, and is off by half of it: known where n is public."""
         if not self.sizes.told or self.secret or self.explains:
-            return math.inf
-        return self.most_square / 2 if self.goal.kind == "excess" else self.most_square
+            return None
+        bound = self.most_square / 2 if self.goal.kind == "excess" else self.most_square
+        return Ending(np.zeros(self._width), bound, NULL)
 
     @property
     def design(self) -> Design:
@@ -297,8 +294,9 @@ class GaussianRidge(RidgeFamily):
         return [stop.micro**2 for stop in self.stops if stop.micro**2 > self.paid]
 
     def rest(self, left: int) -> Step | None:
-        """One more measurement, where it is known of how many units."""
-        return None if self.sizes.secret and not self.sizes.told else self.level(self.paid + left)
+        """One more measurement, where what it is planned by is known: a secret number of units, or the labels' own variance."""
+        counted = self.sizes.told or not (self.sizes.secret or self.explains)
+        return self.level(self.paid + left) if counted else None
 
     def stop(self) -> schedule.Level | None:
         """The stop that is measured; the last one, where another question's level is the first beyond all of them."""
@@ -340,8 +338,8 @@ class GaussianRidge(RidgeFamily):
 
     def hopeless(self) -> bool:
         """Whether the statistics, which flatter the model they give, put even its loss above the target."""
-        seen, spread = seen_loss(self.ridge, self.noisy, self.square, self.guess())
-        return ruled_out(seen, spread, self.sizes.spread / self.ridge.n, self.target)
+        label = self.sizes.spread / self.ridge.n
+        return ruled_out(self.ridge, self.noisy, self.guess(), self.square, label, self.target)
 
 
 class LaplaceRidge(RidgeFamily):
@@ -354,24 +352,6 @@ class LaplaceRidge(RidgeFamily):
         self.ridge, self.norm = ridge, norm_bound(Fraction(1), ridge.penalty)
         self.triangle: Triangle = best_triangle(grain, ridge.width, LIKELY * self.norm, busy)
         self._released: Sequence[int] = ()
-
-    @property
-    def watches(self) -> int:
-        """How many watches one call may buy, each sharper than the one before; an excess is within reach, so as many as it takes."""
-        return 3 if self.goal.kind == "loss" else MOST_WATCHES
-
-    @property
-    def patience(self) -> float:
-        """A target may lie closer to the best loss than was expected; an excess comes down to any room by its last level."""
-        return PATIENCE if self.goal.kind == "loss" else math.inf
-
-    @property
-    def sharper(self) -> int:
-        """How much sharper each watch is than the one before.
-
-        The last levels leave an excess more room than was expected, so a watch that refused them had much noise itself.
-        """
-        return SHARPER if self.goal.kind == "loss" else 2
 
     def nobody(self) -> Look:
         """The model that predicts nothing."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from steelyard.models.accuracy._certificate import certify, residual_square
+from steelyard.models.accuracy._certificate import Rated, RootExcess, certify, residual_square
 from steelyard.models.accuracy._designs import Array, Design, Noisy, Ridge, best_weight
 from steelyard.models.accuracy._family import Ending, Step, Told
 from steelyard.models.accuracy._goal import Goal
@@ -141,15 +141,7 @@ def _symmetric(width: int, draws: np.random.Generator) -> Array:
     return (square + square.T) / 2
 
 
-@dataclass(frozen=True)
-class Guess:
-    """A model for a paid look, and how good it is expected to be."""
-
-    model: Array
-    excess: float
-
-
-def guess(ridge: Ridge, noisy: Noisy, norm: float, variance: float) -> Guess:
+def guess(ridge: Ridge, noisy: Noisy, norm: float, variance: float) -> Rated:
     """The best of a few models and its likely excess, were the statistics measured with this variance.
 
     The truth is taken to be the released statistics; each copy adds fresh noise and is solved again.
@@ -172,7 +164,7 @@ def guess(ridge: Ridge, noisy: Noisy, norm: float, variance: float) -> Guess:
     chosen = np.zeros(ridge.width)
     if best:
         chosen = _models(ridge, noisy.matrix, noisy.vector, norm, noisy.variance)[best - 1]
-    return Guess(chosen, typical[best])
+    return Rated(chosen, typical[best])
 
 
 def _models(ridge: Ridge, matrix: Array, vector: Array, norm: float, variance: float) -> list[Array]:
@@ -224,12 +216,18 @@ class NearBest(Looking):
         family, count = self.family, len(self.seen)
         if not family.levels or count >= self.looks or (self.seen and self.seen[-1].level == family.levels):
             return None
-        here = guess(family.ridge, family.noisy, family.norm, family.noisy.variance)
-        ask, failure = family.candidate(here.model), self.failure.check(count)
+        here, ask = self._here()
+        failure = self.failure.check(count)
         now = look_cost(ask.sensitivity, math.sqrt(self.goal.amount), math.sqrt(here.excess), failure)
         if not look_now(now, math.sqrt(family.paid) / MICRO, self._later(now, ask.sensitivity, failure)):
             return None
         return self._once(ask, math.ceil(now * MICRO) ** 2, failure)
+
+    def _here(self) -> tuple[Rated, RootExcess]:
+        """The present model, how good it is expected to be, and the question about it."""
+        family = self.family
+        here = guess(family.ridge, family.noisy, family.norm, family.noisy.variance)
+        return here, family.candidate(here.model)
 
     def _later(self, now: float, sensitivity: float, failure: float) -> list[tuple[float, float]]:
         """What ending at later stops would cost: the path's mu, and that of a look there, none where it is certified."""
@@ -257,12 +255,11 @@ class NearBest(Looking):
         family = self.family
         if not family.levels or len(self.seen) >= self.looks or left < 1:
             return None
-        here = guess(family.ridge, family.noisy, family.norm, family.noisy.variance)
-        ask = family.candidate(here.model)
+        here, ask = self._here()
         found = self._once(ask, left, self.failure.check(len(self.seen)), alone=True)
         return found if found.facts["limit"] > math.sqrt(here.excess) / float(ask.step) else None
 
-    def _once(self, ask: Any, cost: int, failure: float, *, alone: bool = False) -> Step:
+    def _once(self, ask: RootExcess, cost: int, failure: float, *, alone: bool = False) -> Step:
         """A look of this cost that stands for itself."""
         limit = ask.limit() - normal_quantile(failure) * float(gaussian_of(ask, cost).sigma) - 2
         return looked(ask, cost, limit, self.family.levels, alone=alone)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, InvalidTask
-from steelyard.models.accuracy._family import Ending, Judge, Taken, Told
+from steelyard.models.accuracy._family import Ending, Judge, Told
 from steelyard.models.accuracy._goal import CAP, NULL, Found, Goal, Progress, left_of
 from steelyard.models.accuracy._transcript import Reader, Transcript
 from steelyard.privacy import Number, Terms
@@ -119,11 +119,6 @@ def run(judge: Judge, transcript: Transcript, progress: Progress | None) -> tupl
 
 
 def _run(judge: Judge, transcript: Transcript, progress: Progress | None) -> tuple[str, BudgetExceeded | None]:
-    def take(step: Taken) -> None:
-        judge.learn(step.take(transcript, judge.goal))
-        if progress is not None:
-            progress(judge.history[-1])
-
     refused: BudgetExceeded | None = None
     left, beyond = transcript.left, 0  # what steps may cost; what the account has left beyond that and would not pay
     last = False  # whether these are the last steps
@@ -133,7 +128,9 @@ def _run(judge: Judge, transcript: Transcript, progress: Progress | None) -> tup
         if step is None:
             return CAP if last else judge.end, refused
         try:
-            take(step)
+            judge.learn(step.take(transcript, judge.goal))
+            if progress is not None:
+                progress(judge.history[-1])
         except BudgetExceeded as more:
             if last and left_of(more) >= left:
                 return CAP, refused or more

@@ -31,7 +31,7 @@ from steelyard.models.accuracy._family import CHECK
 from steelyard.models.accuracy._goal import public_n
 from steelyard.models.accuracy._held import BESIDE, Chosen, Each, Passed, SplitPart
 from steelyard.models.accuracy._users import WEIGHT, exact_of
-from steelyard.privacy import Currency, Neighbours, Terms, Unit, rows, users
+from steelyard.privacy import Currency, Neighbours, Terms, Unit
 from steelyard.tables import Schema, Table, UnitBlocks
 
 HALF = Fraction(1, 2)
@@ -160,15 +160,12 @@ class Split:
         """Which of these hashes belong to the check part."""
         return codes < np.uint64(min(math.floor(self.share * 2**64), 2**64 - 1))
 
-    def parts(
-        self, table: Table, features: Features, label: Label, whose: str | None = None, unit: Unit | None = None
-    ) -> Parts:
-        """Read the table once and divide its rows; ``whose`` names users, whose rows belong together, or ``unit`` says it in full.
+    def parts(self, table: Table, features: Features, label: Label, unit: Unit) -> Parts:
+        """Read the table once and divide its rows; a user's belong together, and rows of nobody are then left out.
 
-        Rows of nobody are then left out. *Cost:* one pass, in memory of a fixed size.
+        *Cost:* one pass, in memory of a fixed size.
         """
-        own = unit or (rows() if whose is None else users(whose))
-        kept = KeptRows.read(table, features, label, own, self)
+        kept = KeptRows.read(table, features, label, unit, self)
         return Parts(kept.rows(False), kept.rows(True))
 
 
@@ -193,7 +190,7 @@ class TableRows:
             whole = Whole(table, self._features, self._label, self._unit)
             return Parts(whole, whole)
         self.snapshot = self._sealed(table, seal)
-        parts = self._split.parts(table, self._features, self._label, unit=self._unit)
+        parts = self._split.parts(table, self._features, self._label, self._unit)
         if not table.local:
             parts.train.units  # noqa: B018 - rows that stay with workers are divided by the first pass over them
         self._same(table, seal)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import threading
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -103,8 +102,8 @@ class Total:
         return table.capped_sum(self.terms.unit, Quantity(self._column, amount.step), amount.lower, amount.upper)
 
     def judge(self, goal: Goal, transcript: Transcript) -> TotalJudge:
-        """The currency chooses the draw."""
-        return (GaussianTotal if self.terms.currency is Currency.GAUSSIAN else LaplaceTotal)(goal, self)
+        """Who decides whether it is sharp enough."""
+        return TotalJudge(goal, self)
 
     def null(self, goal: Goal) -> None:
         """No total is known without a step."""
@@ -145,19 +144,35 @@ class Sharp:
 
 
 class TotalJudge(Judge):
-    """Stop at the first release whose interval is narrow enough: the interval holds at all levels at once."""
+    """Stop at the first release whose interval is narrow enough: the interval holds at all levels at once.
 
-    least = 200
+    On a Gaussian account levels are millionths of mu, whose squares add up: each step measures anew, and all are averaged by
+    precision. On a pure one they are millionths of epsilon, which adds up itself: one entry rises, and every release refines the last.
+    """
 
     def __init__(self, goal: Goal, total: Total) -> None:
         super().__init__(goal, None)
-        self.total = total
+        self.total, self._gaussian = total, total.terms.currency is Currency.GAUSSIAN
+        self._power, self._least = (2, 10**4) if self._gaussian else (1, 200)
+        self._steps: list[tuple[int, int]] = []
         self.last_release: Sharp | None = None
 
     @property
     def end(self) -> str:
         """The last level is the whole account."""
         return CAP
+
+    @property
+    def _paid(self) -> int:
+        return sum(cost for cost, _ in self._steps)
+
+    @property
+    def reached(self) -> int:
+        """The level that all steps make together, whoever bought them."""
+        return self._level_of(self._paid)
+
+    def _level_of(self, cost: int) -> int:
+        return math.isqrt(cost) if self._gaussian else cost
 
     def next(self) -> Taken | None:
         """The level that should be sharp enough, never more than a few stops ahead of what is known."""
@@ -173,18 +188,19 @@ class TotalJudge(Judge):
     def last(self, left: int) -> Taken | None:
         """One more release with all that is left; it is no level of the path, so its interval promises nothing."""
         self._sharpened += 1
-        scant = left < self.least or self.reached * (SCANT + 1) > self.beyond(left) * SCANT
-        return None if scant or self._sharpened > 1 else self.level(self.beyond(left), last=True)
+        beyond = self._level_of(self._paid + left // self.total.moves**self._power)
+        scant = left < self._least or self.reached * (SCANT + 1) > beyond * SCANT
+        return None if scant or self._sharpened > 1 else self.level(beyond, last=True)
 
     def learn(self, told: Told) -> None:
         """A release stands for itself: its level says how sharp it is."""
         micro, value = int(told.facts["micro"]), told.release.value if told.release is not None else 0.0
-        self.measured(told)
+        self._steps.append((told.cost, int(told.facts["measured"])))
         half = self.half(micro, self.goal.failure / STOPS) + (0.5 if self.total.count else 0.0)
         last = Sharp(micro, float(value), half, told.release)
         if self.last_release is None or micro >= self.last_release.micro:
             self.last_release = last
-        self.history.append(Stop(f"level {len(self.history)}", self.level_of(micro), half))
+        self.history.append(Stop(f"level {len(self.history)}", micro**self._power / MICRO**self._power, half))
         if last.good(self.goal.amount) and not told.facts.get("last"):
             self.verdict = Ending(None, self.goal.amount, release=told.release)
 
@@ -198,89 +214,32 @@ class TotalJudge(Judge):
         """The sharpest release there is."""
         return None if self.last_release is None else Ending(None, math.inf, release=self.last_release.release)
 
-    @property
-    @abstractmethod
-    def reached(self) -> int:
-        """The level that all steps make together."""
-
-    @abstractmethod
-    def beyond(self, left: int) -> int:
-        """The level that this much more pays for."""
-
-    @abstractmethod
-    def level(self, micro: int, *, last: bool = False) -> Taken:
-        """The step to this level."""
-
-    @abstractmethod
     def half(self, micro: int, failure: float) -> float:
         """How far off the noise puts a release of this level, but for a failure probability."""
+        deviations = normal_quantile(failure / 2) if self._gaussian else math.log(1 / failure)
+        amount = self.total.amount
+        return (deviations * (amount.sensitivity * MICRO / micro) + 1) * float(amount.step)
 
-    @abstractmethod
-    def level_of(self, micro: int) -> float:
-        """A level in the currency's own units."""
+    def level(self, micro: int, *, last: bool = False) -> Taken:
+        """The step to this level."""
+        facts = {"last": True} if last else {}
+        return self._measure(micro, facts) if self._gaussian else self._rise(micro, facts)
 
-
-class GaussianTotal(TotalJudge):
-    """Independent measurements, averaged by precision; a level m has cost exactly m squared."""
-
-    least = 10**4
-
-    def __init__(self, goal: Goal, total: Total) -> None:
-        super().__init__(goal, total)
-        self._steps: list[tuple[int, int]] = []
-
-    @property
-    def reached(self) -> int:
-        """The root of what all measurements have cost, whoever bought them."""
-        return math.isqrt(sum(cost for cost, _ in self._steps))
-
-    def measured(self, told: Told) -> None:
-        """One more measurement for the average."""
-        self._steps.append((told.cost, int(told.facts["measured"])))
-
-    def beyond(self, left: int) -> int:
-        """Prices add up in squares."""
-        return math.isqrt(sum(cost for cost, _ in self._steps) + left // self.total.moves**2)
-
-    def level(self, micro: int, *, last: bool = False) -> Step:
+    def _measure(self, micro: int, facts: dict[str, bool]) -> Step:
         """A measurement for the difference; what is released is the average of all."""
         before, sensitivity = list(self._steps), self.total.amount.sensitivity
-        cost = micro**2 - sum(paid for paid, _ in before)
-        whole = step_of(sensitivity, micro**2)
+        cost, whole = micro**2 - self._paid, step_of(sensitivity, micro**2)
 
         def tell(measured: int) -> Outcome:
             average = Fraction(sum(paid * value for paid, value in [*before, (cost, measured)]), micro**2)
             return self.total.told(average, whole, measured=measured, cost=cost, steps=len(before) + 1)
 
         compute = lambda step, total, noise: step.release([total], noise)[0]  # noqa: E731
-        facts = {"micro": micro, "last": True} if last else {"micro": micro}
-        return Step("level", lambda: step_of(sensitivity, cost), compute, facts, tell=tell)
+        return Step("level", lambda: step_of(sensitivity, cost), compute, {"micro": micro, **facts}, tell=tell)
 
-    def half(self, micro: int, failure: float) -> float:
-        """A normal deviation."""
-        sigma = self.total.amount.sensitivity * MICRO / micro
-        return (normal_quantile(failure / 2) * sigma + 1) * float(self.total.amount.step)
-
-    def level_of(self, micro: int) -> float:
-        """Mu squared."""
-        return micro**2 / MICRO**2
-
-
-class LaplaceTotal(TotalJudge):
-    """One entry whose level rises: every release refines the last, of the very same total."""
-
-    @property
-    def reached(self) -> int:
-        """The level of the entry."""
-        return 0 if self.last_release is None else self.last_release.micro
-
-    def beyond(self, left: int) -> int:
-        """The entry rises by it."""
-        return self.reached + left // self.total.moves
-
-    def level(self, micro: int, *, last: bool = False) -> Rise:
-        """Raise the entry and refine."""
-        sensitivity, facts = self.total.amount.sensitivity, {"last": True} if last else {}
+    def _rise(self, micro: int, facts: dict[str, bool]) -> Rise:
+        """Raise the entry and refine, of the very same total."""
+        sensitivity = self.total.amount.sensitivity
         whole = Laplace(sensitivity, Fraction(sensitivity * MICRO, micro))
         return Rise(
             micro,
@@ -290,15 +249,6 @@ class LaplaceTotal(TotalJudge):
             lambda release: [int(release.point["measured"])],
             lambda noised: self.total.told(noised[0], whole, measured=noised[0], **facts),
         )
-
-    def half(self, micro: int, failure: float) -> float:
-        """A Laplace deviation."""
-        scale = self.total.amount.sensitivity * MICRO / micro
-        return (scale * math.log(1 / failure) + 1) * float(self.total.amount.step)
-
-    def level_of(self, micro: int) -> float:
-        """Epsilon."""
-        return micro / MICRO
 
 
 @dataclass(frozen=True)

@@ -93,19 +93,15 @@ class Transcript:
         self._numbered: dict[int, Told] = {}
         self._charge: Charge | None = None
         self._path: list[Release] = []
-        self.watches: list[Kept] = []
         kept, left = desk.standing()
         self._left: int | None = left.amount
         names = _names(desk, _own(kept))
         for number in _numbers(names, STEP):
             if (release := self._stored(number)) is not None:
                 self._keep(number, release)
-        for number in _numbers(names, PATH):
-            if self._charge is None and (entry := _entry(desk, f"{PATH} {number}")) is not None:
-                self._charge, self._path = entry
-        for number in _numbers(names, WATCH):
-            if (entry := _entry(desk, f"{WATCH} {number}")) is not None:
-                self.watches.append(_watch(number, entry[1]))
+        for _, self._charge, self._path in _entries(desk, names, PATH):
+            break
+        self.watches = [_watch(number, answers) for number, _, answers in _entries(desk, names, WATCH)]
 
     @property
     def spent(self) -> int:
@@ -180,8 +176,10 @@ class Transcript:
         A step counts from the state after the one that is stored just before it, or from nothing.
         """
         before = self._numbered.get(number - 1)
-        state = dict.fromkeys(PARTS, 0) if before is None else _after(before)
-        return disjoint(step.event, step.part, state)
+        if before is None:
+            return disjoint(step.event, step.part, dict.fromkeys(PARTS, 0))
+        assert before.release is not None
+        return disjoint(step.event, step.part, paid_apart(before.release.event)[1])
 
     def _outcome(self, step: Step, goal: Goal, table: Table, noise: Noise) -> Outcome:
         rows, snapshot = self.rows(table, step.part), self._reader.snapshot
@@ -266,8 +264,7 @@ def costs_of(desk: Desk) -> dict[str, int]:
 def entries(desk: Desk, kind: str) -> list[list[Release]]:
     """The stored answers of every entry of a kind, in the order of their numbers."""
     names = _names(desk, _own(desk.answered()))
-    found = (_entry(desk, f"{kind} {number}") for number in _numbers(names, kind))
-    return [entry[1] for entry in found if entry is not None]
+    return [answers for _, _, answers in _entries(desk, names, kind)]
 
 
 def _own(answered: Mapping[str, tuple[bool, int]]) -> dict[str, tuple[bool, int]]:
@@ -288,21 +285,21 @@ def _names(desk: Desk, kept: Mapping[str, tuple[bool, int]]) -> list[str]:
     raise KeyConflict(_OTHER, other_request=True)
 
 
-def _numbers(names: list[str], kind: str) -> Iterator[int]:
+def _numbers(names: list[str], kind: str) -> list[int]:
     found = (_NAME.fullmatch(name) for name in names)
-    return iter(sorted(int(match[2]) for match in found if match is not None and match[1] == kind))
+    return sorted(int(match[2]) for match in found if match is not None and match[1] == kind)
 
 
-def _entry(desk: Desk, name: str) -> tuple[Charge, list[Release]] | None:
-    """An entry with many answers, and those of them before the first that failed; None where there is none."""
-    with suppress(TableError):
-        first, charge = desk.find(name), desk.paid(name)
-        if first is not None and charge is not None:
-            return charge, read_back(desk, charge, first.event)
-    return None
+def _entries(desk: Desk, names: list[str], kind: str) -> Iterator[tuple[int, Charge, list[Release]]]:
+    """Entries with many answers, by their numbers, each with its answers; one whose first answer failed is none."""
+    for number in _numbers(names, kind):
+        with suppress(TableError):
+            first, charge = desk.find(f"{kind} {number}"), desk.paid(f"{kind} {number}")
+            if first is not None and charge is not None:
+                yield number, charge, _answers(desk, charge, first.event)
 
 
-def read_back(desk: Desk, charge: Charge, event: Event) -> list[Release]:
+def _answers(desk: Desk, charge: Charge, event: Event) -> list[Release]:
     """Every stored answer of an entry, in the order of its steps, up to the first that failed."""
     found: list[Release] = []
     with suppress(TableError):  # a stored failure
@@ -329,11 +326,6 @@ def _watch(index: int, answers: list[Release]) -> Kept:
     first = Told("watch", micro, [], {"goal": goal, "level": levels, "index": index})
     told = (Told("question", 0, [int(each.value)], {"goal": goal, **each.point}) for each in questions)
     return Kept(index, goal, micro, levels, (first, *told))
-
-
-def _after(told: Told) -> Mapping[str, int]:
-    assert told.release is not None
-    return paid_apart(told.release.event)[1]
 
 
 def _same(release: Release, event: Event, step: Step, goal: Goal) -> bool:

@@ -31,22 +31,22 @@ _BLOCK = 2**53 // (ROOT * SIZE**2)  # so many products of rows and half weights 
 _LARGE = 2**20  # entries of products kept at a time
 
 
-def unit_of(unit: Unit) -> int:
-    """The steps in the length of a row: S, times the root of W where rows are weighed."""
-    return SIZE if unit.column is None else SIZE * ROOT
-
-
 def weights(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """What each row weighs, given how many rows its user has; beyond W rows it is nothing."""
     return np.asarray(WEIGHT // np.maximum(sizes, 1), dtype=np.int64)
 
 
-def shares(owners: NDArray[np.int64] | None) -> NDArray[np.float64] | None:
-    """What each row weighs as a share of its user's one, from codes that count from 0; None where rows are hidden."""
+def weights_of(owners: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+    """What each row weighs, from codes of users that count from 0; None where rows are hidden."""
     if owners is None:
         return None
-    sizes = np.bincount(owners)[owners] if len(owners) else owners
-    return np.asarray(weights(sizes) / WEIGHT, dtype=np.float64)
+    return weights(np.bincount(owners)[owners] if len(owners) else owners)
+
+
+def shares(owners: NDArray[np.int64] | None) -> NDArray[np.float64] | None:
+    """The same as a share of the user's one."""
+    weight = weights_of(owners)
+    return None if weight is None else np.asarray(weight / WEIGHT, dtype=np.float64)
 
 
 def added(losses: NDArray[np.int64], owners: NDArray[Any] | None = None) -> int:

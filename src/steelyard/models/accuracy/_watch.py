@@ -27,7 +27,7 @@ from steelyard.desk import Desk
 from steelyard.errors import BudgetExceeded, InvalidTask, KeyConflict
 from steelyard.mechanisms import AboveThreshold, Questions
 from steelyard.models.accuracy._family import CHECK, Act, Judge, Look, Taken, Told
-from steelyard.models.accuracy._goal import Goal, Stop, share_of
+from steelyard.models.accuracy._goal import Goal, share_of
 from steelyard.models.accuracy._transcript import WATCH, Transcript
 from steelyard.noise import Noise
 from steelyard.plan import Outcome
@@ -37,12 +37,15 @@ from steelyard.tables import Table
 STEPS = 2**16
 """How far a replaced row or user moves the answer to any question."""
 
-PATIENCE = 4
-"""A path that costs so many times what its watch did is better looked at by a sharper one."""
+QUESTIONS, MOST_WATCHES = 32, 12
+"""What a watch may be asked; and how many under a key have a failure probability that doubles can tell from none."""
 
-QUESTIONS, SHARPER = 32, 4
-MOST_WATCHES = 12
-"""So many watches under a key have a failure probability that doubles can tell from none."""
+_FOR_A_TARGET, _FOR_AN_EXCESS = (3, 4.0, 4), (MOST_WATCHES, math.inf, 2)
+"""How many watches one call may buy; how many times the last one a level may cost before a sharper one is bought; how much sharper.
+
+A target may lie closer to the best loss than was expected. An excess comes down to any room by its last level, so it takes as many as it
+may; those levels leave more room than was expected, so a watch that refused them had much noise itself.
+"""
 
 _RATIOS = [Fraction(k, 8) for k in range(6, 25)]  # of the questions' noise to the threshold's
 _CELLS, _FAR = 40, 50  # cells in one scale of the threshold's noise, and how many scales are looked at
@@ -191,8 +194,8 @@ class Watching:
 class Watched(Judge):
     """A goal on a pure account: each model is asked about once, and sharper watches are bought where that may help.
 
-    A watch is sharper than the one before; one is bought where the next level would cost ``family.patience`` times what
-    the last watch did, and where the levels are at an end. Questions are paid for, so a last level may take all that is left.
+    A watch is sharper than the one before; one is bought where the next level would cost many times what the last watch
+    did, and where the levels are at an end. Questions are paid for, so a last level may take all that is left.
     """
 
     sharpens = (Fraction(1),)
@@ -200,6 +203,7 @@ class Watched(Judge):
     def __init__(self, goal: Goal, family: Any, transcript: Transcript) -> None:
         super().__init__(goal, family)
         self._transcript, self._bought = transcript, list[Watching]()
+        self._most, self._patience, self._sharper = _FOR_AN_EXCESS if goal.kind == "excess" else _FOR_A_TARGET
         self._asked, self._bought_at, self._nothing = False, 0, False
 
     def next(self) -> Taken | None:
@@ -216,13 +220,11 @@ class Watched(Judge):
 
     def _more(self) -> bool:
         """Whether a further watch may be bought in this call."""
-        return len(self._bought) < self.family.watches and self._bought[-1].index + 1 < MOST_WATCHES
+        return len(self._bought) < self._most and self._bought[-1].index + 1 < MOST_WATCHES
 
     def _dear(self, level: int) -> bool:
         """Whether a level costs so much that a sharper watch over the present model is bought first."""
-        here = self.family.levels
-        patience = float(self.family.patience)
-        return 0 < here != self._bought_at and level > patience * self._bought[-1].watch.micro
+        return 0 < self.family.levels != self._bought_at and level > self._patience * self._bought[-1].watch.micro
 
     def look(self) -> Taken | None:
         """The question about the present model, once for each watch; the model that predicts nothing is asked about once."""
@@ -247,7 +249,7 @@ class Watched(Judge):
             raise InvalidTask(
                 "so many watches were bought under this key that no failure probability is left; use a new key."
             )
-        needs = self.family.needs() / self.family.sharper ** len(self._bought)
+        needs = self.family.needs() / self._sharper ** len(self._bought)
         levels, goal = self.family.levels, self.goal
 
         def made(number: int) -> Watch:
@@ -274,11 +276,11 @@ class Watched(Judge):
     def judged(self, told: Told) -> None:
         """A model that passed is good enough; asking costs nothing beyond the watch."""
         if told.kind == "watch":
-            self.history.append(Stop(f"watch {told.facts['index']}", told.cost / MICRO))
+            self.write(f"watch {told.facts['index']}", told.cost, told)
             return
         level, passed = int(told.facts["level"]), bool(told.values[0])
         step = f"question at level {level - 1}" if level else "question about no model"
-        self.history.append(Stop(step, 0.0, passed=passed))
+        self.write(step, 0, told, passed=passed)
         if passed:
             steps = tuple(int(k) for k in told.facts["model"])
             self.verdict = self.family.passed(steps, int(told.facts["reach"]), self.goal.amount)

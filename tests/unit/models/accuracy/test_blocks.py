@@ -75,7 +75,7 @@ def test_an_excess_of_a_classifier_is_drawn_alike(request: Any) -> None:
 
 def parts(whose: str | None) -> list[SplitPart | Passed]:
     unit = rows() if whose is None else users(whose)
-    found = Split().parts(SKEWED, FEATURES, CLASSES, whose)
+    found = Split().parts(SKEWED, FEATURES, CLASSES, unit)
     return [found.train, found.check, Whole(SKEWED, FEATURES, CLASSES, unit)._rows]
 
 

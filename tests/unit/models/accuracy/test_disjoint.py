@@ -66,7 +66,7 @@ def test_classifiers_are_checked_on_rows_they_have_not_seen(whose: Any) -> None:
     assert first.stopped_reason_ == "target_met"
     assert "log loss on check rows" in str(first.certificate_)
     table = read({"x0": X[:, 0], "x1": X[:, 1], "y": classes, "user": np.arange(N) if whose is None else whose})
-    check = Split().parts(table, FEATURES, Classes("y", (0, 1)), None if whose is None else "user").check
+    check = Split().parts(table, FEATURES, Classes("y", (0, 1)), rows() if whose is None else users("user")).check
     cap = first.model_.margin
     assert cap is not None
     odds = np.clip(check.x @ np.array(first.model_.theta) / SIZE, -cap, cap)

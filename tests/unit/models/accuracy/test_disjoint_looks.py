@@ -111,7 +111,7 @@ def test_a_look_that_forgets_one_side_of_the_target_is_caught(model: list[float]
 
 @pytest.mark.parametrize(("quantile", "caught"), [(True, False), (False, True)])
 def test_a_model_just_above_the_target_passes_no_more_often_than_is_said(quantile: bool, caught: bool) -> None:
-    check = Split().parts(TABLE, FEATURES, Target("y", -1, 1)).check
+    check = Split().parts(TABLE, FEATURES, Target("y", -1, 1), rows()).check
     loss = linear([0.3, -0.2, 0.0], 0.5).losses(check) / 2**20 / check.units
     look, failure = linear([0.3, -0.2, 0.0], loss - 1e-6), 0.05
     moves = look.moves
@@ -130,7 +130,7 @@ def test_a_loss_that_no_model_has_is_promised_no_more_often_than_is_said(
 ) -> None:
     """Every promise of a loss below that of the best model for the check rows is broken; the twin's limit is on the wrong side."""
     table = read({"x0": X[:600, 0], "x1": X[:600, 1], "y": Y[:600]})
-    check = Split().parts(table, FEATURES, Target("y", -1, 1)).check
+    check = Split().parts(table, FEATURES, Target("y", -1, 1), rows()).check
     best = np.linalg.lstsq(check.x, check.y, rcond=None)[1][0] / len(check.y) / SIZE**2
     if not sure:
         twin = lambda failure, *_: -3 * normal_quantile(failure)  # noqa: E731
@@ -144,7 +144,7 @@ def test_a_loss_that_no_model_has_is_promised_no_more_often_than_is_said(
 
 
 def test_the_predictions_that_are_handed_out_keep_the_promise_on_the_check_rows() -> None:
-    check = Split().parts(TABLE, FEATURES, Target("y", -1, 1)).check
+    check = Split().parts(TABLE, FEATURES, Target("y", -1, 1), rows()).check
     for seed, unit in enumerate((rows(), SWAPPED)):
         found = reach(account(unit, str(seed)), 0.015, seed)
         assert found.reason == "target_met"

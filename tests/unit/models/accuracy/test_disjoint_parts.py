@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from steelyard import privacy
 from steelyard.models._columns import Features, Numeric
 from steelyard.models._rows import Target
 from steelyard.models.accuracy._held import SplitPart
@@ -50,7 +51,7 @@ class ByPosition(Split):
 def moves(split: Split, rows: list[tuple[Any, ...]], place: int) -> list[int]:
     """How many rows of each part differ when the row at a place is left out."""
     without = rows[:place] + rows[place + 1 :]
-    one, other = (split.parts(opened(table), FEATURES, LABEL) for table in (rows, without))
+    one, other = (split.parts(opened(table), FEATURES, LABEL, privacy.rows()) for table in (rows, without))
     pairs = [(seen(a), seen(b)) for a, b in ((one.train, other.train), (one.check, other.check))]
     return [sum(abs(a.count(row) - b.count(row)) for row in {*a, *b}) for a, b in pairs]
 
@@ -75,7 +76,10 @@ def test_a_split_by_position_is_caught() -> None:
 def test_the_order_and_the_chunks_of_rows_change_nothing(rows: list[tuple[Any, ...]], data: st.DataObject) -> None:
     mixed = data.draw(st.permutations(rows))
     for split, whose in ((Split(), None), (Split(ids="i"), None), (Split(), "i")):
-        one, other = (split.parts(held, FEATURES, LABEL, whose) for held in (opened(rows), opened(mixed, 3)))
+        one, other = (
+            split.parts(held, FEATURES, LABEL, privacy.rows() if whose is None else privacy.users(whose))
+            for held in (opened(rows), opened(mixed, 3))
+        )
         assert (seen(one.train), seen(one.check)) == (seen(other.train), seen(other.check))
         assert (one.train.units, one.check.units) == (other.train.units, other.check.units)
         assert (one.train.exact.gram == other.train.exact.gram).all()
@@ -89,7 +93,7 @@ def test_all_rows_of_a_user_lie_in_one_part_and_rows_of_nobody_in_none(
     split = Split()
     others = [row for row in rows if row[3] != who]
     its = [(*row[:3], who) for row in fresh]
-    one, other = (split.parts(opened(table), FEATURES, LABEL, "i") for table in (others + its, others))
+    one, other = (split.parts(opened(table), FEATURES, LABEL, privacy.users("i")) for table in (others + its, others))
     grown = [len(a.y) - len(b.y) for a, b in ((one.train, other.train), (one.check, other.check))]
     assert sorted(grown) == [0, len(its)]
     assert len(other.train.y) + len(other.check.y) == sum(row[3] is not None for row in others)
@@ -97,7 +101,7 @@ def test_all_rows_of_a_user_lie_in_one_part_and_rows_of_nobody_in_none(
 
 def test_rows_without_an_id_go_by_what_they_say() -> None:
     rows = [(-1.0 + i / 50, 2.0, 0.0, None) for i in range(100)]
-    by_id, by_row = (split.parts(opened(rows), FEATURES, LABEL) for split in (Split(ids="i"), Split()))
+    by_id, by_row = (split.parts(opened(rows), FEATURES, LABEL, privacy.rows()) for split in (Split(ids="i"), Split()))
     assert seen(by_id.check) == seen(by_row.check)
     assert 20 < by_id.check.units < 80
 
@@ -131,7 +135,7 @@ def test_no_id_is_told_for_null_and_nan_and_the_infinities_have_one() -> None:
     told = Ids.read(pa.array([math.nan, None, math.inf, -math.inf]), 4)
     assert told.named.tolist() == [False, False, True, True]
     named = read({"a": [0.1] * 5, "b": [1.0] * 5, "y": [0.0] * 5, "i": [math.nan, math.inf, -math.inf, -0.0, 0.0]})
-    parts = Split().parts(named, FEATURES, LABEL, "i")
+    parts = Split().parts(named, FEATURES, LABEL, privacy.users("i"))
     assert parts.train.units + parts.check.units == 3  # nobody's row is in neither part, and the zeros are one user
 
 

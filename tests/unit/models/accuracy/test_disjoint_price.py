@@ -72,8 +72,8 @@ def test_a_row_that_changes_part_is_told_apart_by_both_so_that_the_dearer_part_i
     ids = {bool(checks): i for i, checks in enumerate(split.checks(Ids.read(pa.array(range(20)), 20).codes))}
     look = ClippedLoss((0,), 0.1, neighbours=Neighbours.ADD_REMOVE)
     design = Design(SIZE, 1, 32, Neighbours.ADD_REMOVE)
-    before = split.parts(read({"x": [1.0, 0.5], "id": [ids[False], 99]}), *tiny())
-    after = split.parts(read({"x": [1.0, 0.5], "id": [ids[True], 99]}), *tiny())
+    before = split.parts(read({"x": [1.0, 0.5], "id": [ids[False], 99]}), *tiny(), rows())
+    after = split.parts(read({"x": [1.0, 0.5], "id": [ids[True], 99]}), *tiny(), rows())
     level, seen = design.step(cost), looked(look, cost, 0.0, 1)
     coarse = design.coarse(cost)
     moved = design.values(before.train.exact, coarse) - design.values(after.train.exact, coarse)
@@ -135,11 +135,11 @@ def test_a_whole_path_tells_a_removed_row_apart_by_no_more_than_it_was_charged(
     at, label = account(rows()), Target("y", -1, 1)
     assert reach(at, 0.02).reason == "target_met"
     columns = {"x0": X[:, 0], "x1": X[:, 1], "y": Y}
-    whole = Split().parts(TABLE, FEATURES, label)
+    whole = Split().parts(TABLE, FEATURES, label, rows())
     spread = []
     for gone in (0, 1, 2, 3, 1500, N - 1):
         without = read({name: np.delete(values, gone) for name, values in columns.items()})
-        spread.append(told_apart(steps, whole, Split().parts(without, FEATURES, label)))
+        spread.append(told_apart(steps, whole, Split().parts(without, FEATURES, label, rows())))
     covered = all(sum(each.values()) * 10**12 <= at.spent.amount for each in spread)
     alone = all(min(each.values()) == 0 < max(each.values()) for each in spread)
     assert covered is alone is (split is not by_position)

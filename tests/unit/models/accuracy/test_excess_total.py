@@ -78,7 +78,7 @@ def between(case: Case) -> tuple[Fraction, Fraction]:
         curve, pull = whole.gram[0, 0] / Fraction(whole.scale) + whole.penalty, Fraction(whole.moment[0], whole.scale)
         best = min(max(pull / curve, -look.ball), look.ball)
         return ((asked - (curve * best**2 - 2 * pull * best)) / twice,) * 2
-    found, multiplier = in_decimals(whole.gram, whole.moment, whole.scale, whole.penalty, look.ball, 160)
+    found, multiplier = in_decimals(whole, look.ball, 160)
     point = Point(tuple(round(x * 2**500) for x in found), 500)
     lower, upper = whole.dual(point, multiplier, look.ball), whole.value(excess._held(point, look.ball))
     return (asked - upper) / twice, (asked - lower) / twice

@@ -196,6 +196,13 @@ def test_users_count_once() -> None:
     assert str(first.certificate_).startswith("with every user counting once, R squared")
 
 
+def test_a_budget_that_pays_for_no_count_of_the_labels_ends_the_search_in_words() -> None:
+    few = AccuracyFirst(LINEAR, target_r2=0.5, epsilon=0.01, noise=TestNoise(1)).fit(X[:1000], Y[:1000])
+    assert few.stopped_reason_ == "cap_reached"
+    assert few.spent_ == 0
+    assert not few.certificate_.met
+
+
 @pytest.mark.parametrize(
     ("model", "more", "said"),
     [

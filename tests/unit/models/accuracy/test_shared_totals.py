@@ -16,7 +16,7 @@ from steelyard.errors import SteelyardError
 from steelyard.ledger import Account
 from steelyard.models.accuracy._family import Step
 from steelyard.models.accuracy._goal import Goal
-from steelyard.models.accuracy._total import GaussianTotal, Total, TotalSearch
+from steelyard.models.accuracy._total import Total, TotalJudge, TotalSearch
 from steelyard.models.accuracy._transcript import Transcript
 from steelyard.noise import TestNoise
 from unit.models.accuracy.combinations import COMBINATIONS, TABLE, TASKS
@@ -48,7 +48,7 @@ def torn(first: float, second: float, moment: int) -> bool:
     desk = Desk(TABLE, TestNoise(3), at, "k", request_of(search))
     kept = Transcript(desk, total.reader(at.terms)).told()
     for index, told in enumerate(kept):
-        level = GaussianTotal(Goal("relative", first, 0.9), total)
+        level = TotalJudge(Goal("relative", first, 0.9), total)
         level.learn(told)
         assert told.release is not None
         assert level.last_release is not None
@@ -79,11 +79,11 @@ def test_what_either_was_answered_is_found_again_for_nothing(first: float, secon
 
 
 def test_a_release_that_is_said_to_be_sharper_than_its_steps_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    level = GaussianTotal.level
+    level: Any = TotalJudge.level
 
-    def sharper(self: GaussianTotal, micro: int) -> Step:
-        step = level(self, micro)
+    def sharper(self: TotalJudge, micro: int) -> Step:
+        step: Step = level(self, micro)
         return replace(step, facts={"micro": micro + micro // 10})
 
-    monkeypatch.setattr(GaussianTotal, "level", sharper)
+    monkeypatch.setattr(TotalJudge, "level", sharper)
     assert any(torn(*case) for case in CASES)
