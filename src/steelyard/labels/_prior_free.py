@@ -125,13 +125,6 @@ def piecewise_variance(label: float, lower: float, upper: float, epsilon: float)
     return half**2 * (t * t / over + (over + 4) / (3 * over**2))
 
 
-def hybrid_variance(label: float, lower: float, upper: float, epsilon: float) -> float:
-    """The variance of the hybrid of piecewise (chance 1 - e^(-epsilon/2), above epsilon 0.61) and two-point."""
-    share = -math.expm1(-epsilon / 2) if epsilon > 0.61 else 0.0
-    wide = piecewise_variance(label, lower, upper, epsilon)
-    return share * wide + (1 - share) * two_point_variance(label, lower, upper, epsilon)
-
-
 def _scaled(label: float, lower: float, upper: float, epsilon: float) -> tuple[float, float]:
     check_range(upper - lower, epsilon)
     if not lower <= label <= upper:

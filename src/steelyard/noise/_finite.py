@@ -60,13 +60,6 @@ class FiniteTable:
                 worst = max(worst, Fraction(max(column), min(column)))
         return worst
 
-    def draw_one(self, row: int, noise: Noise) -> int:
-        """One output for one input, without numpy's fixed costs; a row outside the table is read as the nearest one."""
-        mask = (1 << self._columns) - 1
-        word = noise.below(1 << self.width)
-        entry = int(self._entries[min(max(row, 0), self.inputs - 1), word & mask])
-        return word & mask if word | mask < entry else entry & mask
-
     def draw(self, inputs: NDArray[np.integer[Any]], noise: Noise) -> NDArray[np.int64]:
         """One output for each input row number; a number outside the table is read as the nearest row.
 

@@ -1,4 +1,4 @@
-"""Tasks as JSON, and what a plan needs beside them: a schema, the terms of an account, a unit.
+"""Tasks as JSON, and the schema that a plan needs beside them.
 
 ``request_of`` (in ``documents``) writes a task; ``task_from`` reads it back, from a fixed list of classes. So a process that may
 not read rows can be handed a task, plan it on a schema and charge it. Law: nothing here reads a row or an account.
@@ -6,7 +6,7 @@ not read rows can be handed a task, plan it on a schema and charge it. Law: noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -33,7 +33,6 @@ from steelyard.errors import InvalidTask
 from steelyard.holdout import Question
 from steelyard.models.accuracy import GradualSum
 from steelyard.plan import Task
-from steelyard.privacy import Currency, Terms, Unit, holdout, labels, rows, users
 from steelyard.session import Dialogue
 from steelyard.tables import KeyDigest, Schema, read_keys
 
@@ -73,57 +72,10 @@ def _with_keys(task: Any, keys: Any) -> Any:
     return replace(task, keys=task.keys.checked(found))
 
 
-def unit_from(request: Any) -> Unit:
-    """A unit as ``Unit.to_json`` writes it; one that no constructor makes is refused."""
-    return _checked(decode(Unit, _parsed(request), "unit"))
-
-
-def terms_from(request: Any) -> Terms:
-    """An account's terms as ``Terms.to_json`` writes them."""
-    terms: Terms = decode(Terms, _parsed(request), "terms")
-    _checked(terms.unit)
-    if not _can_be_opened(terms):
-        raise InvalidTask(
-            "terms are those of no account that can be opened: its cap, epsilon and delta contradict each other."
-        )
-    return terms
-
-
 def schema_from(request: Any) -> Schema:
     """A schema as an object of column names and their kinds."""
     return Schema(decode(Mapping[str, str], _parsed(request), "schema"))
 
 
-def _can_be_opened(terms: Terms) -> bool:
-    """Whether the cap, the epsilon and the delta of terms go together as ``open_account`` makes them."""
-    cap, epsilon, delta = terms.cap, terms.epsilon, terms.delta
-    if not 0 <= delta < 1 or (epsilon is not None and epsilon <= 0) or cap.amount < 1:
-        return False
-    if cap.currency is Currency.GAUSSIAN:
-        return terms.unit.kind != "holdout" and (cap.additive_delta < delta or not (delta or cap.delta or epsilon))
-    if cap.delta or delta:
-        return False
-    if cap.currency is Currency.PURE:
-        return terms.unit.kind != "holdout" and epsilon == cap.value
-    return terms.unit.kind == "holdout" and epsilon is None
-
-
 def _parsed(request: Any) -> Any:
     return parse(request) if isinstance(request, str | bytes) else request
-
-
-def _checked(unit: Unit) -> Unit:
-    column, relation, n = unit.column or "", str(unit.neighbours), unit.n
-    makers: dict[str, Callable[[], Unit]] = {
-        "users": lambda: users(column, neighbours=relation, n=n),
-        "rows": lambda: rows(neighbours=relation, n=n),
-        "labels": lambda: labels(column),
-        "holdout": lambda: holdout(column),
-    }
-    if unit.kind not in makers:
-        raise InvalidTask(f"unit.kind must be one of {', '.join(makers)}; got {unit.kind[:40]!r}.")
-    if makers[unit.kind]() != unit:
-        raise InvalidTask(
-            f"unit says more than a unit of kind {unit.kind!r} has: leave out what does not belong to it."
-        )
-    return unit

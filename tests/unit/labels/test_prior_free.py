@@ -16,12 +16,19 @@ from steelyard.labels._check import check
 from steelyard.labels._mechanism import Column, FiniteMechanism
 from steelyard.labels._prior_free import (
     hybrid,
-    hybrid_variance,
     piecewise,
     piecewise_variance,
     two_point_variance,
     window_columns,
 )
+
+
+def hybrid_variance(label: float, lower: float, upper: float, epsilon: float) -> float:
+    """The variance of the hybrid of piecewise (chance 1 - e^(-epsilon/2), above epsilon 0.61) and two-point."""
+    share = -math.expm1(-epsilon / 2) if epsilon > 0.61 else 0.0
+    wide = piecewise_variance(label, lower, upper, epsilon)
+    return share * wide + (1 - share) * two_point_variance(label, lower, upper, epsilon)
+
 
 MAKERS = {"piecewise": piecewise, "hybrid": hybrid}
 FORMULAS = {"piecewise": piecewise_variance, "hybrid": hybrid_variance}

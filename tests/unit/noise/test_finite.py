@@ -53,21 +53,18 @@ def test_counting_every_word_of_one_column_gives_the_weights() -> None:
 
 
 @pytest.mark.parametrize("width", [32, 64])
-def test_scalar_and_bulk_draws_follow_the_weights(width: int) -> None:
+def test_draws_follow_the_weights(width: int) -> None:
     full = 1 << width
     weights = [full // 2, full // 4, full // 8, full // 8]
     table = FiniteTable([weights, weights[::-1]], width=width)
     noise = TestNoise("finite")
     bulk = np.bincount(table.draw(np.ones(80_000, dtype=np.int64), noise), minlength=4)
-    one = np.bincount([table.draw_one(0, noise) for _ in range(20_000)], minlength=4)
     assert stats.chisquare(bulk, 80_000 * np.array(weights[::-1], dtype=float) / full).pvalue > 1e-4
-    assert stats.chisquare(one, 20_000 * np.array(weights, dtype=float) / full).pvalue > 1e-4
 
 
 def test_an_output_of_weight_zero_never_comes() -> None:
     table = FiniteTable([[FULL, 0, 0], [0, 0, FULL]])
     assert set(table.draw(np.array([0] * 500 + [1] * 500), ExactNoise()).tolist()) == {0, 2}
-    assert table.draw_one(0, ExactNoise()) == 0
 
 
 def test_the_worst_ratio_is_exact_and_notices_one_unit_of_weight() -> None:
@@ -85,7 +82,6 @@ def test_a_row_number_outside_the_table_is_read_as_the_nearest_row() -> None:
     table = FiniteTable([[FULL, 0], [0, FULL]])
     assert table.draw(np.array([-5, 7]), ExactNoise()).tolist() == [0, 1]
     assert table.draw(np.array([200], dtype=np.uint8), ExactNoise()).tolist() == [1]
-    assert [table.draw_one(row, ExactNoise()) for row in (-5, 7)] == [0, 1]
 
 
 def test_the_shape_of_the_inputs_is_kept() -> None:

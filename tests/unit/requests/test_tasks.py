@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import importlib
 import inspect
-import json
 import pkgutil
 from decimal import Decimal
 from typing import Any
@@ -22,10 +21,10 @@ from steelyard.holdout._question import Question
 from steelyard.ledger import open_account
 from steelyard.models import Categorical, FitLinear, FitLogistic, FitPoisson, Numeric
 from steelyard.models.accuracy import GradualSum
-from steelyard.privacy import Terms, Unit, canonical, holdout, labels, rows, users
+from steelyard.privacy import Terms, canonical, users
 from steelyard.requests import AccuracyRequest, schema_from, task_from
 from steelyard.requests._accuracy import accuracy_from
-from steelyard.requests._tasks import TASKS, terms_from, unit_from
+from steelyard.requests._tasks import TASKS
 from steelyard.tables import Schema
 from unit.test_accepted_tasks import Draw, models, profile, profiles, questions, spreads, together, totals
 
@@ -231,77 +230,6 @@ def test_a_request_for_an_accuracy_travels() -> None:
     ):
         with pytest.raises(InvalidTask, match=words):
             accuracy_from({**request_of(asked), **change})
-
-
-UNITS = [rows(), rows(neighbours="replace", n=3), users("who"), users("who", neighbours="replace", n=9)]
-
-
-@pytest.mark.parametrize("unit", [*UNITS, labels("y"), holdout("h")], ids=str)
-def test_units_travel(unit: Unit) -> None:
-    assert unit_from(json.dumps(unit.to_json())) == unit
-
-
-@pytest.mark.parametrize("more", [{}, {"delta": "1e-6"}, {"delta": "1e-6", "additive_delta": "1e-7"}])
-def test_terms_travel(more: dict[str, Any]) -> None:
-    terms = open_account(":memory:", "a", unit=users("who"), epsilon="1/3", **more).terms
-    assert terms_from(canonical(terms.to_json())) == terms
-
-
-@pytest.mark.parametrize(
-    "more", [{"mu": "1/3"}, {"mu": 1, "delta": "1e-6"}, {"mu": 1, "delta": "1e-6", "additive_delta": "1e-7"}]
-)
-def test_terms_in_mu_travel(more: dict[str, Any]) -> None:
-    terms = open_account(":memory:", "a", unit=rows(), **more).terms
-    assert terms_from(canonical(terms.to_json())) == terms
-    valid = open_account(":memory:", "h", unit=holdout("h"), nats=3).terms
-    assert terms_from(canonical(valid.to_json())) == valid
-
-
-PURE = open_account(":memory:", "a", unit=users("who"), epsilon=2).terms.to_json()
-GAUSSIAN = open_account(":memory:", "a", unit=users("who"), epsilon=2, delta="1e-6").terms.to_json()
-
-
-@pytest.mark.parametrize(
-    ("terms", "change"),
-    [
-        (PURE, {"epsilon": "1"}),
-        (PURE, {"epsilon": None}),
-        (PURE, {"delta": "1/2"}),
-        (PURE, {"cap": {**PURE["cap"], "amount": 0}, "epsilon": "0"}),
-        (PURE, {"cap": {**PURE["cap"], "currency": "nats"}}),
-        (PURE, {"unit": holdout("h").to_json()}),
-        (GAUSSIAN, {"epsilon": "-1"}),
-        (GAUSSIAN, {"delta": "2"}),
-        (GAUSSIAN, {"delta": "0"}),
-        (GAUSSIAN, {"cap": {**GAUSSIAN["cap"], "delta": 10**13}}),
-    ],
-    ids=str,
-)
-def test_terms_that_no_account_has_are_refused(terms: dict[str, Any], change: dict[str, Any]) -> None:
-    with pytest.raises(InvalidTask, match="no account that can be opened"):
-        terms_from({**terms, **change})
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"kind": "people"}, "unit.kind must be one of"),
-        ({"neighbours": "none"}, "unit.neighbours must be one of add-remove, replace, change-label"),
-        ({"n": 3}, "the number of users is secret"),
-        ({"n": -1, "neighbours": "replace"}, "n >= 1"),
-        ({"column": ""}, "needs a name"),
-        ({"kind": "rows"}, "says more than a unit"),
-        ({"kind": "labels"}, "says more than a unit"),
-        ({"column": 3}, "unit.column must be"),
-        ({"more": 3}, "no field 'more'"),
-    ],
-)
-def test_a_unit_that_nobody_can_make_is_refused(change: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidTask, match=words):
-        unit_from({**users("who").to_json(), **change})
-    terms = Terms(users("who"), open_account(":memory:", "a", unit=rows(), epsilon=1).terms.cap).to_json()
-    with pytest.raises(InvalidTask, match=words):
-        terms_from({**terms, "unit": {**users("who").to_json(), **change}})
 
 
 def test_a_schema_travels_and_a_task_is_planned_on_it() -> None:

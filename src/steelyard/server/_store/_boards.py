@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from steelyard.errors import InvalidTask
 from steelyard.server._store._link import Database
+from steelyard.server._store._records import Records
 from steelyard.server._store._sets import check_name
-
-_BOARD = "id, name, title, dataset, source, label, settings, open_to_all, state, facts, slot"
-_SUBMISSION = "id, board, team, person, name, digest, guess, file, asked, state, visible, answer, tries"
 
 
 @dataclass(frozen=True)
@@ -57,6 +55,7 @@ class Boards:
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self._database, self._clock = database, clock
+        self._boards, self._sent = Records(database, "boards", Board), Records(database, "submissions", Submission)
 
     def add(
         self,
@@ -72,30 +71,28 @@ class Boards:
     ) -> Board:
         """Make a board; the worker opens its holdout."""
         check_name(name, "a board's name")
-        with self._database.write() as link:
-            if link.one("SELECT 1 FROM boards WHERE name = ?", (name,)):
-                raise InvalidTask(f"the name {name!r} is taken; choose another.")
-            row = link.one(
-                "INSERT INTO boards (name, title, dataset, source, label, settings, open_to_all, slot) "
-                f"VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING {_BOARD}",
-                (name, title[:200], dataset, source, label, json.dumps(settings), int(open_to_all), slot),
-            )
-        assert row is not None
-        return _board(row)
+        return self._boards.add_named(
+            name=name,
+            title=title[:200],
+            dataset=dataset,
+            source=source,
+            label=label,
+            settings=settings,
+            open_to_all=int(open_to_all),
+            slot=slot,
+        )
 
     def named(self, name: str) -> Board | None:
         """The board of a name, or None."""
-        row = self._database.one(f"SELECT {_BOARD} FROM boards WHERE name = ?", (name,))
-        return None if row is None else _board(row)
+        return self._boards.one("WHERE name = ?", name)
 
     def known(self, number: int) -> Board | None:
         """The board of a number, or None."""
-        row = self._database.one(f"SELECT {_BOARD} FROM boards WHERE id = ?", (number,))
-        return None if row is None else _board(row)
+        return self._boards.one("WHERE id = ?", number)
 
     def all(self) -> list[Board]:
         """Every board, by name."""
-        return [_board(row) for row in self._database.rows(f"SELECT {_BOARD} FROM boards ORDER BY name")]
+        return self._boards.all("ORDER BY name")
 
     def set_state(self, number: int, state: str, facts: dict[str, Any] | None = None) -> None:
         """Say how a board stands, and what is public about its holdout."""
@@ -153,12 +150,12 @@ class Boards:
 
     def of(self, person: int) -> list[Board]:
         """The boards that a person competes on, looks after or may see as a member of their set."""
-        rows = self._database.rows(
-            f"SELECT {_BOARD} FROM boards WHERE open_to_all = 1 OR dataset IN (SELECT dataset FROM members WHERE person = ?) "
+        return self._boards.all(
+            "WHERE open_to_all = 1 OR dataset IN (SELECT dataset FROM members WHERE person = ?) "
             "OR id IN (SELECT board FROM teams JOIN competitors ON team = teams.id WHERE person = ?) ORDER BY name",
-            (person, person),
+            person,
+            person,
         )
-        return list(map(_board, rows))
 
     def submit(
         self, board: int, team: int, person: int, key: str, digest: str, guess: str, file: str
@@ -170,43 +167,31 @@ class Boards:
                 "ON CONFLICT (board, team, name) DO NOTHING",
                 (board, team, person, key, digest, guess, file, float(int(self._clock()))),
             )
-            row = link.one(
-                f"SELECT {_SUBMISSION} FROM submissions WHERE board = ? AND team = ? AND name = ?", (board, team, key)
-            )
-        assert row is not None
-        return _submission(row), new > 0
+            found = self._sent.one("WHERE board = ? AND team = ? AND name = ?", board, team, key)
+        assert found is not None
+        return found, new > 0
 
     def submission(self, number: int) -> Submission | None:
         """The submission of a number, or None."""
-        row = self._database.one(f"SELECT {_SUBMISSION} FROM submissions WHERE id = ?", (number,))
-        return None if row is None else _submission(row)
+        return self._sent.one("WHERE id = ?", number)
 
     def submissions(self, board: int, *, team: int | None = None) -> list[Submission]:
         """A board's submissions, or those of one team, oldest first."""
-        own, values = ("", (board,)) if team is None else ("AND team = ?", (board, team))
-        rows = self._database.rows(f"SELECT {_SUBMISSION} FROM submissions WHERE board = ? {own} ORDER BY id", values)
-        return list(map(_submission, rows))
+        if team is None:
+            return self._sent.all("WHERE board = ? ORDER BY id", board)
+        return self._sent.all("WHERE board = ? AND team = ? ORDER BY id", board, team)
 
     def waiting(self) -> list[Submission]:
         """The submissions without an answer, oldest first."""
-        rows = self._database.rows(
-            f"SELECT {_SUBMISSION} FROM submissions WHERE state = 'asked' ORDER BY id LIMIT 1000"
-        )
-        return list(map(_submission, rows))
+        return self._sent.all("WHERE state = 'asked' ORDER BY id LIMIT 1000")
 
     def count_waiting(self, person: int) -> tuple[int, int]:
         """How many submissions have no answer that may be seen, and how many of them are a person's."""
-        row = self._database.one(
-            "SELECT COUNT(*), COALESCE(SUM(CASE WHEN person = ? THEN 1 ELSE 0 END), 0) FROM submissions WHERE visible IS NULL OR visible > ?",
-            (person, self._clock()),
-        )
-        return (0, 0) if row is None else (int(row[0]), int(row[1]))
+        return self._sent.count_waiting(person, self._clock())
 
     def begin(self, number: int) -> int:
         """Count one more try, durably, before it is made; how many that are."""
-        with self._database.write() as link:
-            row = link.one("UPDATE submissions SET tries = tries + 1 WHERE id = ? RETURNING tries", (number,))
-        return 0 if row is None else int(row[0])
+        return self._sent.begin(number)
 
     def finish(self, number: int, state: str, answer: dict[str, Any], visible: float) -> None:
         """Keep the answer that the ledger holds, and from when on it may be seen."""
@@ -215,15 +200,3 @@ class Boards:
                 "UPDATE submissions SET state = ?, answer = ?, visible = ? WHERE id = ? AND state = 'asked'",
                 (state, json.dumps(answer), visible, number),
             )
-
-
-def _board(row: tuple[Any, ...]) -> Board:
-    number, name, title, dataset, source, label, settings, open_to_all, state, facts, slot = row
-    return Board(
-        number, name, title, dataset, source, label, json.loads(settings), open_to_all, state, json.loads(facts), slot
-    )
-
-
-def _submission(row: tuple[Any, ...]) -> Submission:
-    made = Submission(*row)
-    return replace(made, answer=json.loads(row[11] or "{}"))

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from steelyard.server._store._link import Database
+from steelyard.server._store._records import Records
 
 WAITING = ("asked", "charged")
-_JOB = "id, dataset, person, account, name, request, state, asked, sequence, charged, visible, tries, published"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Jobs:
     """The jobs of a server; ``clock`` tells seconds since 1970."""
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
-        self._database, self._clock = database, clock
+        self._database, self._clock, self._rows = database, clock, Records(database, "jobs", Job)
 
     def ask(self, dataset: int, person: int, account: str, key: str, request: str) -> Job:
         """The job of a key, made if there is none; one that was never charged takes the new request."""
@@ -51,9 +51,9 @@ class Jobs:
                 "asked = CASE WHEN jobs.sequence IS NULL THEN excluded.asked ELSE jobs.asked END",
                 (dataset, person, account, key, request, self._clock()),
             )
-            row = link.one(f"SELECT {_JOB} FROM jobs WHERE account = ? AND name = ?", (account, key))
-        assert row is not None
-        return _read(row)
+            found = self._rows.one("WHERE account = ? AND name = ?", account, key)
+        assert found is not None
+        return found
 
     def charge(
         self, dataset: int, person: int, account: str, key: str, request: str, sequence: int, charged: float
@@ -64,33 +64,25 @@ class Jobs:
                 "INSERT INTO jobs (dataset, person, account, name, request, asked, sequence, charged, state) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'charged') ON CONFLICT (account, name) DO UPDATE SET "
                 "sequence = excluded.sequence, charged = excluded.charged, request = excluded.request, state = 'charged' "
-                f"WHERE jobs.sequence IS NULL RETURNING {_JOB}",
+                f"WHERE jobs.sequence IS NULL RETURNING {self._rows.columns}",
                 (dataset, person, account, key, request, self._clock(), sequence, charged),
-            ) or link.one(f"SELECT {_JOB} FROM jobs WHERE account = ? AND name = ?", (account, key))
-        assert row is not None
-        return _read(row)
+            ) or link.one(f"SELECT {self._rows.columns} FROM jobs WHERE account = ? AND name = ?", (account, key))
+        return self._rows.read(row)
 
     def waiting(self) -> list[Job]:
         """The jobs that have no answer yet, oldest first."""
-        rows = self._database.rows(f"SELECT {_JOB} FROM jobs WHERE state IN (?, ?) ORDER BY id LIMIT 1000", WAITING)
-        return list(map(_read, rows))
+        return self._rows.all("WHERE state IN (?, ?) ORDER BY id LIMIT 1000", *WAITING)
 
     def count_waiting(self, person: int) -> tuple[int, int]:
         """How many jobs have no answer that may be seen, and how many of them are a person's.
 
         When the worker ended is in neither: a refusal for a full queue would tell it.
         """
-        row = self._database.one(
-            "SELECT COUNT(*), COALESCE(SUM(CASE WHEN person = ? THEN 1 ELSE 0 END), 0) FROM jobs WHERE visible IS NULL OR visible > ?",
-            (person, self._clock()),
-        )
-        return (0, 0) if row is None else (int(row[0]), int(row[1]))
+        return self._rows.count_waiting(person, self._clock())
 
     def begin(self, job: int) -> int:
         """Count one more try, durably, before it is made; how many that are."""
-        with self._database.write() as link:
-            row = link.one("UPDATE jobs SET tries = tries + 1 WHERE id = ? RETURNING tries", (job,))
-        return 0 if row is None else int(row[0])
+        return self._rows.begin(job)
 
     def untry(self, job: int) -> None:
         """Take back a try that ended before rows were read."""
@@ -111,17 +103,13 @@ class Jobs:
 
     def of_sequence(self, sequence: int) -> Job | None:
         """The job that an entry of the ledger paid for, or None."""
-        row = self._database.one(f"SELECT {_JOB} FROM jobs WHERE sequence = ?", (sequence,))
-        return None if row is None else _read(row)
+        return self._rows.one("WHERE sequence = ?", sequence)
 
     def of_set(self, dataset: int, *, person: int | None, after: int, limit: int) -> list[Job]:
         """A set's jobs by sequence; of one person, and what was published, unless ``person`` is None."""
         own = "" if person is None else "AND (person = ? OR published = 1)"
         values: list[Any] = [dataset, after, *([] if person is None else [person]), limit]
-        rows = self._database.rows(
-            f"SELECT {_JOB} FROM jobs WHERE dataset = ? AND sequence > ? {own} ORDER BY sequence LIMIT ?", values
-        )
-        return list(map(_read, rows))
+        return self._rows.all(f"WHERE dataset = ? AND sequence > ? {own} ORDER BY sequence LIMIT ?", *values)
 
     def published(self, dataset: int, request: str) -> int | None:
         """The entry of a published answer to this very request, or None."""
@@ -133,17 +121,10 @@ class Jobs:
     def newest(self, dataset: int, *, person: int | None, published: bool, limit: int) -> list[Job]:
         """A set's newest jobs that were charged, newest first: published ones or the others; of one person unless that is None."""
         own, values = ("", []) if person is None or published else ("AND person = ?", [person])
-        rows = self._database.rows(
-            f"SELECT {_JOB} FROM jobs WHERE dataset = ? AND published = ? AND sequence IS NOT NULL {own} ORDER BY sequence DESC LIMIT ?",
-            [dataset, int(published), *values, limit],
-        )
-        return list(map(_read, rows))
+        wanted = f"WHERE dataset = ? AND published = ? AND sequence IS NOT NULL {own} ORDER BY sequence DESC LIMIT ?"
+        return self._rows.all(wanted, dataset, int(published), *values, limit)
 
     def publish(self, job: int) -> None:
         """Let every member of the set see an answer."""
         with self._database.write() as link:
             link.execute("UPDATE jobs SET published = 1 WHERE id = ?", (job,))
-
-
-def _read(row: tuple[Any, ...]) -> Job:
-    return Job(*row)

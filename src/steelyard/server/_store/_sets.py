@@ -9,10 +9,10 @@ from typing import Any
 
 from steelyard.errors import InvalidTask
 from steelyard.server._store._link import Database
+from steelyard.server._store._records import Records
 
 ROLES = ("custodian", "analyst")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
-_SET = "id, name, title, kind, source, options, columns, account, slot, state, version"
 
 
 @dataclass(frozen=True)
@@ -43,40 +43,28 @@ class Sets:
     """The data sets of a server and their members."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self._database, self._rows = database, Records(database, "sets", DataSet)
 
     def add(self, name: str, title: str = "", *, slot: float = 0.0) -> DataSet:
         """Make a set without a source or an account."""
         check_name(name, "a set's name")
-        with self._database.write() as link:
-            if link.one("SELECT 1 FROM sets WHERE name = ?", (name,)):
-                raise InvalidTask(f"the name {name!r} is taken; choose another.")
-            link.execute("INSERT INTO sets (name, title, slot) VALUES (?, ?, ?)", (name, title[:200], slot))
-        found = self.named(name)
-        assert found is not None
-        return found
+        return self._rows.add_named(name=name, title=title[:200], slot=slot)
 
     def named(self, name: str) -> DataSet | None:
         """The set of a name, or None."""
-        row = self._database.one(f"SELECT {_SET} FROM sets WHERE name = ?", (name,))
-        return None if row is None else _read(row)
+        return self._rows.one("WHERE name = ?", name)
 
     def known(self, number: int) -> DataSet | None:
         """The set of a number, or None."""
-        row = self._database.one(f"SELECT {_SET} FROM sets WHERE id = ?", (number,))
-        return None if row is None else _read(row)
+        return self._rows.one("WHERE id = ?", number)
 
     def all(self) -> list[DataSet]:
         """Every set, by name."""
-        return [_read(row) for row in self._database.rows(f"SELECT {_SET} FROM sets ORDER BY name")]
+        return self._rows.all("ORDER BY name")
 
     def of(self, person: int) -> list[DataSet]:
         """The sets that a person belongs to."""
-        rows = self._database.rows(
-            f"SELECT {_SET} FROM sets WHERE id IN (SELECT dataset FROM members WHERE person = ?) ORDER BY name",
-            (person,),
-        )
-        return list(map(_read, rows))
+        return self._rows.all("WHERE id IN (SELECT dataset FROM members WHERE person = ?) ORDER BY name", person)
 
     def set_source(self, number: int, kind: str, source: str, options: dict[str, Any]) -> None:
         """Say where the table is; the worker then looks at its columns."""
@@ -102,7 +90,7 @@ class Sets:
 
     def to_describe(self) -> list[DataSet]:
         """The sets whose source nobody has looked at yet."""
-        return [_read(row) for row in self._database.rows(f"SELECT {_SET} FROM sets WHERE state = 'new'")]
+        return self._rows.all("WHERE state = 'new'")
 
     def set_account(self, number: int, account: str) -> None:
         """Say which account of the ledger pays for the set."""
@@ -142,8 +130,3 @@ class Sets:
         with self._database.write() as link:
             values = (dataset, person, role)
             return link.execute("DELETE FROM members WHERE dataset = ? AND person = ? AND role = ?", values) > 0
-
-
-def _read(row: tuple[Any, ...]) -> DataSet:
-    number, name, title, kind, source, options, columns, *rest = row
-    return DataSet(number, name, title, kind, source, json.loads(options), json.loads(columns), *rest)
