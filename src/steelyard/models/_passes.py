@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.lazy import lazy
+from steelyard.models._columns import by_row
 from steelyard.models._losses import Memory, Passes, Point, Sums
 from steelyard.models._rows import BLOCK, Fitted, Floats, Label, Products, Rows, Weights, gather, heard
 from steelyard.models._user_rows import UserRows
@@ -82,7 +83,7 @@ def kept(
     columns, most = beside(features, label, weights), LIMIT if limit is None else limit
     x, y, w, taken = [np.empty((0, features.width), dtype=np.float32)], [np.empty(0)], [np.empty(0)], 0
     for batch in table.batches(columns, BLOCK):
-        x.append(np.ascontiguousarray(features.whole(batch).astype(np.float32).T))  # whole numbers below 2^24: the same
+        x.append(by_row(features.whole(batch)))
         y.append(label.whole(batch.column(len(features.columns))))
         if weights is not None:
             w.append(weights.shares(batch.column(len(columns) - 1)))

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.errors import ColumnMissing, InvalidTask, TableError
-from steelyard.models._columns import SIZE, Categorical, Features, Numeric, Plain, matched
+from steelyard.models._columns import SIZE, Categorical, Features, Numeric, Plain, by_column, by_row, matched
 from steelyard.tables import read
 
 values = st.floats(width=64) | st.sampled_from([0.0, -0.0, 1.0, 1e308, -1e308, 5e-324, math.nan, math.inf, -math.inf])
@@ -188,3 +188,12 @@ def test_comparing_as_doubles_would_let_a_null_move_other_rows() -> None:
     as_doubles = pa.array([*ids, None], pa.int64()).to_numpy(zero_copy_only=False) == 2**53
     assert as_doubles.sum() == 3  # the twin: every other row now matches
     assert (matched(pa.array([*ids, None], pa.int64()), [2**53]) == -1).all()
+
+
+@pytest.mark.parametrize("count", [0, 1, 127, 128, 129, 5000])
+def test_columns_become_rows_and_rows_columns_with_no_entry_moved(count: int) -> None:
+    whole = np.arange(3.0 * count).reshape(3, count) + (SIZE - 20_000)
+    rows = by_row(whole)
+    assert rows.dtype == np.float32
+    assert np.array_equal(rows, whole.T)
+    assert np.array_equal(by_column(rows.astype(float)), whole)
