@@ -19,6 +19,7 @@ from steelyard.labels._files import FAILED
 from steelyard.ledger import open_account
 from steelyard.noise import TestNoise
 from steelyard.privacy import labels
+from steelyard.tables import SparkRecords
 
 ROWS = 2000
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning")
@@ -96,6 +97,28 @@ def test_neither_files_nor_places_of_records_depend_on_labels(spark: Any, source
         [pq.read_table(file)["id"].to_pylist() for file in sorted((tmp_path / n).glob("*.parquet"))] for n in "ab"
     ]
     assert places[0] == places[1]
+
+
+def test_labels_that_folders_name_are_refused_before_the_charge(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders, made = str(tmp_path / "folders"), fitted()
+    rows = spark.range(0, 60, numPartitions=1).selectExpr("id", "CAST(id % 3 AS INT) AS y", "id % 2 AS half")
+    rows.write.partitionBy("half", "y").parquet(folders)
+    frame = spark.read.parquet(folders)
+    for ids in (None, "id"):
+        with pytest.raises(InvalidTask, match="Nothing was charged"):
+            randomize_spark(made, frame, tmp_path / "out", "y", ids=ids)
+    assert made.account_.spent.amount == 0
+    other = str(tmp_path / "other")
+    rows.write.partitionBy("half").parquet(other)
+    randomize_spark(made, spark.read.parquet(other), tmp_path / "out", "y")  # what is public may be a folder's name
+    assert len(noisy(tmp_path / "out")) == 60
+    # a broken twin that does not look at folders: the names, and with them the places of records, are made of labels
+    monkeypatch.setattr("steelyard.tables._spark_files._check_folders", lambda frame, column: None)
+    told = SparkRecords(frame, "y")
+    files = told._frame.select("y", "_metadata.file_path").distinct().collect()
+    assert all(f"/y={row.y}/" in row.file_path for row in files)
 
 
 def test_groups_are_public_and_known_before_the_charge(spark: Any, source: str, tmp_path: Path) -> None:

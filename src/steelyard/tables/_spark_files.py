@@ -27,6 +27,10 @@ _ONCE = (
     "{} of {} records have an id of their own. An id names one record (a row, not a user): rows that share one would share "
     "one draw. Nothing was charged."
 )
+_IN_FOLDERS = (
+    "folders name the labels in column {!r} (partitionBy): a record's file tells its label, and the labels that occur decide the column's type. "
+    "Write the records to files without that, and use those. Nothing was charged."
+)
 _BY_CHANCE = (
     "the frame is made with chance (rand, uuid, monotonically_increasing_id, ...): a record that is computed again may get another id, "
     "and with it a second draw. Write the frame to files first, and use those. Nothing was charged."
@@ -40,6 +44,7 @@ class SparkRecords:
         _check_frame(frame)
         self._column = column
         _check_columns(frame.schema, column, [*([] if ids is None else [ids]), *others])
+        _check_folders(frame, column)
         if not is_stored(frame, "pyspark"):
             warn_unchecked(level=3)
         name = _NAME.format(secrets.token_hex(8))
@@ -199,6 +204,13 @@ def _check_columns(schema: Any, column: str, public: Sequence[str]) -> None:
         odd = True
     if odd:
         raise TableError("a column of the frame has a type that executors cannot copy; leave it out.")
+
+
+def _check_folders(frame: Any, column: str) -> None:
+    """Refuse labels that stand in the names of folders, a catalogue's too: names of records are made of the names of their files."""
+    folders = [name for scan in _scans(_leaves(frame)) for name in scan.relation().partitionSchema().fieldNames()]
+    if column.casefold() in (name.casefold() for name in folders):
+        raise InvalidTask(_IN_FOLDERS.format(column))
 
 
 def _named(frame: Any, ids: str | None) -> Any:
