@@ -116,9 +116,18 @@ class Engine(Protocol):
         ...
 
     def unit_blocks(
-        self, sql: str, columns: Sequence[str], whose: str | None, convert: Convert, width: int
+        self,
+        sql: str,
+        columns: Sequence[str],
+        whose: str | None,
+        convert: Convert,
+        width: int,
+        aside: Step | None = None,
     ) -> UnitBlocks:
-        """An answer as blocks of whole numbers in which equal values of the column ``whose`` lie together."""
+        """An answer as blocks of whole numbers in which equal values of the column ``whose`` lie together.
+
+        What ``aside`` makes of each batch that is kept is added up; only an engine on this machine is asked for it.
+        """
         ...
 
 
@@ -150,7 +159,7 @@ class GuardedBlocks:
     """Blocks whose every pass is guarded."""
 
     def __init__(self, blocks: UnitBlocks) -> None:
-        self._blocks = blocks
+        self._blocks, self.aside = blocks, blocks.aside
 
     def mapped(self, made: Made, width: int) -> UnitBlocks:
         """The same with something made of each block's rows."""
@@ -296,13 +305,19 @@ class DuckEngine:
         return guarded(lambda: self._within(lambda: added(start, map(step, self._narrow(sql, columns, size)))))
 
     def unit_blocks(
-        self, sql: str, columns: Sequence[str], whose: str | None, convert: Convert, width: int
+        self,
+        sql: str,
+        columns: Sequence[str],
+        whose: str | None,
+        convert: Convert,
+        width: int,
+        aside: Step | None = None,
     ) -> UnitBlocks:
         """Sort an answer by unit, on disk where it is large, and keep its blocks."""
         if whose is not None:
             sql = f"SELECT * FROM ({sql}) ORDER BY " + '"' + whose.replace('"', '""') + '"'
         return GuardedBlocks(
-            guarded(lambda: self._within(lambda: held(self._narrow(sql, columns, ROWS), convert, width, whose)))
+            guarded(lambda: self._within(lambda: held(self._narrow(sql, columns, ROWS), convert, width, whose, aside)))
         )
 
     def _rows(self, sql: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:

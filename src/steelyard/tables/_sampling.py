@@ -5,8 +5,8 @@ depends on what the rows say and never on where they lie, equals uniform samplin
 and is the same on every engine. Exactly min(limit, available) are kept. Identical rows are told apart by a number.
 Law: what is kept of a unit is a function of that unit's rows and the secret alone.
 
-A fingerprint is the same for the same rows in any order, and another for a changed row. Every row is read as text, hashed with a secret, and 120 bits of the hashes are added up in wide integers by the engine
-itself; the sum does not mind the order and needs no memory. Whoever does not hold the secret learns nothing from it;
+A fingerprint is the same for the same rows in any order, and another for a changed row. Every row is read as text and hashed with a secret by the engine, and 120 bits of the hashes are added up in wide integers: on this
+machine as the rows go by, on a cluster by the engine itself; the sum does not mind the order and needs no memory. Whoever does not hold the secret learns nothing from it;
 whoever does could test a guess about the rows, so a fingerprint is compared where it is made and never released.
 Law: a fingerprint leaves its process under a seal of the ledger's key or not at all (docs/proofs/accuracy_first_paths.md).
 """
@@ -147,21 +147,51 @@ def _text(value: Any) -> Any:
 
 
 def content(rows: Any, names: Sequence[str]) -> Any:
+    """A row as text; no two rows read the same."""
     return reduce(add, [_text(rows[name]) for name in names])
 
 
 _DIGITS = "0123456789abcdef"
-_EACH = 15
+_EACH, _PARTS = 15, 2
+NO_ROWS = (0, [0] * _PARTS, [0] * _PARTS)
+"""What ``added_digests`` makes of no rows."""
+
+
+def row_digest(rows: Any, columns: Sequence[str], secret: bytes) -> Any:
+    """A keyed digest of what some columns of a row say: thirty hexadecimal digits."""
+    import ibis
+
+    key = ibis.literal(hashlib.sha256(check_secret(secret)).hexdigest()[:32])
+    return (key + content(rows, columns)).hexdigest("sha256").left(_EACH * _PARTS)
 
 
 def fingerprint_sums(rows: Any, columns: Sequence[str], secret: bytes) -> Any:
     """The number of rows and two sums of sixty bits of each row's keyed digest, as an Ibis question."""
-    import ibis
-
-    key = ibis.literal(hashlib.sha256(check_secret(secret)).hexdigest()[:32])
-    digested = rows.select(d=(key + _row_text(rows, columns)).hexdigest("sha256"))
-    parts = {f"s{i}": _number(digested.d, i * _EACH).cast(WIDE).sum() for i in range(2)}
+    digested = rows.select(d=row_digest(rows, columns, secret))
+    parts = {f"s{i}": _number(digested.d, i * _EACH).cast(WIDE).sum() for i in range(_PARTS)}
     return digested.aggregate(n=digested.count(), **parts)
+
+
+def added_digests(batch: Any) -> tuple[int, Any, Any]:
+    """How many rows a batch has, and the upper and lower halves of the two sums, of the digests in its last column.
+
+    A number's first digit is its lowest, so two digits are a byte and eight bytes, one after the other, a word.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    digests = batch.column(batch.num_columns - 1).cast(pa.binary()).cast(pa.binary(_EACH * _PARTS))
+    each = _EACH * _PARTS
+    letters = np.frombuffer(digests.buffers()[1], np.uint8, each * len(digests), each * digests.offset)
+    digits = np.zeros((len(digests), _PARTS, _EACH + 1), np.uint8)
+    digits[:, :, :_EACH] = ((letters & 15) + 9 * (letters >> 6)).reshape(-1, _PARTS, _EACH)
+    words = (digits[:, :, ::2] | digits[:, :, 1::2] << 4).view("<u8")[:, :, 0]
+    return len(digests), (words >> np.uint64(32)).sum(axis=0), (words & np.uint64(2**32 - 1)).sum(axis=0)
+
+
+def fingerprint_numbers(rows: Any, upper: Any, lower: Any) -> list[int]:
+    """The same as ``fingerprint_sums`` answers, of what was added up."""
+    return [int(rows), *((int(high) << 32) + int(low) for high, low in zip(upper, lower, strict=True))]
 
 
 def sealed_fingerprint(numbers: Sequence[int], secret: bytes) -> str:
@@ -178,11 +208,3 @@ def _number(digest: Any, start: int) -> Any:
 
     places = [ibis.literal(_DIGITS).find(digest.substr(start + i, 1)) for i in range(_EACH)]
     return reduce(add, [place * ibis.literal(str(16**i)).cast("int64") for i, place in enumerate(places)])
-
-
-def _row_text(rows: Any, columns: Sequence[str]) -> Any:
-    """A row as text, each value with its length before it, so that no two rows read the same."""
-    import ibis
-
-    texts = [rows[name].cast("string") for name in columns]
-    return reduce(add, [ibis.cases((t.isnull(), "-:"), else_=t.length().cast("string") + ":" + t) for t in texts])
