@@ -211,7 +211,13 @@ class PaperEngine:
         _refuse("fits")
 
     def unit_blocks(
-        self, sql: str, columns: Sequence[str], whose: str | None, convert: Convert, width: int
+        self,
+        sql: str,
+        columns: Sequence[str],
+        whose: str | None,
+        convert: Convert,
+        width: int,
+        aside: Step | None = None,
     ) -> UnitBlocks:
         """Refused."""
         _refuse("fits by users")

@@ -29,9 +29,9 @@ _AS_THEY_ARE = (16, 20, 21, 23, 700, 701, 2950)  # boolean, the integers, the fl
 _TEXTS, _BYTES, _DATE, _MOMENT, _NUMERIC = (25, 1042, 1043), 17, 1082, 1114, 1700
 
 _OWN = frozenset({
-    "Abs", "Add", "Aggregate", "And", "Cast", "Coalesce", "CountStar", "Distinct", "Divide", "DropColumns", "EndsWith", "Equals", "Field", "Filter",
+    "Abs", "Add", "Aggregate", "And", "Cast", "Coalesce", "CountStar", "DenseRank", "Distinct", "Divide", "DropColumns", "EndsWith", "Equals", "Field", "Filter",
     "Floor", "FloorDivide", "Greater", "GreaterEqual", "Greatest", "HexDigest", "IsNull", "JoinChain", "JoinLink", "JoinReference", "Least", "Less",
-    "LessEqual", "Literal", "Lowercase", "Min", "Multiply", "Negate", "Not", "NotNull", "Or", "Project", "RowNumber", "SearchedCase", "SortKey",
+    "LessEqual", "Literal", "Lowercase", "Min", "MinRank", "Multiply", "Negate", "Not", "NotNull", "Or", "Project", "RowNumber", "SearchedCase", "SortKey",
     "Sqrt", "StringConcat", "StringLength", "Substring", "Subtract", "Sum", "UnboundTable", "Union", "WindowFunction",
 })  # fmt: skip
 """The operations of this library's own questions, whose arguments are bounded by what the proofs say of them."""

@@ -145,17 +145,23 @@ class _RehearsedEngine:
         return self._engine.fold(sql, columns, size, step, start)
 
     def unit_blocks(
-        self, sql: str, columns: Sequence[str], whose: str | None, convert: Convert, width: int
+        self,
+        sql: str,
+        columns: Sequence[str],
+        whose: str | None,
+        convert: Convert,
+        width: int,
+        aside: Step | None = None,
     ) -> UnitBlocks:
         self._work.kept += 1
-        return _RehearsedBlocks(self._engine.unit_blocks(sql, columns, whose, convert, width), self._work)
+        return _RehearsedBlocks(self._engine.unit_blocks(sql, columns, whose, convert, width, aside), self._work)
 
 
 class _RehearsedBlocks:
     """Blocks that count their passes, and are never in memory, where nobody would see them."""
 
     def __init__(self, blocks: UnitBlocks, work: Work) -> None:
-        self._blocks, self._work = blocks, work
+        self._blocks, self._work, self.aside = blocks, work, blocks.aside
 
     def mapped(self, made: Made, width: int) -> UnitBlocks:
         return _RehearsedBlocks(self._blocks.mapped(made, width), self._work)

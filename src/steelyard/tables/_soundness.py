@@ -2,7 +2,7 @@
 
 A few made-up values are turned into integers, and the integers must be the reference's. DuckDB must besides read a file
 of one row whose statistics are those of another row, and one whose statistics cannot be converted: whoever believes the
-first answers wrongly, whoever looks at the second fails, and both are refused. Once per
+first answers wrongly, whoever looks at the second fails, and both are refused. It must find the first rows of a group, all of them. Once per
 process and engine, in milliseconds; what it says is public, since nothing private was read.
 Law: an engine that fails its trial answers nothing.
 """
@@ -30,6 +30,11 @@ _HIDDEN = (float("nan"), 9_876_543_210_987, "other-key")
 _MOMENT, _NO_MOMENT = 1_234_567_890_321, 2**62  # milliseconds; the second are more than microseconds can count
 _VALUES = ("NaN", "Infinity", "-Infinity", "-0.0", "0.49999999999999994", "5e-324", "2.5", "-7.25", "1e300", "-1e300")
 
+_FIRST = (
+    "SELECT u, x FROM (SELECT u, x, row_number() OVER (PARTITION BY u ORDER BY x) - 1 AS r FROM "
+    "(SELECT i % 3 AS u, i AS x FROM range(30) AS t(i))) WHERE r < 2"
+)
+
 _passed: set[str] = set()
 _lock = threading.Lock()
 
@@ -52,6 +57,8 @@ def duckdb_passes(connection: Any, folder: str) -> bool:
         cursor = connection.cursor()
         cursor.execute(f"CREATE OR REPLACE TEMP VIEW {TRIAL} AS {made_up()}")
         if not computes(DUCKDB, lambda sql: cursor.execute(sql).fetchall()):
+            return False
+        if sorted(cursor.execute(_FIRST).fetchall()) != [(0, 0), (0, 3), (1, 1), (1, 4), (2, 2), (2, 5)]:
             return False
         _write_lie(cursor, path)
         cursor.execute(f"CREATE OR REPLACE TEMP VIEW {TRIAL} AS SELECT * FROM read_parquet({literal(str(path))})")

@@ -116,7 +116,13 @@ class SparkEngine:
         return guarded(lambda: self._fold(sql, step, start))
 
     def unit_blocks(
-        self, sql: str, columns: Sequence[str], whose: str | None, convert: Convert, width: int
+        self,
+        sql: str,
+        columns: Sequence[str],
+        whose: str | None,
+        convert: Convert,
+        width: int,
+        aside: Step | None = None,
     ) -> UnitBlocks:
         """Divide an answer by unit among the workers, and keep its blocks there."""
         return GuardedBlocks(guarded(lambda: self._unit_blocks(sql, whose, convert)))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from steelyard.interrupts import attempt
-from steelyard.tables._folding import added, read_back, widened, written
+from steelyard.tables._folding import Step, added, read_back, widened, written
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +38,9 @@ ROWS = 1 << 15
 
 
 class UnitBlocks(Protocol):
-    """Rows of whole numbers, unit by unit."""
+    """Rows of whole numbers, unit by unit; ``aside`` is what was added up while these very rows were kept, if it was asked for."""
+
+    aside: list[Any]
 
     def mapped(self, made: Made, width: int) -> UnitBlocks:
         """The same with what is made of each block's rows, ``width`` doubles a row, in place of them."""
@@ -60,7 +62,7 @@ class HeldBlocks:
         self._width, self._most = width + 1, MEMORY if most is None else most
         self._file = tempfile.SpooledTemporaryFile(max_size=max(1, self._most))  # noqa: SIM115 - closed with the blocks
         weakref.finalize(self, self._file.close)
-        self._rows = 0
+        self._rows, self.aside = 0, list[Any]()
 
     def append(self, matrix: Any, first: Any) -> None:
         """Keep a batch of rows, after those that are there."""
@@ -98,7 +100,7 @@ class KeptBlocks:
     """What was made of blocks, in memory."""
 
     def __init__(self, blocks: Iterable[tuple[Any, Any]]) -> None:
-        self._blocks = list(blocks)
+        self._blocks, self.aside = list(blocks), list[Any]()
 
     def mapped(self, made: Made, width: int) -> UnitBlocks:
         """One after the other."""
@@ -117,7 +119,7 @@ class MappedBlocks:
     """Blocks of whose rows something is made anew in each pass."""
 
     def __init__(self, blocks: UnitBlocks, made: Made) -> None:
-        self._blocks, self._made = blocks, made
+        self._blocks, self._made, self.aside = blocks, made, blocks.aside
 
     def mapped(self, made: Made, width: int) -> UnitBlocks:
         """One after the other."""
@@ -132,11 +134,15 @@ class MappedBlocks:
         return self._blocks.fold(lambda blocks: step((made(rows), first) for rows, first in blocks), start)
 
 
-def held(batches: Iterator[Any], convert: Convert, width: int, whose: str | None) -> HeldBlocks:
+def held(
+    batches: Iterator[Any], convert: Convert, width: int, whose: str | None, aside: Step | None = None
+) -> HeldBlocks:
     """Batches in which each unit's rows lie together, as blocks; ``whose`` is the unit's column, None where a row is a unit."""
     kept, last = HeldBlocks(width), None
     for batch in batches:
         if batch.num_rows:
+            if aside is not None:
+                kept.aside = added(kept.aside, [aside(batch)]) if kept.aside else widened(aside(batch))
             first: Any = True
             if whose is not None:
                 first, last = beginnings(batch.column(batch.schema.names.index(whose)), last)
@@ -157,6 +163,7 @@ class SparkBlocks:
     """Blocks on Spark's workers: the rows of a unit are in one partition, one after another."""
 
     def __init__(self, question: Any, whose: str | None, convert: Convert) -> None:
+        self.aside = list[Any]()
         place = None if whose is None else question.columns.index(whose)
         ordered = question if whose is None else question.repartition(question[whose]).sortWithinPartitions(whose)
         self._frame = ordered.mapInArrow(lambda batches: _packed(batches, convert, place), "block binary, width int")

@@ -126,7 +126,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for method in ("rows", "arrow"):
         watch(PostgresServer, method, "server")
         watch(DuckEngine, method, "duckdb")
-    watch(DuckEngine, "batches", "duckdb")
+    for method in ("batches", "fold"):
+        watch(DuckEngine, method, "duckdb")
     return seen
 
 

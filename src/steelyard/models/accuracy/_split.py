@@ -106,17 +106,34 @@ class KeptRows:
     users: bool
     few: list[tuple[Any, Any]] | None
     """All of them, where they fit into memory."""
+    fingerprint: str = ""
+    """What these very rows said, where that was asked for."""
 
     @classmethod
-    def read(cls, table: Table, features: Features, label: Label, unit: Unit, split: Split | None = None) -> KeptRows:
-        """Read them; a user's rows come together, and rows of nobody are then left out. *Cost:* one pass, and one sort where users are hidden."""
+    def read(
+        cls,
+        table: Table,
+        features: Features,
+        label: Label,
+        unit: Unit,
+        split: Split | None = None,
+        secret: bytes | None = None,
+    ) -> KeptRows:
+        """Read them; a user's rows come together, and rows of nobody are then left out. *Cost:* one pass, and one sort where users are hidden.
+
+        With a ``secret`` they are fingerprinted as they are kept; where a row is a unit and lies on this machine.
+        """
         by = unit.column or (None if split is None else split.ids)
         columns = list(dict.fromkeys([*features.source, label.column, *([] if by is None else [by])]))
         users = unit.column is not None
         size, place = len(columns) if users else None, None if by is None else columns.index(by)
         numbering = Numbering(features, label, split, place, size)
-        blocks = table.blocks_by_unit(columns, unit, numbering, features.width + BESIDE, sized=users)
-        return cls(blocks, features.width, users, blocks.mapped(np.asarray, features.width + BESIDE).in_memory())
+        wide, found = features.width + BESIDE, ""
+        if secret is None:
+            blocks = table.blocks_by_unit(columns, unit, numbering, wide, sized=users)
+        else:
+            blocks, found = table.bound_blocks(columns, numbering, wide, secret)
+        return cls(blocks, features.width, users, blocks.mapped(np.asarray, wide).in_memory(), found)
 
     def rows(self, checks: bool | None) -> SplitPart | Passed:
         """All rows, or those of a part: in memory where they are few."""
@@ -130,6 +147,7 @@ class Parts:
 
     train: Any
     check: Any
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True)
@@ -160,13 +178,15 @@ class Split:
         """Which of these hashes belong to the check part."""
         return codes < np.uint64(min(math.floor(self.share * 2**64), 2**64 - 1))
 
-    def parts(self, table: Table, features: Features, label: Label, unit: Unit) -> Parts:
+    def parts(
+        self, table: Table, features: Features, label: Label, unit: Unit, secret: bytes | None = None
+    ) -> Parts:
         """Read the table once and divide its rows; a user's belong together, and rows of nobody are then left out.
 
         *Cost:* one pass, in memory of a fixed size.
         """
-        kept = KeptRows.read(table, features, label, unit, self)
-        return Parts(kept.rows(False), kept.rows(True))
+        kept = KeptRows.read(table, features, label, unit, self, secret)
+        return Parts(kept.rows(False), kept.rows(True), kept.fingerprint)
 
 
 class TableRows:
@@ -189,6 +209,10 @@ class TableRows:
         if self._split is None:
             whole = Whole(table, self._features, self._label, self._unit)
             return Parts(whole, whole)
+        if self._bound and table.local and self._unit.column is None:
+            parts = self._split.parts(table, self._features, self._label, self._unit, _secret(seal))
+            self.snapshot = _snapshot(parts.fingerprint, seal)
+            return parts
         self.snapshot = self._sealed(table, seal)
         parts = self._split.parts(table, self._features, self._label, self._unit)
         if not table.local:
@@ -206,17 +230,30 @@ class TableRows:
             raise TableError("the rows changed while they were divided")
 
     def _sealed(self, table: Table, seal: Seal) -> str:
-        """The fingerprint of what is read, under two seals of the key's own: noise to whoever does not hold that.
-
-        Empty where both parts are paid for. Where the dearer one is, no row may change parts at the price of one, and nobody may have a level
-        that the looks have paid for drawn from another table.
-        """
-        if self._split is None or self._unit.neighbours is not Neighbours.ADD_REMOVE:
+        """The fingerprint of what is read, under two seals; empty where nothing is bound."""
+        if not self._bound or self._split is None:
             return ""
         names = [*self._features.source, self._label.column, self._split.ids, self._unit.column]
         columns = [name for name in dict.fromkeys(names) if name is not None]
-        found = table.fingerprint(columns, seal(b"the secret of a fingerprint"))
-        return seal(f"snapshot {found}".encode()).hex()
+        return _snapshot(table.fingerprint(columns, _secret(seal)), seal)
+
+    @property
+    def _bound(self) -> bool:
+        """Whether a path belongs to its rows: not where both parts are paid for.
+
+        Where the dearer one is, no row may change parts at the price of one, and nobody may have a level that the looks have paid for drawn
+        from another table.
+        """
+        return self._split is not None and self._unit.neighbours is Neighbours.ADD_REMOVE
+
+
+def _secret(seal: Seal) -> bytes:
+    return seal(b"the secret of a fingerprint")
+
+
+def _snapshot(fingerprint: str, seal: Seal) -> str:
+    """A fingerprint under two seals of the key's own: noise to whoever does not hold that."""
+    return seal(f"snapshot {fingerprint}".encode()).hex()
 
 
 @dataclass(frozen=True)

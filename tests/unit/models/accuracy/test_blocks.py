@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -152,6 +152,31 @@ def test_a_step_over_rows_with_workers_fails_where_they_changed_meanwhile() -> N
     table.version = 1
     with pytest.raises(TableError):
         reader.settle(table, bytes)
+
+
+class Turning:
+    """A table that says one thing whenever its fingerprint is asked for, and another when its rows are read."""
+
+    local = True
+
+    def __init__(self, said: Any, read: Any) -> None:
+        self._read, self.fingerprint = read, said.fingerprint
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._read, name)
+
+
+def test_a_path_is_bound_to_the_very_rows_in_its_hands_and_a_fingerprint_of_another_reading_is_caught() -> None:
+    said, other = SKEWED, SKEWED.where("a < 0.5")
+    snapshots = []
+    for table in (said, other, Turning(said, other)):
+        reader = TableRows(FEATURES, CLASSES, rows(), Split())
+        reader.rows(cast("Any", table), "train", bytes)
+        snapshots.append(reader.snapshot)
+    assert snapshots[0] != snapshots[1] == snapshots[2]
+
+    twin = TableRows(FEATURES, CLASSES, rows(), Split())  # compares what is said before and after, and binds to that
+    assert twin._sealed(cast("Any", Turning(said, other)), bytes) == snapshots[0]
 
 
 @pytest.mark.parametrize("each", [each for each in MODELS if each.check == "disjoint"], ids=str)
