@@ -82,7 +82,8 @@ class Plain(_OneNumber):
 
     def fill(self, out: Floats, array: Any, shrink: float) -> None:
         """Write the feature, times ``shrink``, into the rows of ``out``."""
-        np.multiply(numbers(array), shrink, out=out[0], dtype=np.float64)
+        out[0] = numbers(array)  # widened first: NumPy's product of mixed widths goes through small buffers
+        np.multiply(out, shrink, out=out)
 
     def slopes(self) -> list[tuple[float, float]]:
         """Feature = slope * value + offset."""
@@ -110,7 +111,8 @@ class Numeric(_OneNumber):
     def fill(self, out: Floats, array: Any, shrink: float) -> None:
         """Write the feature, times ``shrink``, into the rows of ``out``."""
         (slope, offset), row = self.slopes()[0], out[0]
-        np.multiply(numbers(array), slope, out=row, dtype=np.float64)
+        row[:] = numbers(array)
+        np.multiply(row, slope, out=row)
         np.add(row, offset, out=row)
         row[~(np.abs(row) < np.inf)] = 0.0
         np.clip(row, -1.0, 1.0, out=row)
@@ -341,8 +343,7 @@ def numbers(array: Any) -> NDArray[Any]:
     import pyarrow as pa
 
     if array.type in (pa.float64(), pa.float32(), pa.int64()):
-        whole: NDArray[Any] = array.to_numpy(zero_copy_only=False)
-        return whole
+        return _words(array)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     kind = array.type
@@ -352,6 +353,19 @@ def numbers(array: Any) -> NDArray[Any]:
         return np.full(len(array), np.nan)
     found: NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return found
+
+
+def _words(array: Any) -> NDArray[Any]:
+    """The numbers of a column as they lie in memory, NaN for null; Arrow's own way to NumPy loads pandas first."""
+    size, kind = len(array), np.dtype(array.type.to_pandas_dtype())
+    valid, words = array.buffers()
+    if not size:
+        return np.empty(0, dtype=kind)
+    found: NDArray[Any] = np.frombuffer(words, dtype=kind, count=size, offset=array.offset * kind.itemsize)
+    if not array.null_count:
+        return found
+    there = np.unpackbits(np.frombuffer(valid, dtype=np.uint8), bitorder="little")[array.offset : array.offset + size]
+    return np.where(there, found, np.array(np.nan, dtype=np.float64 if kind.kind == "i" else kind))
 
 
 def matched(array: Any, values: Sequence[Any]) -> NDArray[np.int64]:

@@ -264,10 +264,14 @@ def products(x: Floats, y: Floats) -> list[Any]:
     """The sums over rows (columns of ``x``) of xx' and x*y as Python integers."""
     sums: list[Any] = [0, 0]
     for start in range(0, max(len(y), 1), EXACT_ROWS):
-        part, own = x[:, start : start + EXACT_ROWS], y[start : start + EXACT_ROWS]
-        found = [(part @ part.T).astype(np.int64).astype(object), (part @ own).astype(np.int64).astype(object)]
-        sums = [total + each for total, each in zip(sums, found, strict=True)]
+        found = _few_products(x[:, start : start + EXACT_ROWS], y[start : start + EXACT_ROWS])
+        sums = [total + each.astype(object) for total, each in zip(sums, found, strict=True)]
     return sums
+
+
+def _few_products(x: Floats, y: Floats) -> list[Any]:
+    """The same of at most ``EXACT_ROWS`` rows, in 64 bits."""
+    return [(x @ x.T).astype(np.int64), (x @ y).astype(np.int64)]
 
 
 def gather(table: Table, features: Features, label: Label, unit: Unit) -> Rows:
@@ -313,4 +317,4 @@ class Products:
         if self.weights is not None:
             roots = np.sqrt(self.weights.shares(batch.column(len(self.features.columns) + 1)))
             y = np.rint(y * roots)
-        return products(self.features.whole(batch, roots), y)
+        return (_few_products if len(y) <= EXACT_ROWS else products)(self.features.whole(batch, roots), y)

@@ -191,8 +191,8 @@ def integers_by_place(answer: Any, size: int, parts: int) -> list[list[int]]:
     """From an Arrow table of ``k``, ``s0``, … to one integer per place for each part, 0 where no row has it."""
     import numpy as np
 
-    places = answer.column("k").combine_chunks().to_numpy()
-    found = []
+    column, found = answer.column("k").combine_chunks(), []
+    places = np.array(column.to_pylist(), dtype=np.int64)  # Arrow's own way to NumPy loads pandas first
     for i in range(parts):
         given = wide_integers(answer.column(f"s{i}").combine_chunks())
         sums = np.zeros(size, dtype=given.dtype)

@@ -39,10 +39,37 @@ def widened(arrays: Sequence[Any]) -> Arrays:
 
 def added(start: Sequence[Any], parts: Iterable[Sequence[Any]]) -> Arrays:
     """The start and all parts, added array by array."""
-    totals = widened(start)
+    sums = [_Sum(array) for array in widened(start)]
     for part in parts:
-        totals = [total + each for total, each in zip(totals, widened(part), strict=True)]
-    return totals
+        for total, each in zip(sums, part, strict=True):
+            total.add(each)
+    return [each.total() for each in sums]
+
+
+class _Sum:
+    """An array and what is added to it: small integers wait in 64 bits while no sum of them could overflow there."""
+
+    def __init__(self, start: NDArray[Any]) -> None:
+        self._sum, self._largest = start, 0
+        self._waiting: NDArray[Any] | None = None
+
+    def add(self, given: Any) -> None:
+        """Add one array."""
+        import numpy as np
+
+        part = np.asarray(given)
+        if part.dtype != np.int64 or not part.size:
+            [part] = widened([part])
+            self._sum = self._sum + part
+            return
+        largest = max(int(part.max()), -int(part.min()))
+        if self._waiting is None or self._largest + largest >= 2**63:
+            self._sum, self._waiting, self._largest = self.total(), np.zeros_like(part), 0
+        self._waiting, self._largest = self._waiting + part, self._largest + largest
+
+    def total(self) -> NDArray[Any]:
+        """What it comes to, integers as Python integers."""
+        return self._sum if self._waiting is None else self._sum + self._waiting.astype(object)
 
 
 def on_spark(question: Any, step: Step, start: Sequence[Any]) -> Arrays:

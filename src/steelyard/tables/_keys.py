@@ -300,7 +300,7 @@ def key_frame(name: str, kinds: Sequence[Any], columns: Sequence[Sequence[Any]],
     arrays = [
         _array(kind, values) for kind, values in zip(kinds, _distinct(rounded) if any(short) else rounded, strict=True)
     ]
-    places = pa.array(range(len(columns[0])), pa.int64())
+    places = _in_words(pa.int64(), range(len(columns[0])))
     schema = ibis.schema({**dict(zip(names, kinds, strict=True)), "steelyard_place": "int64"})
     return KeyFrame(name, schema, pa.table([*arrays, places], [*names, "steelyard_place"]))
 
@@ -309,14 +309,41 @@ def _array(kind: Any, values: Sequence[Any]) -> Any:
     import pyarrow as pa
 
     if kind.is_integer():
-        return pa.array([v if -(2**63) <= v < 2**63 else None for v in values], pa.int64())
+        return _in_words(pa.int64(), [v if -(2**63) <= v < 2**63 else None for v in values])
     if kind.is_decimal():
         wanted = pa.decimal128(kind.precision, kind.scale)
         return pa.array([Decimal(v) if _holds(kind, Decimal(v)) else None for v in values], wanted)
     if kind.is_floating():
-        return pa.array(values, pa.float64())
-    types = ((kind.is_boolean(), pa.bool_()), (kind.is_date(), pa.date32()), (True, pa.string()))
-    return pa.array(values, next(arrow for fits, arrow in types if fits))
+        return _in_words(pa.float64(), values)
+    if kind.is_boolean() or kind.is_date():
+        return pa.array(values, pa.bool_() if kind.is_boolean() else pa.date32())
+    return _in_bytes(values)
+
+
+def _in_words(kind: Any, values: Sequence[Any]) -> Any:
+    """Numbers of 64 bits, written where Arrow holds them: its own way there from a list loads pandas first."""
+    import numpy as np
+    import pyarrow as pa
+
+    if {type(value) for value in values} - {float if kind == pa.float64() else int}:
+        return pa.array(values, kind)
+    words = np.array(values, dtype=kind.to_pandas_dtype())
+    return pa.Array.from_buffers(kind, len(words), [None, pa.py_buffer(words)])
+
+
+def _in_bytes(values: Sequence[Any]) -> Any:
+    """Texts, in the same way."""
+    import numpy as np
+    import pyarrow as pa
+
+    if {type(value) for value in values} - {str}:
+        return pa.array(values, pa.string())
+    held = [value.encode() for value in values]
+    ends = np.cumsum([0, *map(len, held)])
+    if ends[-1] >= 2**31:
+        return pa.array(values, pa.string())
+    parts = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(held))]
+    return pa.Array.from_buffers(pa.string(), len(held), parts)
 
 
 def _nearest(values: Sequence[Any]) -> list[Any]:

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.errors import ColumnMissing, InvalidTask, TableError
-from steelyard.models._columns import SIZE, Categorical, Features, Numeric, Plain, by_column, by_row, matched
+from steelyard.models._columns import (
+    SIZE,
+    Categorical,
+    Features,
+    Numeric,
+    Plain,
+    by_column,
+    by_row,
+    matched,
+    numbers,
+)
 from steelyard.tables import read
 
 values = st.floats(width=64) | st.sampled_from([0.0, -0.0, 1.0, 1e308, -1e308, 5e-324, math.nan, math.inf, -math.inf])
@@ -197,3 +211,34 @@ def test_columns_become_rows_and_rows_columns_with_no_entry_moved(count: int) ->
     assert rows.dtype == np.float32
     assert np.array_equal(rows, whole.T)
     assert np.array_equal(by_column(rows.astype(float)), whole)
+
+
+@settings(deadline=None)
+@given(
+    kind=st.sampled_from([pa.float64(), pa.float32(), pa.int64()]),
+    given=st.lists(st.none() | st.integers(-(2**40), 2**40) | st.just(2**62 + 1), max_size=20),
+    cut=st.tuples(st.integers(0, 20), st.integers(0, 20)),
+)
+def test_numbers_are_read_from_any_slice_of_a_column_as_arrow_itself_shows_them(
+    kind: Any, given: list[int | None], cut: tuple[int, int]
+) -> None:
+    most = {pa.float32(): 2**23, pa.float64(): 2**52}.get(kind, 2**63)
+    array = pa.array([None if value is None else value % most for value in given], kind)
+    for piece in (array, array.slice(*cut)):
+        found, shown = numbers(piece), piece.to_numpy(zero_copy_only=False)
+        assert found.dtype == shown.dtype
+        assert np.array_equal(found, shown, equal_nan=found.dtype.kind == "f")
+
+
+def test_a_fit_of_a_file_loads_no_pandas(tmp_path: Path) -> None:
+    x = pa.array(np.arange(8.0))
+    pq.write_table(pa.table({"x": x, "y": x}), tmp_path / "t.parquet")
+    script = """
+import sys, steelyard as sy
+from steelyard.models import FitLinear
+account = sy.open_account(":memory:", "a", unit=sy.rows(), epsilon=1, delta="1e-6")
+sy.Session(sy.read(sys.argv[1]), account).release(FitLinear(["x"], "y", 0, 8, epsilon=1, x_bound=8))
+print("pandas" in sys.modules)
+"""
+    ran = [sys.executable, "-c", script, str(tmp_path / "t.parquet")]
+    assert subprocess.run(ran, capture_output=True, text=True, check=True).stdout.split() == ["False"]

@@ -19,6 +19,7 @@ from steelyard.models._statistics import GAUSSIAN, LAPLACE, EntryWeights, Statis
 from steelyard.noise import TestNoise
 from steelyard.privacy import Neighbours, rows
 from steelyard.tables import read
+from steelyard.tables._folding import widened
 
 FEATURES = Features([Plain("a"), Plain("b"), Plain("c")], x_bound=2)
 LABEL = Target("y", -1, 3)
@@ -33,7 +34,7 @@ def batch(rows: list[Any]) -> Any:
 
 
 def weighted(row: Any, weights: EntryWeights) -> list[int]:
-    gram, moment = STEP(batch([row]))
+    gram, moment = widened(STEP(batch([row])))
     d = len(moment)
     upper = [gram[i][j] * (weights.diagonal if i == j else weights.above) for i in range(d) for j in range(i, d)]
     return [*upper, *(weights.label * value for value in moment)]

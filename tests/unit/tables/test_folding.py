@@ -14,6 +14,7 @@ import pytest
 
 from steelyard.errors import TableError
 from steelyard.tables import read
+from steelyard.tables._folding import added
 
 DATA = pa.table({"x": pa.array(range(50_000), pa.int64())})
 ZERO = [np.zeros(1, dtype=np.int64)]
@@ -62,3 +63,24 @@ def test_a_fold_that_fails_cleans_up_too(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(TableError, match="could not answer"):
         table.fold(["x"], lambda batch: 1 / 0, ZERO)  # type: ignore[arg-type, return-value]
     assert list((tmp_path / "spill").iterdir()) == []
+
+
+def test_integers_of_64_bits_are_added_without_a_wrap_and_leave_as_python_integers() -> None:
+    top, low = np.array([2**63 - 1, -(2**63), 7]), np.array([2**63 - 1, -(2**63), -9])
+    for parts in ([[top], [low]] * 5, [[top]], [[np.array([1, 2, 3])], [top], [low], [np.array([0, 0, 0])]]):
+        (found,) = added([np.zeros(3, dtype=np.int64)], iter(parts))
+        assert found.dtype == object
+        assert found.tolist() == [sum(int(part[0][i]) for part in parts) for i in range(3)]
+
+
+def test_a_fold_mixes_integers_of_all_widths_and_keeps_floats_apart() -> None:
+    whole, wide, real = np.array([3], dtype=np.int64), np.array([10**30], dtype=object), np.array([0.5])
+    first, second = added(
+        [np.array([1]), np.zeros(1)], [[whole, real], [wide, real], [np.array([200], dtype=np.uint8), real], [[4], [1]]]
+    )
+    assert first.tolist() == [10**30 + 208]
+    assert second.tolist() == [2.5]
+
+
+def test_arrays_without_entries_are_added_too() -> None:
+    assert added([np.zeros(0, dtype=np.int64)], [[np.zeros(0, dtype=np.int64)]])[0].shape == (0,)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import ibis
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -22,6 +25,7 @@ from steelyard.ledger import open_account
 from steelyard.privacy import users
 from steelyard.requests import task_from
 from steelyard.tables import Capped, KeyDigest, KeyList, Quantity, read
+from steelyard.tables._keys import key_frame
 
 ONE = Capped(Quantity(None), 1000)
 DAY = datetime.date(2025, 1, 1)
@@ -213,3 +217,36 @@ def test_a_question_that_was_asked_before_is_never_taken_for_one_of_other_column
     assert table.sums_by_key(users("user"), [ONE], "a", ["b", "c"]) == [[2, 1]]
     with pytest.raises(ValueError, match="shorter"):  # a key of two columns is a pair
         table.sums_by_key(users("user"), [ONE], ["a", "b"], ["c"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("int64", [3, -(2**63), 2**63 - 1, 0]),
+        ("int64", [3, 2**63, -(2**64)]),
+        ("float64", [0.5, -0.0, math.inf, 5e-324]),
+        ("float64", [0.5, None, 2]),
+        ("string", ["", "FR", "é\u0000\U0001f600", "FR "]),
+        ("string", ["a", None]),
+        ("date", [DAY, datetime.date(1, 1, 1)]),
+        ("boolean", [True, False]),
+    ],
+)
+def test_keys_lie_in_a_frame_as_arrow_would_lay_them(kind: str, values: list[Any]) -> None:
+    content = key_frame("k", [ibis.dtype(kind)], [values], [False]).content
+    content.validate(full=True)
+    fitting = [None if isinstance(v, int) and not -(2**63) <= v < 2**63 else v for v in values]
+    assert content.column(0).equals(pa.chunked_array([pa.array(fitting, content.column(0).type)]))
+    assert content.column(1).to_pylist() == list(range(len(values)))
+
+
+def test_a_question_by_keys_of_a_file_loads_no_pandas(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"u": [1, 2], "k": ["a", "b"]}), tmp_path / "t.parquet")
+    script = """
+import sys, steelyard as sy
+account = sy.open_account(":memory:", "a", unit=sy.users("u"), epsilon=1)
+sy.Session(sy.read(sys.argv[1]), account).release(sy.Count(epsilon=1, upper=9, by="k", keys=["a", "b"]))
+print("pandas" in sys.modules)
+"""
+    ran = [sys.executable, "-c", script, str(tmp_path / "t.parquet")]
+    assert subprocess.run(ran, capture_output=True, text=True, check=True).stdout.split() == ["False"]

@@ -178,9 +178,7 @@ class Split:
         """Which of these hashes belong to the check part."""
         return codes < np.uint64(min(math.floor(self.share * 2**64), 2**64 - 1))
 
-    def parts(
-        self, table: Table, features: Features, label: Label, unit: Unit, secret: bytes | None = None
-    ) -> Parts:
+    def parts(self, table: Table, features: Features, label: Label, unit: Unit, secret: bytes | None = None) -> Parts:
         """Read the table once and divide its rows; a user's belong together, and rows of nobody are then left out.
 
         *Cost:* one pass, in memory of a fixed size.
