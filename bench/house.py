@@ -48,7 +48,7 @@ def imports(name: str, path: Path, known: set[str]) -> set[str]:
     A name that a room loads when it is first used counts as its module, and the room besides: a lazy door hides no depth.
     """
     found: set[str] = set()
-    for node in _at_import(ast.parse(path.read_text()).body):
+    for node in _at_import(_parsed(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif node.module:
@@ -65,10 +65,16 @@ def _origins(module: str, name: str, known: set[str]) -> list[str]:
 
 
 @cache
+def _parsed(path: Path) -> list[ast.stmt]:
+    """The statements of a module."""
+    return ast.parse(path.read_text(encoding="utf-8")).body
+
+
+@cache
 def homes(path: Path) -> dict[str, str]:
     """Where the names of a lazy room are defined: its ``_HOMES``, by name or by module."""
     held: dict[str, Any] = {}
-    for node in ast.parse(path.read_text()).body:
+    for node in _parsed(path):
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and "_HOMES" not in held:
             with suppress(NameError, TypeError):  # what needs more than the lines before it is no table of names
                 held[_name(node)] = eval(compile(ast.Expression(node.value), str(path), "eval"), held)  # noqa: S307
@@ -109,7 +115,7 @@ def names(found: dict[str, Path]) -> tuple[dict[str, list[str]], list[str]]:
     classes: dict[str, list[str]] = defaultdict(list)
     public: list[str] = []
     for name, path in found.items():
-        body = ast.parse(path.read_text()).body
+        body = _parsed(path)
         for node in body:
             if isinstance(node, ast.ClassDef):
                 classes[node.name].append(name)
@@ -123,7 +129,7 @@ def lent(found: dict[str, Path]) -> list[str]:
     names = []
     for name, path in found.items():
         if not any(part.startswith("_") for part in name.split(".")):
-            body = ast.parse(path.read_text()).body
+            body = _parsed(path)
             held = {*homes(path), *(_name(node) for node in body if not _name(node).startswith("_"))}
             names += [f"{name}.{each}" for each in sorted(held - set(_offered(body, path)))]
     return names

@@ -19,6 +19,8 @@ from steelyard import desk
 from steelyard.tables import _engine as engine
 
 TESTS = Path(__file__).parents[1]
+# twenty-five tasks and four losses on three workers of one core each
+pytestmark = pytest.mark.timeout(1000)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         groups = ",".join(str(worker.group) for worker in made.workers)
         command = [sys.executable, "-m", "faults.cluster_asker", str(folder), made.url, groups]
         done = subprocess.run(
-            command, capture_output=True, text=True, env={**os.environ, **own}, timeout=500, check=False
+            command, capture_output=True, text=True, env={**os.environ, **own}, timeout=900, check=False
         )
     assert done.returncode == 0, done.stderr[-3000:]
     return dict(json.loads(done.stdout.splitlines()[-1]))

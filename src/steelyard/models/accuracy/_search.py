@@ -112,7 +112,13 @@ def replayed(judge: Judge, stored: Iterable[Told]) -> Judge:
 
 def run(judge: Judge, transcript: Transcript, progress: Progress | None) -> tuple[str, BudgetExceeded | None]:
     """Take steps until the goal is met, the levels end, or the account would not pay; why it ended."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
 
+    with threadpool_limits(1, user_api="blas"):  # matrices of some tens of columns: more threads would only wait
+        return _run(judge, transcript, progress)
+
+
+def _run(judge: Judge, transcript: Transcript, progress: Progress | None) -> tuple[str, BudgetExceeded | None]:
     def take(step: Taken) -> None:
         judge.learn(step.take(transcript, judge.goal))
         if progress is not None:

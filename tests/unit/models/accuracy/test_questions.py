@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from off_ledger import search
+from off_ledger import OffLedger, ridge_judge, search
 from steelyard.models._columns import SIZE
 from steelyard.models.accuracy import _looks as looks
 from steelyard.models.accuracy._designs import MODEL_BITS, in_ball
 from steelyard.models.accuracy._family import LOSS_BITS
 from steelyard.models.accuracy._goal import IMPOSSIBLE, MET, NULL, Goal
 from steelyard.models.accuracy._losses import ClippedLoss
+from steelyard.models.accuracy._search import run
 from steelyard.noise import TestNoise
 from steelyard.privacy import MICRO
 from unit.models.accuracy.made_up import Array, Data, generated, whole
@@ -113,3 +115,18 @@ def test_no_look_is_dearer_than_the_free_certificate_it_would_spare(alpha: float
         size = found.judge.family.sizes.told[0][0]
         assert found.reason in (MET, NULL)
         assert round(found.spent * MICRO**2) <= size + (free[-1] if free else 0) ** 2
+
+
+def test_a_search_uses_one_thread_of_blas_and_gives_the_others_back() -> None:
+    from threadpoolctl import threadpool_info  # type: ignore[import-untyped, unused-ignore]
+
+    def threads() -> list[int]:
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    seen, before = list[list[int]](), threads()
+    judge = ridge_judge(Goal("excess", 0.05, 0.9), 4000, 3, 0.04)
+    steps: Any = OffLedger(generated(4000, 3, 5), 4000, TestNoise(1))
+    run(judge, steps, lambda _: seen.append(threads()))
+    assert seen
+    assert all(count == 1 for counts in seen for count in counts)
+    assert threads() == before
