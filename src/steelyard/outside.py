@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -84,8 +85,7 @@ def stated(epsilon: Number | None, delta: Number, mu: Number | None, neighbours:
         raise InvalidTask(f"delta is a probability below 1; got {delta!r}.")
     amount = positive(epsilon or 0, "epsilon")
     lost = {"failure_atto": math.ceil(failure * ATTO)} if failure else {}
-    parameters = {"epsilon_numerator": amount.numerator, "epsilon_denominator": amount.denominator, **lost}
-    return Event("stated", parameters, relation, Status.OUTSIDE)
+    return replace(Event.of("stated", relation, epsilon=amount, **lost), status=Status.OUTSIDE)
 
 
 def dp_event(event: Event) -> Any:
@@ -111,13 +111,11 @@ def dp_event(event: Event) -> Any:
         return dp_event(Event.from_json(inner))
     if event.parameters.get("failure_atto"):
         raise InvalidTask("this step fails with a probability, and dp-accounting has no event for that.")
-    given = {name: Fraction(int(str(value))) for name, value in event.parameters.items() if isinstance(value, int)}
+    sensitivity = int(str(event.parameters.get("sensitivity", 0)))
     if event.name == "laplace":
-        return _laplace(others, given["scale_numerator"] / given["scale_denominator"], int(given["sensitivity"]))
-    if event.name == "gaussian" and "sensitivity" in given:
-        return others.GaussianDpEvent(
-            _below(given["sigma_numerator"] / given["sigma_denominator"] / given["sensitivity"])
-        )
+        return _laplace(others, event.fraction("scale"), sensitivity)
+    if event.name == "gaussian" and sensitivity:
+        return others.GaussianDpEvent(_below(event.fraction("sigma") / sensitivity))
     mu = math.isqrt(price(event, _ALIKE[event.neighbours]).amount - 1) + 1
     return others.GaussianDpEvent(_below(Fraction(MICRO, mu)))
 

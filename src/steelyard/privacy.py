@@ -471,6 +471,28 @@ class Event:
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     status: Status = Status.PROVED
 
+    @classmethod
+    def of(
+        cls, name: str, neighbours: Neighbours = Neighbours.ADD_REMOVE, /, **given: int | str | list[int] | Fraction
+    ) -> Event:
+        """An event with these parameters, a fraction among them as two whole numbers.
+
+        >>> Event.of("laplace", sensitivity=3, scale=Fraction(1, 2)).parameters
+        {'sensitivity': 3, 'scale_numerator': 1, 'scale_denominator': 2}
+        """
+        parameters: dict[str, int | str | list[int]] = {}
+        for key, value in given.items():
+            if isinstance(value, Fraction):
+                parameters |= {f"{key}_numerator": value.numerator, f"{key}_denominator": value.denominator}
+            else:
+                parameters[key] = value
+        return cls(name, parameters, neighbours)
+
+    def fraction(self, name: str) -> Fraction:
+        """A parameter that is a fraction."""
+        over, under = (int(str(self.parameters[f"{name}_{part}"])) for part in ("numerator", "denominator"))
+        return Fraction(over, under)
+
     def __repr__(self) -> str:
         told = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         shown = told if len(told) <= _EVENT_SHOWN else f"{told[:_EVENT_SHOWN]}…"

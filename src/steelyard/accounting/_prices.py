@@ -42,6 +42,10 @@ class _Whole:
             raise ValueError(f"{key} is {value!r}")
         return value
 
+    def fraction(self, key: str) -> Fraction:
+        """Two of them that are one fraction."""
+        return Fraction(self[f"{key}_numerator"], self[f"{key}_denominator"])
+
 
 @dataclass(frozen=True)
 class Pure:
@@ -240,24 +244,6 @@ def _failure(event: Event, units: int, terms: Terms) -> int:
     return failure
 
 
-def _laplace(given: _Whole) -> Claim:
-    return Pure(given["sensitivity"] * Fraction(given["scale_denominator"], given["scale_numerator"]))
-
-
-def _gaussian(given: _Whole) -> Claim:
-    return MuSquared(_square(given) * Fraction(given["sigma_denominator"], given["sigma_numerator"]) ** 2)
-
-
-def _gaussian_steps(given: _Whole) -> Claim:
-    return MuSquared(
-        given["times"] * _square(given) * Fraction(given["sigma_denominator"], given["sigma_numerator"]) ** 2
-    )
-
-
-def _gaussian_path(given: _Whole) -> Claim:
-    return MuSquared(_square(given) * Fraction(given["precision_numerator"], given["precision_denominator"]))
-
-
 def _square(given: _Whole) -> int:
     if "sensitivity" in given and "sensitivity_squared" in given:
         raise ValueError("a sensitivity is given, and a square of one as well")
@@ -265,74 +251,40 @@ def _square(given: _Whole) -> int:
 
 
 def _above_threshold(given: _Whole) -> Claim:
-    threshold = Fraction(given["threshold_scale_denominator"], given["threshold_scale_numerator"])
-    question = Fraction(given["question_scale_denominator"], given["question_scale_numerator"])
     weight = given["stops"] * (1 if given["monotone"] else 2)
-    return Pure(given["sensitivity"] * (threshold + weight * question))
-
-
-def _thresholdout(given: _Whole) -> Claim:
-    each = 2 * given["sensitivity"] * Fraction(given["scale_denominator"], given["scale_numerator"])
-    return Pure(each, given["budget"])
-
-
-def _exponential(given: _Whole) -> Claim:
-    return Pure(Fraction(given["epsilon_numerator"], given["epsilon_denominator"]))
-
-
-def _bounded_range(given: _Whole) -> Claim:
-    return Ranged(Fraction(given["epsilon_numerator"], given["epsilon_denominator"]))
+    return Pure(
+        given["sensitivity"] * (1 / given.fraction("threshold_scale") + weight / given.fraction("question_scale"))
+    )
 
 
 def _random_stop(given: _Whole) -> Claim:
     if given["order"] > 1:
         raise ValueError(f"order is {given['order']}, and only 0 and 1 are proved")
-    return Pure((2 + given["order"]) * Fraction(given["epsilon_numerator"], given["epsilon_denominator"]))
-
-
-def _stated(given: _Whole) -> Claim:
-    return Pure(Fraction(given["epsilon_numerator"], given["epsilon_denominator"]))
-
-
-def _stated_mu(given: _Whole) -> Claim:
-    return MuSquared(Fraction(given["mu_micro"], MICRO) ** 2)
+    return Pure((2 + given["order"]) * given.fraction("epsilon"))
 
 
 def _bounded_noise(given: _Whole) -> Claim:
-    stated = Fraction(given["epsilon_numerator"], given["epsilon_denominator"])
+    stated = given.fraction("epsilon")
     law = given["power"], given["radius"], given["sensitivity"], given["questions"], given["failure_atto"]
     if not float(stated) >= least_epsilon(*law):
         raise ValueError(f"epsilon is {float(stated):g}, and no less than {least_epsilon(*law):g} is proved")
     return Pure(stated)
 
 
-def _finite(given: _Whole) -> Claim:
-    return Pure(log_above(Fraction(given["ratio_numerator"], given["ratio_denominator"])))
-
-
-def _objective(given: _Whole) -> Claim:
-    return _perturbed(given, objective_mu)
-
-
-def _objective_users(given: _Whole) -> Claim:
-    return _perturbed(given, user_mu)
-
-
 def _perturbed(given: _Whole, proved: Callable[[Fraction, int], int]) -> Claim:
     """The mu that was stated, if noise and ridge cost no more; a micro of it is spare for another machine's doubles."""
     shift, mu = given["shift_micro"], given["mu_micro"]
-    slope = Fraction(MICRO, shift) * Fraction(given["ridge_denominator"], given["ridge_numerator"])
-    least = proved(slope, shift) - 1
+    least = proved(Fraction(MICRO, shift) / given.fraction("ridge"), shift) - 1
     if mu < least:
         raise ValueError(f"mu_micro is {mu}, and no less than {least} is proved")
     return MuSquared(Fraction(mu**2 + given["output_micro"] ** 2, MICRO**2))
 
 
 def _objective_pure(given: _Whole) -> Claim:
-    scale = Fraction(given["scale_numerator"], given["scale_denominator"])
+    scale = given.fraction("scale")
     if given["extra_micro"] < 1:
         raise ValueError("the noise's own rounding costs a micro")
-    if Fraction(given["ridge_numerator"], given["ridge_denominator"]) < scale:
+    if given.fraction("ridge") < scale:
         raise ValueError("the ridge is below the scale")
     return Pure(1 / scale + Fraction(given["extra_micro"] + given["output_micro"], MICRO))
 
@@ -353,24 +305,24 @@ def log_above(ratio: Fraction) -> Fraction:
 
 
 _CLAIMS: dict[str, Callable[[_Whole], Claim]] = {
-    "laplace": _laplace,
-    "laplace_path": _laplace,
-    "gaussian": _gaussian,
-    "gaussian_steps": _gaussian_steps,
-    "gaussian_path": _gaussian_path,
+    "laplace": lambda given: Pure(given["sensitivity"] / given.fraction("scale")),
+    "laplace_path": lambda given: Pure(given["sensitivity"] / given.fraction("scale")),
+    "gaussian": lambda given: MuSquared(_square(given) / given.fraction("sigma") ** 2),
+    "gaussian_steps": lambda given: MuSquared(given["times"] * _square(given) / given.fraction("sigma") ** 2),
+    "gaussian_path": lambda given: MuSquared(_square(given) * given.fraction("precision")),
     "above_threshold": _above_threshold,
-    "exponential": _exponential,
-    "bounded_range": _bounded_range,
+    "exponential": lambda given: Pure(given.fraction("epsilon")),
+    "bounded_range": lambda given: Ranged(given.fraction("epsilon")),
     "bounded_noise": _bounded_noise,
-    "staircase": _exponential,
+    "staircase": lambda given: Pure(given.fraction("epsilon")),
     "random_stop": _random_stop,
-    "stated": _stated,
-    "stated_mu": _stated_mu,
-    "finite": _finite,
-    "objective": _objective,
+    "stated": lambda given: Pure(given.fraction("epsilon")),
+    "stated_mu": lambda given: MuSquared(Fraction(given["mu_micro"], MICRO) ** 2),
+    "finite": lambda given: Pure(log_above(given.fraction("ratio"))),
+    "objective": lambda given: _perturbed(given, objective_mu),
     "objective_pure": _objective_pure,
-    "objective_users": _objective_users,
-    "thresholdout": _thresholdout,
+    "objective_users": lambda given: _perturbed(given, user_mu),
+    "thresholdout": lambda given: Pure(2 * given["sensitivity"] / given.fraction("scale"), given["budget"]),
 }
 
 _ADDED = {"objective", "objective_pure", "objective_users"}

@@ -87,12 +87,9 @@ def distance(event: Event, left: Sequence[int], right: Sequence[int], account: N
 def declared_scale(event: Event) -> Fraction | None:
     """The width of noise that an additive event was charged for; None where the event says nothing about it."""
     names = {"laplace": "scale", "gaussian": "sigma", "above_threshold": "question_scale"}
-    name, given = names.get(event.name), event.parameters
     if event.name == "staircase":
-        return Fraction(int(str(given["epsilon_denominator"])), int(str(given["epsilon_numerator"])))
-    if name is None:
-        return None
-    return Fraction(int(str(given[f"{name}_numerator"])), int(str(given[f"{name}_denominator"])))
+        return 1 / event.fraction("epsilon")
+    return event.fraction(names[event.name]) if event.name in names else None
 
 
 @dataclass(frozen=True)

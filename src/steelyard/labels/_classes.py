@@ -37,11 +37,7 @@ _ENTRIES = 1 << 20  # of a chunk's table of classes
 
 def event_of(ratio: Fraction) -> Event:
     """What a pass is charged for whose outputs are at most ``ratio`` times likelier under one label than under another."""
-    parts: dict[str, int | str | list[int]] = {
-        "ratio_numerator": ratio.numerator,
-        "ratio_denominator": ratio.denominator,
-    }
-    return Event("finite", parts, Neighbours.CHANGE_LABEL)
+    return Event.of("finite", Neighbours.CHANGE_LABEL, ratio=ratio)
 
 
 def check_size(size: int) -> None:

@@ -100,11 +100,7 @@ class TableSampler(_Sampler):
     @lazy
     def event(self) -> Event:
         """What one pass over the records is charged for: the exact ratio."""
-        parts: dict[str, int | str | list[int]] = {
-            "ratio_numerator": self.ratio.numerator,
-            "ratio_denominator": self.ratio.denominator,
-        }
-        return Event("finite", parts, Neighbours.CHANGE_LABEL)
+        return Event.of("finite", Neighbours.CHANGE_LABEL, ratio=self.ratio)
 
     @lazy
     def values(self) -> Floats:

@@ -10,7 +10,7 @@ copy, a pickle or a forked child of it is dead.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from threading import Lock
 from typing import TYPE_CHECKING, NoReturn
@@ -60,16 +60,16 @@ class AboveThreshold:
     @property
     def event(self) -> Event:
         """What the whole row of questions is charged for, before the first."""
-        parameters: dict[str, int | str | list[int]] = {
-            "sensitivity": self.sensitivity,
-            "threshold_scale_numerator": self.threshold_scale.numerator,
-            "threshold_scale_denominator": self.threshold_scale.denominator,
-            "question_scale_numerator": self.question_scale.numerator,
-            "question_scale_denominator": self.question_scale.denominator,
-            "stops": self.stops,
-            "monotone": int(self.monotone),
-        }
-        return Event("above_threshold", parameters, self.neighbours, self.status)
+        event = Event.of(
+            "above_threshold",
+            self.neighbours,
+            sensitivity=self.sensitivity,
+            threshold_scale=self.threshold_scale,
+            question_scale=self.question_scale,
+            stops=self.stops,
+            monotone=int(self.monotone),
+        )
+        return replace(event, status=self.status)
 
     def start(self, threshold: int, noise: Noise) -> Questions:
         """Draw the threshold's noise and wait for questions; ``threshold`` is public."""

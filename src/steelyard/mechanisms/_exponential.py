@@ -49,13 +49,10 @@ class Exponential:
     @property
     def event(self) -> Event:
         """What a choice is charged for: a loss within a range of epsilon (docs/proofs/bounded_range.md)."""
-        parameters: dict[str, int | str | list[int]] = {
-            "epsilon_numerator": self.epsilon.numerator,
-            "epsilon_denominator": self.epsilon.denominator,
-            "sensitivity": self.sensitivity,
-            "monotone": int(self.monotone),
-        }
-        return Event("bounded_range", parameters, self.neighbours)
+        epsilon, monotone = self.epsilon, int(self.monotone)
+        return Event.of(
+            "bounded_range", self.neighbours, epsilon=epsilon, sensitivity=self.sensitivity, monotone=monotone
+        )
 
     def choose(self, costs: Sequence[int], noise: Noise) -> int:
         """The index of the chosen candidate.

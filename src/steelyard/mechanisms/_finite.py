@@ -55,12 +55,7 @@ class Finite:
     @lazy
     def event(self) -> Event:
         """What one output per unit is charged for."""
-        ratio = self.ratio
-        parameters: dict[str, int | str | list[int]] = {
-            "ratio_numerator": ratio.numerator,
-            "ratio_denominator": ratio.denominator,
-        }
-        return Event("finite", parameters, self.neighbours)
+        return Event.of("finite", self.neighbours, ratio=self.ratio)
 
     def release(self, inputs: Sequence[int], noise: Noise) -> list[int]:
         """One output index per input index; an index off the table counts as the nearest row.

@@ -75,15 +75,9 @@ class Gaussian:
     @lazy
     def event(self) -> Event:
         """What a release is charged for."""
-        parameters: dict[str, int | str | list[int]] = {
-            "sigma_numerator": self.sigma.numerator,
-            "sigma_denominator": self.sigma.denominator,
-        }
         if self.sensitivity is not None:
-            parameters["sensitivity"] = self.sensitivity
-        else:
-            parameters["sensitivity_squared"] = self.square
-        return Event("gaussian", parameters, self.neighbours)
+            return Event.of("gaussian", self.neighbours, sigma=self.sigma, sensitivity=self.sensitivity)
+        return Event.of("gaussian", self.neighbours, sigma=self.sigma, sensitivity_squared=self.square)
 
     def release(self, values: Sequence[int], noise: Noise) -> list[int]:
         """The integers with noise.

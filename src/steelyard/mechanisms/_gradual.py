@@ -55,13 +55,7 @@ class LaplacePath:
 
     def event_at(self, step: int) -> Event:
         """The event of the path up to this step: the level to raise the one entry of a pure account to."""
-        scale = self.scales[step]
-        parameters: dict[str, int | str | list[int]] = {
-            "sensitivity": self.sensitivity,
-            "scale_numerator": scale.numerator,
-            "scale_denominator": scale.denominator,
-        }
-        return Event("laplace_path", parameters, self.neighbours)
+        return Event.of("laplace_path", self.neighbours, sensitivity=self.sensitivity, scale=self.scales[step])
 
     @property
     def event(self) -> Event:

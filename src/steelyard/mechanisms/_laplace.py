@@ -59,12 +59,7 @@ class Laplace:
     @lazy
     def event(self) -> Event:
         """What a release is charged for."""
-        parameters: dict[str, int | str | list[int]] = {
-            "sensitivity": self.sensitivity,
-            "scale_numerator": self.scale.numerator,
-            "scale_denominator": self.scale.denominator,
-        }
-        return Event("laplace", parameters, self.neighbours)
+        return Event.of("laplace", self.neighbours, sensitivity=self.sensitivity, scale=self.scale)
 
     def release(self, values: Sequence[int], noise: Noise) -> list[int]:
         """The integers with noise.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from steelyard.accounting import objective_mu, user_mu
 from steelyard.errors import InvalidTask
@@ -55,6 +55,7 @@ class Objective:
     shift: int
     ridge: Fraction
     output: int
+    called: ClassVar[str] = "objective"  # the event
 
     def __post_init__(self) -> None:
         for name in ("width", "shift", "output"):
@@ -105,15 +106,10 @@ class Objective:
     @property
     def event(self) -> Event:
         """What a fit is charged for."""
-        parameters: dict[str, int | str | list[int]] = {
-            "width": self.width,
-            "shift_micro": self.shift,
-            "ridge_numerator": self.ridge.numerator,
-            "ridge_denominator": self.ridge.denominator,
-            "mu_micro": self.price,
-            "output_micro": self.output,
-        }
-        return Event("objective", parameters)
+        width, shift, ridge, output = self.width, self.shift, self.ridge, self.output
+        return Event.of(
+            self.called, width=width, shift_micro=shift, ridge=ridge, mu_micro=self.price, output_micro=output
+        )
 
     def perturbation(self, noise: Noise) -> list[int]:
         """The linear term b, in steps of 2^-GRID."""
@@ -133,15 +129,12 @@ class UserObjective(Objective):
     True
     """
 
+    called = "objective_users"
+
     @property
     def price(self) -> int:
         """Micro-mu of the perturbation alone."""
         return user_mu(self.sigma / self.ridge, self.shift)
-
-    @property
-    def event(self) -> Event:
-        """What a fit is charged for."""
-        return Event("objective_users", super().event.parameters)
 
 
 @dataclass(frozen=True)
@@ -197,16 +190,10 @@ class PureObjective:
     @property
     def event(self) -> Event:
         """What a fit is charged for."""
-        parameters: dict[str, int | str | list[int]] = {
-            "width": self.width,
-            "scale_numerator": self.scale.numerator,
-            "scale_denominator": self.scale.denominator,
-            "ridge_numerator": self.ridge.numerator,
-            "ridge_denominator": self.ridge.denominator,
-            "extra_micro": EXTRA_MICRO,
-            "output_micro": self.output,
-        }
-        return Event("objective_pure", parameters)
+        width, scale, ridge = self.width, self.scale, self.ridge
+        return Event.of(
+            "objective_pure", width=width, scale=scale, ridge=ridge, extra_micro=EXTRA_MICRO, output_micro=self.output
+        )
 
     def perturbation(self, noise: Noise) -> list[int]:
         """The linear term b, in steps of 2^-GRID."""

@@ -44,12 +44,7 @@ class RandomStop:
     @property
     def event(self) -> Event:
         """What all runs together are charged for, before the first."""
-        parameters: dict[str, int | str | list[int]] = {
-            "epsilon_numerator": self.epsilon.numerator,
-            "epsilon_denominator": self.epsilon.denominator,
-            "order": ORDERS[self.law],
-        }
-        return Event("random_stop", parameters, self.neighbours)
+        return Event.of("random_stop", self.neighbours, epsilon=self.epsilon, order=ORDERS[self.law])
 
     def runs(self, noise: Noise) -> int:
         """How many runs are made: at least one; reads no row."""

@@ -67,13 +67,9 @@ class Staircase:
     @lazy
     def event(self) -> Event:
         """What a release is charged for."""
-        parameters: dict[str, int | str | list[int]] = {
-            "sensitivity": self.sensitivity,
-            "first": self.first,
-            "epsilon_numerator": self.epsilon.numerator,
-            "epsilon_denominator": self.epsilon.denominator,
-        }
-        return Event("staircase", parameters, self.neighbours)
+        return Event.of(
+            "staircase", self.neighbours, sensitivity=self.sensitivity, first=self.first, epsilon=self.epsilon
+        )
 
     def mean_size(self) -> float:
         """The expected absolute noise."""

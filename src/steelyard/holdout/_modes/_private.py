@@ -98,10 +98,8 @@ class BoundedAnswers:
     @lazy
     def _promised(self) -> Fraction:
         """The epsilon of that account at its delta."""
-        parameters = self.law.event.parameters
-        epsilon = Fraction(int(str(parameters["epsilon_numerator"])), int(str(parameters["epsilon_denominator"])))
         rest = self.delta - self.law.failure
-        mu = Fraction(pure_to_mu(epsilon), MICRO)
+        mu = Fraction(pure_to_mu(self.law.event.fraction("epsilon")), MICRO)
         return Fraction(math.ceil(epsilon_of(mu, float(rest)) * 10**6 + 1), 10**6)
 
     def width(self, terms: Terms) -> float:

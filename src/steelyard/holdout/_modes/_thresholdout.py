@@ -120,13 +120,9 @@ class Thresholdout:
     @property
     def event(self) -> Event:
         """What the whole row of answers is charged for, before the first."""
-        parameters: dict[str, int | str | list[int]] = {
-            "sensitivity": self.steps,
-            "scale_numerator": self.scale.numerator,
-            "scale_denominator": self.scale.denominator,
-            "budget": self.budget,
-        }
-        return Event("thresholdout", parameters, Neighbours.REPLACE)
+        return Event.of(
+            "thresholdout", Neighbours.REPLACE, sensitivity=self.steps, scale=self.scale, budget=self.budget
+        )
 
     def start(self, noise: Noise) -> ThresholdoutAnswers:
         """Draw the first threshold and wait for questions."""
