@@ -9,16 +9,18 @@ from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from steelyard import tables
 from steelyard.account import Account, Allowance
 from steelyard.desk import FAILED, Desk, NoTable
-from steelyard.errors import BudgetExceeded, InsecureNoise, KeyConflict, LedgerTampered, OurBug, TableError
+from steelyard.errors import BudgetExceeded, InsecureNoise, KeyConflict, LedgerTampered, OurBug, TableError, ViewRefused
 from steelyard.ledger import Ledger, open_account
 from steelyard.mechanisms import Laplace
 from steelyard.noise import ExactNoise, Noise, TestNoise
 from steelyard.plan import Outcome
-from steelyard.privacy import MICRO, Loss, rows
+from steelyard.privacy import MICRO, Loss, rows, users
 
 EVENT = Laplace(1, Fraction(2)).event
 
@@ -39,6 +41,17 @@ def test_a_draw_is_made_once_and_given_again_to_whoever_asks(account: Account) -
     assert second.draw(again, lambda noise: b"another") == drawn
     assert desk(account).drawn(desk(account).charge(EVENT)) == [drawn]
     assert account.spent == Loss.pure("0.5")
+
+
+def test_a_desk_asks_a_view_itself_whether_it_keeps_the_unit_apart(account: Account, tmp_path: Path) -> None:
+    table = tables.read({"u": np.array([1, 1, 2]), "x": np.array([1.0, 2.0, 3.0])}, name="t")
+    sums = tables.view("select u, sum(x) as x from t group by u", t=table)
+    people = open_account(tmp_path / "budget.db", "people", unit=users("u"), epsilon=1)
+    with pytest.raises(ViewRefused):
+        Desk(sums, ExactNoise(), account, "sums", {})
+    assert account.spent.amount == 0
+    Desk(sums, ExactNoise(), people, "sums", {}).charge(EVENT)  # a row of the view is of one user
+    Desk(table, ExactNoise(), account, "rows", {}).charge(EVENT)
 
 
 def test_draws_of_one_charge_go_on_step_by_step(account: Account) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from steelyard.errors import InvalidTask
 from steelyard.privacy import users
-from steelyard.tables import LIMIT, Bounded, Capped, Limits, Quantity, _table, read
+from steelyard.tables import LIMIT, Bounded, Capped, KeyList, Limits, Quantity, _table, read
 
 
 @given(st.floats() | st.integers() | st.booleans() | st.none() | st.decimals(allow_nan=False, allow_infinity=False))
@@ -135,3 +135,24 @@ def test_a_question_is_not_taken_for_one_whose_constant_is_equal_and_another() -
     zero, minus = (table._base.mutate(y=ibis.literal(value, "float64")) for value in (0.0, -0.0))
     assert zero.op() == minus.op()  # to Ibis they are one
     assert [" -0.0 " in f" {table._sql(each)} " for each in (zero, minus)] == [False, True]
+
+
+def test_what_a_question_depends_on_is_told_apart_by_its_words_too() -> None:
+    table = read({"u": np.array([1]), "x": np.array([1.0])})
+
+    def asked(value: Any) -> str:
+        rows = table._base.select(y=ibis.literal(value))
+        return table._written(("constant", value), lambda: _table.Under(rows, {})).sql
+
+    values = [1, True, 1.0, 0.0, -0.0, False]  # the first three are equal to Python, and so are the others
+    assert len({asked(value) for value in values}) == len(values)
+    assert [asked(value) for value in values] == [asked(value) for value in values]
+
+
+def test_keys_that_were_found_in_rows_are_not_remembered_with_a_question() -> None:
+    table = read({"u": np.array([1, 2]), "k": np.array([0, 1]), "x": np.array([5, 6])})
+    found = KeyList([0, 1])
+    found.found = True
+    for keys, questions in ((found, 0), ([0, 1], 1)):
+        assert table.sums_by_key(users("u"), [Capped(Quantity("x"), 100)], "k", keys)[0] == [5, 6]
+        assert len(table._asked) == questions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -368,3 +369,24 @@ def test_questions_at_the_same_moment_have_cursors_of_their_own(tmp_path: Path) 
     with ThreadPoolExecutor(8) as crew:
         found = list(crew.map(ask, range(40)))
     assert found == [[4, 2] if number % 2 else [2, 4] for number in range(40)]
+
+
+def test_a_cursor_whose_question_failed_is_kept_for_no_other(tmp_path: Path) -> None:
+    engine = read(parquet(tmp_path))._engine
+    ask = "SELECT sum(x) FROM steelyard_plain"
+    for wrong in ("SELECT 1 // 0 FROM nowhere", "SELECT error('told') FROM steelyard_plain"):
+        assert engine.rows(ask, ["x"]) == [(10.0,)]
+        assert len(engine._kept) == 1  # type: ignore[attr-defined]
+        with pytest.raises(TableError, match="could not answer"):
+            engine.rows(wrong, ["x"])
+        assert not engine._kept  # type: ignore[attr-defined]
+
+
+def test_a_cursor_that_shows_another_table_beside_the_files_is_kept_for_no_other(tmp_path: Path) -> None:
+    engine, numbers = read(parquet(tmp_path))._engine, itertools.count()
+    beside = engine.showing({"steelyard_other": lambda: pa.table({"o": [next(numbers)]})})
+    assert engine.rows("SELECT count(x) FROM steelyard_plain", ["x"]) == [(4,)]
+    ask = "SELECT max(o), count(x) FROM steelyard_other, steelyard_plain"
+    assert [beside.rows(ask, ["x"]) for _ in range(2)] == [[(0, 4)], [(1, 4)]]  # made anew for each question
+    with pytest.raises(TableError, match="could not answer"):
+        engine.rows(ask, ["x"])
