@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from steelyard import tables
 from steelyard.account import Account, Allowance
 from steelyard.desk import FAILED, Desk, NoTable
 from steelyard.errors import BudgetExceeded, InsecureNoise, KeyConflict, LedgerTampered, OurBug, TableError, ViewRefused
@@ -20,7 +21,6 @@ from steelyard.mechanisms import Laplace
 from steelyard.noise import ExactNoise, Noise, TestNoise
 from steelyard.plan import Outcome
 from steelyard.privacy import MICRO, Loss, rows, users
-from steelyard.tables import read, view
 
 EVENT = Laplace(1, Fraction(2)).event
 
@@ -44,8 +44,8 @@ def test_a_draw_is_made_once_and_given_again_to_whoever_asks(account: Account) -
 
 
 def test_a_desk_asks_a_view_itself_whether_it_keeps_the_unit_apart(account: Account, tmp_path: Path) -> None:
-    table = read({"u": np.array([1, 1, 2]), "x": np.array([1.0, 2.0, 3.0])}, name="t")
-    sums = view("select u, sum(x) as x from t group by u", t=table)
+    table = tables.read({"u": np.array([1, 1, 2]), "x": np.array([1.0, 2.0, 3.0])}, name="t")
+    sums = tables.view("select u, sum(x) as x from t group by u", t=table)
     people = open_account(tmp_path / "budget.db", "people", unit=users("u"), epsilon=1)
     with pytest.raises(ViewRefused):
         Desk(sums, ExactNoise(), account, "sums", {})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import sqlite3
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -383,7 +383,7 @@ def test_a_cursor_whose_question_failed_is_kept_for_no_other(tmp_path: Path) -> 
 
 
 def test_a_cursor_that_shows_another_table_beside_the_files_is_kept_for_no_other(tmp_path: Path) -> None:
-    engine, numbers = read(parquet(tmp_path))._engine, count()
+    engine, numbers = read(parquet(tmp_path))._engine, itertools.count()
     beside = engine.showing({"steelyard_other": lambda: pa.table({"o": [next(numbers)]})})
     assert engine.rows("SELECT count(x) FROM steelyard_plain", ["x"]) == [(4,)]
     ask = "SELECT max(o), count(x) FROM steelyard_other, steelyard_plain"
