@@ -121,7 +121,11 @@ def _add_predict(commands: Any, shared: argparse.ArgumentParser) -> None:
     )
     tell.add_argument("model", help="a model saved by steelyard fit")
     tell.add_argument("data", help="a Parquet or CSV file with the model's columns, or a glob of them (taken by name)")
-    tell.add_argument("--out", required=True, help="write the predictions here, as Parquet, in the order of the rows")
+    tell.add_argument(
+        "--out",
+        required=True,
+        help="write the predictions here, in the order of the rows: as CSV where the name ends in .csv, else as Parquet",
+    )
     add_overwrite(tell)
     tell.set_defaults(run=_predict)
 
@@ -232,6 +236,7 @@ def _predict(args: argparse.Namespace) -> Reply:
             return Reply(f"would read {', '.join(wanted)}; spends nothing", {"columns": wanted})
         counts: list[int] = []
         with waiting("predicting"):
-            files.write_now(args.out, lambda part: counts.append(write_predictions(models, args.data, part)))
+            csv = args.out.lower().endswith(".csv")
+            files.write_now(args.out, lambda part: counts.append(write_predictions(models, args.data, part, csv=csv)))
     told = f"{counts[0]:,} predictions of {models[0].label!r} in {args.out}"
     return Reply(told, {"rows": counts[0], "out": args.out})

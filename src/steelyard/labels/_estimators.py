@@ -32,7 +32,7 @@ _BENT = {
 }  # fmt: skip
 _BENT_CLASSES = {
     "HuberRegressor", "QuantileRegressor", "SVR", "NuSVR", "LinearSVR", "RANSACRegressor", "TheilSenRegressor",
-    "PassiveAggressiveRegressor",
+    "PassiveAggressiveRegressor", "AdaBoostRegressor",
 }  # fmt: skip
 _ENDLESS = {"gamma", "tweedie"}
 _ENDLESS_CLASSES = {"GammaRegressor", "TweedieRegressor"}
@@ -55,9 +55,33 @@ def _found(estimator: Any, losses: set[str], classes: set[str]) -> str | None:
         if isinstance(value, str):
             if name in _NAMES and {value.lower(), *value.lower().split(":")} & losses:
                 return value
-        elif type(value).__name__ in classes:
+        elif type(value).__name__ in classes or (losses is _BENT and _bends(value)):
             return type(value).__name__
     return None
+
+
+def _bends(thing: Any) -> bool:
+    """Whether it trains on a function of the label that is no straight line, as far as a few made-up labels tell."""
+    if type(thing).__name__ != "TransformedTargetRegressor":
+        return False
+    if thing.transformer is not None:
+        return type(thing.transformer).__name__ in {"PowerTransformer", "QuantileTransformer"} or (
+            type(thing.transformer).__name__ == "FunctionTransformer" and not _straight(thing.transformer.func)
+        )
+    return not _straight(thing.func)
+
+
+def _straight(function: Any) -> bool:
+    if function is None:
+        return True
+    labels = np.linspace(-10.0, 10.0, 9)
+    try:
+        with np.errstate(all="ignore"):
+            told = np.asarray(function(labels), dtype=float)
+    except Exception:  # what it makes of labels like these the rehearsal will tell
+        return True
+    bends = np.abs(np.diff(told, 2))
+    return bool(np.all(np.isfinite(told)) and bends.max() <= 1e-6 * max(1e-300, float(np.abs(told).max())))
 
 
 def _settings(thing: Any, name: str = "", depth: int = 8) -> Iterator[tuple[str, Any]]:

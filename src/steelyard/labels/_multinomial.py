@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import EngineMissing, InvalidTask
-from steelyard.labels._newton import RIDGES, descend, weighed
+from steelyard.labels._newton import RIDGES, descend, times, weighed, with_constant
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
@@ -53,7 +53,7 @@ class _MultinomialObjective:
             _added(rows != 0, shares),
         )
         scale = np.where(squares > 0, np.sqrt(squares / np.where(filled > 0, filled, 1.0)), 1.0)
-        gram = rows.T @ _times(rows, shares)
+        gram = rows.T @ times(rows, shares)
         gram = (gram.toarray() if hasattr(gram, "toarray") else gram) / np.outer(scale, scale)
         pull = np.asarray(rows.T @ (vectors * shares[:, None])) / scale[:, None]
         return cls(rows, scale, pull, gram, shares, total)
@@ -108,7 +108,7 @@ class _MultinomialObjective:
         spread = self.shares @ (vectors - likely) ** 2
         for number in range(count):
             curve = likely[:, number] * (1 - likely[:, number]) * (count / (count - 1)) * self.shares
-            bent = _times(self.rows, curve).T @ self.rows
+            bent = times(self.rows, curve).T @ self.rows
             bent = np.asarray(bent.todense() if hasattr(bent, "todense") else bent)
             bent = bent / np.outer(self.scale, self.scale) + self.alpha * np.eye(len(self.gram))
             total += spread[number] * float(np.trace(np.linalg.solve(bent, self.gram)))
@@ -147,7 +147,7 @@ class MultinomialRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc
             vectors = np.column_stack([1 - ones, ones])
         heard, shares, total = weighed(sample_weight, rows)
         rows, vectors = rows[heard], vectors[heard]
-        objective = _MultinomialObjective.of(_with_constant(rows), vectors, shares, total)
+        objective = _MultinomialObjective.of(with_constant(rows), vectors, shares, total)
         theta = self._searched(objective, vectors) if self.alpha == "auto" else self._at(objective, float(self.alpha))
         theta = (theta - theta.mean(axis=1, keepdims=True)) / objective.scale[:, None]
         self.coef_, self.intercept_ = theta[:-1].T, theta[-1]
@@ -188,21 +188,6 @@ class MultinomialRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc
         tags.input_tags.sparse = tags.target_tags.multi_output = True
         tags.regressor_tags.poor_score = True  # scikit-learn's own check is one on labels that are no probabilities
         return tags
-
-
-def _with_constant(rows: Any) -> Any:
-    """The rows with a column of ones after their own."""
-    ones = np.ones((rows.shape[0], 1))
-    if not hasattr(rows, "multiply"):
-        return np.hstack([rows, ones])
-    from scipy.sparse import hstack
-
-    return hstack([rows, ones], format="csr")
-
-
-def _times(rows: Any, values: Floats) -> Any:
-    """Each row times its own number."""
-    return rows * values[:, None] if isinstance(rows, np.ndarray) else rows.multiply(values[:, None])
 
 
 def _added(rows: Any, shares: Floats) -> Floats:

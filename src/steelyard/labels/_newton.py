@@ -51,3 +51,24 @@ def weighed(sample_weight: Any, rows: Any) -> tuple[Any, Floats, float]:
     if not 0 < total < np.inf:
         raise InvalidTask("sample_weight must be above zero for some record, and add up to a finite number.")
     return (slice(None) if heard.all() else np.flatnonzero(heard)), weights[heard] / total, total
+
+
+def with_constant(rows: Any) -> Any:
+    """The rows, dense or sparse, with a column of ones after their own."""
+    ones = np.ones((rows.shape[0], 1))
+    if not hasattr(rows, "multiply"):
+        return np.hstack([rows, ones])
+    from scipy.sparse import hstack
+
+    return hstack([rows, ones], format="csr")
+
+
+def times(rows: Any, values: Floats) -> Any:
+    """Each row times its own number."""
+    return rows * values[:, None] if isinstance(rows, np.ndarray) else rows.multiply(values[:, None])
+
+
+def products(rows: Any, values: Floats) -> Floats:
+    """The sum of each row's products with itself, times its own number."""
+    found = times(rows, values).T @ rows
+    return np.asarray(found.toarray() if hasattr(found, "toarray") else found)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.errors import EngineMissing, InvalidTask
-from steelyard.labels._newton import RIDGES, descend, weighed
+from steelyard.labels._newton import RIDGES, descend, products, weighed, with_constant
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
@@ -49,9 +49,9 @@ class PoissonRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidTask(
                 f"alpha must be above zero, or 'auto': noisy counts may have a negative mean; got {self.alpha!r}."
             )
-        rows, labels = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        rows, labels = validate_data(self, X, y, dtype=np.float64, y_numeric=True, accept_sparse="csr")
         heard, shares, total = weighed(sample_weight, rows)
-        wide, labels = np.column_stack([rows, np.ones(len(rows))])[heard], labels[heard]
+        wide, labels = with_constant(rows)[heard], labels[heard]
         objective = _PoissonObjective(wide, labels, shares, total)
         start = np.zeros(wide.shape[1])
         start[-1] = math.log(max(float(shares @ labels), 0.05))
@@ -79,11 +79,12 @@ class PoissonRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Floats:
         """The count to expect for each row, above zero."""
         check_is_fitted(self, "coef_")
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = validate_data(self, X, dtype=np.float64, accept_sparse="csr", reset=False)
         return np.asarray(np.exp(np.clip(rows @ self.coef_ + self.intercept_, -700, 700)))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.regressor_tags.poor_score = True  # scikit-learn's own check is one on labels that are no counts
         return tags
 
@@ -92,7 +93,7 @@ class PoissonRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 class _PoissonObjective:
     """The mean of e^s - y s over records that count by their shares, and a ridge."""
 
-    wide: Floats
+    wide: Any
     labels: Floats
     shares: Floats
     total: float
@@ -106,14 +107,14 @@ class _PoissonObjective:
         with np.errstate(over="ignore", invalid="ignore"):
             mean = np.exp(self.wide @ theta) * self.shares
             value = float(mean.sum() - self.pull @ theta + self.alpha / 2 * theta @ theta)
-            curvature = (self.wide.T * mean) @ self.wide + self.alpha * np.eye(len(theta))
+            curvature = products(self.wide, mean) + self.alpha * np.eye(len(theta))
             return value, self.wide.T @ mean - self.pull + self.alpha * theta, curvature
 
     def promised(self, theta: Floats) -> float:
         """The loss to expect on new records: that on these, and how much a fit flatters itself, tr(H^-1 B)/n (Takeuchi)."""
         value, _, curvature = self.at(theta)
-        noise = self.wide * (self.labels - np.exp(np.clip(self.wide @ theta, -700, 300)))[:, None]
-        spread = (noise.T * self.shares) @ noise
+        off = self.labels - np.exp(np.clip(self.wide @ theta, -700, 300))
+        spread = products(self.wide, off**2 * self.shares)
         flattery = np.trace(np.linalg.lstsq(curvature, spread, rcond=None)[0]) / self.total
         return value - self.alpha / 2 * float(theta @ theta) + float(flattery)
 

@@ -177,7 +177,7 @@ class LogisticRegression(PrivateEstimator, ClassifierMixin, BaseEstimator):  # t
         """Predict with released models of so many columns, one for the second class or one for each."""
         if self.classes is not None:
             self.classes_ = in_order(self.classes)
-        self.models_, self.n_features_in_ = _of_classes(models, self.classes_.tolist()), width
+        self.models_, self.n_features_in_ = of_classes(models, self.classes_.tolist()), width
         lines = [list(model.coefficients.values()) for model in self.models_]
         self.coef_, self.intercept_ = np.array(lines)[:, :-1], np.array(lines)[:, -1]
 
@@ -239,7 +239,7 @@ class LogisticRegression(PrivateEstimator, ClassifierMixin, BaseEstimator):  # t
         return classes, codes(labels, classes.tolist())
 
 
-def _of_classes(models: Sequence[Model], classes: list[Any]) -> tuple[Model, ...]:
+def of_classes(models: Sequence[Model], classes: list[Any]) -> tuple[Model, ...]:
     """The models with the classes as they are called, in place of the places that were fitted."""
     if len(models) == 1:
         return (replace(models[0], positive=classes[1], negative=classes[0]),)

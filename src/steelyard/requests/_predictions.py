@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow.csv import CSVWriter
 
 from steelyard.errors import ColumnMissing, TableError
 from steelyard.models import Model
@@ -16,8 +17,8 @@ from steelyard.tables import scan
 _BATCH = 65_536
 
 
-def write_predictions(models: Sequence[Model], data: str, out: str) -> int:
-    """Stream the predictions into a Parquet file, and count them."""
+def write_predictions(models: Sequence[Model], data: str, out: str, *, csv: bool = False) -> int:
+    """Stream the predictions into a Parquet or CSV file, and count them."""
     wanted, source = models[0].features.source, scan(data)
     for name in wanted:
         if name not in source.schema.names:
@@ -25,7 +26,8 @@ def write_predictions(models: Sequence[Model], data: str, out: str) -> int:
     count = 0
     scanner = source.scanner(columns=wanted, batch_size=_BATCH, batch_readahead=1, fragment_readahead=1)
     try:
-        with pq.ParquetWriter(out, _predicted(models, _empty(scanner.projected_schema)).schema) as writer:
+        writing, told = CSVWriter if csv else pq.ParquetWriter, _predicted(models, _empty(scanner.projected_schema))
+        with writing(out, told.schema) as writer:
             for batch in scanner.to_batches():
                 writer.write_batch(_predicted(models, batch))
                 count += batch.num_rows

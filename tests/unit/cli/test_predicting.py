@@ -32,6 +32,8 @@ def test_several_classes_are_saved_and_the_likeliest_is_told_from_parquet_and_cs
     again = command("predict", tmp_path / "m.json", tmp_path / "part-*.csv", "--out", tmp_path / "q.parquet")
     assert again.data["rows"] == 20_000
     assert pq.read_table(tmp_path / "q.parquet").to_pandas().equals(told)
+    command("predict", tmp_path / "m.json", tmp_path / "part-*.csv", "--out", tmp_path / "q.CSV")
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "q.CSV"), told, check_dtype=False)
 
 
 def test_a_poisson_model_tells_expected_counts_and_hides_the_label_alone(spend: Path, tmp_path: Path) -> None:

@@ -6,11 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csc_matrix, csr_array
 from sklearn.linear_model import PoissonRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from steelyard.errors import InvalidTask
 from steelyard.labels import LabelPrivateRegressor, PoissonRegression
+
+DRAWS = np.random.default_rng(9)
 
 
 @parametrize_with_checks([PoissonRegression()])  # type: ignore[untyped-decorator]
@@ -29,6 +34,26 @@ def test_on_counts_it_is_scikit_learns_model() -> None:
     ours, theirs = PoissonRegression(alpha=1e-9).fit(X, y), PoissonRegressor(alpha=0, tol=1e-9, max_iter=500).fit(X, y)
     assert ours.coef_ == pytest.approx(theirs.coef_, abs=1e-5)
     assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=1e-5)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, "auto"])
+def test_sparse_rows_give_the_same_model(alpha: Any) -> None:
+    X, y = counts(2000)
+    X[DRAWS.random(X.shape) < 0.7] = 0
+    weights, y = DRAWS.integers(0, 3, len(y)), y + DRAWS.choice([-5, 5], len(y))
+    dense = PoissonRegression(alpha).fit(X, y, weights)
+    for kind in (csr_array, csc_matrix):
+        thin = PoissonRegression(alpha).fit(kind(X), y, weights)
+        assert thin.predict(kind(X)) == pytest.approx(dense.predict(X), rel=1e-6)
+        assert thin.alpha_ == dense.alpha_
+
+
+def test_it_follows_an_encoder_whose_rows_are_sparse() -> None:
+    places = DRAWS.integers(0, 4, (20_000, 1))
+    y = DRAWS.poisson(np.array([0.5, 1, 2, 4])[places[:, 0]]).clip(0, 15)
+    private = LabelPrivateRegressor(PoissonRegression(), epsilon=3, lower=0, upper=15)
+    model = make_pipeline(OneHotEncoder(categories=[[0, 1, 2, 3]]), private).fit(places, y)
+    assert model.predict([[0], [1], [2], [3]]) == pytest.approx([0.5, 1, 2, 4], abs=0.6)
 
 
 def test_noisy_negative_counts_lead_to_the_model_of_the_true_ones() -> None:

@@ -13,6 +13,7 @@ from lightgbm import LGBMRegressor
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import (
+    AdaBoostRegressor,
     BaggingRegressor,
     GradientBoostingRegressor,
     HistGradientBoostingRegressor,
@@ -33,7 +34,7 @@ from sklearn.linear_model import (
 from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, QuantileTransformer, StandardScaler
 from sklearn.svm import SVR, LinearSVR
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -219,6 +220,11 @@ def test_an_estimator_that_takes_no_negative_labels_is_told_before_the_charge(es
             make_pipeline(StandardScaler(), SGDRegressor()), [{"sgdregressor__loss": ["epsilon_insensitive"]}]
         ),
         TransformedTargetRegressor(make_pipeline(StandardScaler(), QuantileRegressor())),
+        TransformedTargetRegressor(Ridge(), func=np.arcsinh, inverse_func=np.sinh),
+        TransformedTargetRegressor(Ridge(), func=np.log1p, inverse_func=np.expm1),
+        make_pipeline(StandardScaler(), TransformedTargetRegressor(Ridge(), transformer=QuantileTransformer())),
+        TransformedTargetRegressor(Ridge(), transformer=FunctionTransformer(np.cbrt)),
+        AdaBoostRegressor(),
         LGBMRegressor(objective="regression_l1"),
         LGBMRegressor(objective="fair"),
         XGBRegressor(objective="reg:absoluteerror"),
@@ -256,8 +262,12 @@ def test_losses_that_serve_are_left_alone() -> None:
         XGBRegressor(),
         LGBMRegressor(objective=poisson_objective),
         TweedieRegressor(power=0),
+        TransformedTargetRegressor(Ridge()),
+        TransformedTargetRegressor(Ridge(), func=lambda y: y / 100, inverse_func=lambda y: y * 100),
+        TransformedTargetRegressor(Ridge(), transformer=StandardScaler()),
+        TransformedTargetRegressor(Ridge(), transformer=FunctionTransformer()),
     ]
-    assert [bent_loss(each) or endless_loss(each) for each in fine] == [None] * 5
+    assert [bent_loss(each) or endless_loss(each) for each in fine] == [None] * 9
 
 
 def test_a_gamma_loss_has_no_least_value_where_labels_are_negative_and_a_poisson_loss_has() -> None:

@@ -7,7 +7,9 @@ Two questions about a model, never confused: ``target_loss``, a loss on these ro
 
 from __future__ import annotations
 
+import os
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -238,6 +240,11 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         columns = dict(zip(model.features.source, np.ascontiguousarray(values.T), strict=True))
         return np.asarray(model.predict(columns))
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as JSON that ``steelyard predict`` reads; what is certain of it stays in ``certificate_``."""
+        self._need("model_")
+        self.model_.save(path)
+
     def chart(self) -> Any:
         """A picture of the path."""
         self._need("path_")
@@ -314,7 +321,20 @@ class AccuracyFirst(*bases()):  # type: ignore[misc]
         most = None if self.account is None else self.epsilon
         told = progress_of(progress, payment.account, key)
         found = reach(within(session, most), task, wanted, penalty=self.penalty, key=key, progress=told)
-        return self._keep(found, wanted)
+        return self._keep(replace(found, model=self._called(found.model, payment)), wanted)
+
+    def _called(self, model: Any, payment: Any) -> Any:
+        """The model by the names of X's columns and of the classes: it was found by their places."""
+        from steelyard.models._regression import of_classes
+
+        if model is None:
+            return None
+        names = payment.source(self.n_features_in_, getattr(self, "feature_names_in_", None))
+        several = model.models if isinstance(model, OneVsRest) else (model,)
+        found = tuple(each.called(names) for each in several)
+        if hasattr(self, "classes_"):
+            found = of_classes(found, self.classes_.tolist())
+        return OneVsRest(found) if isinstance(model, OneVsRest) else found[0]
 
     def _keep(self, found: Reached, wanted: Goal) -> AccuracyFirst:
         self.key_, self.wanted_, self.path_ = found.key, wanted, found.path

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 from sklearn.model_selection import cross_val_score
 from sklearn.utils import get_tags
@@ -14,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from steelyard.bounding import Sum
 from steelyard.errors import InvalidTask
+from steelyard.models import read_models
 from steelyard.models._estimator import labels_of
 from steelyard.models._regression import LinearRegression, LogisticRegression
 from steelyard.models.accuracy._estimator import AccuracyFirst
@@ -27,6 +31,10 @@ NAMES = np.where(Y > 0, "yes", "no")
 LINEAR = AccuracyFirst(LinearRegression(x_bound=1), target_loss=0.05, epsilon=5, noise=TestNoise(1))
 LOGISTIC = AccuracyFirst(
     LogisticRegression(classes=["no", "yes"], x_bound=1), target_loss=0.6, epsilon=5, noise=TestNoise(1)
+)
+BANDS = np.array(["high", "low", "mid"])[np.argmax([X[:, 0], -X[:, 0], np.full(N, 0.15)], axis=0)]
+THREE = AccuracyFirst(
+    LogisticRegression(classes=["low", "mid", "high"], x_bound=1), target_accuracy=0.5, epsilon=5, noise=TestNoise(1)
 )
 
 
@@ -48,6 +56,35 @@ REASONS = {
 def test_scikit_learns_own_checks_pass(estimator: Any, check: Any) -> None:
     """Around a classifier they cannot be made: it must be told its classes, and the checks have labels of many kinds."""
     check(estimator)
+
+
+@pytest.mark.parametrize("first", [LINEAR, LOGISTIC, THREE])
+def test_a_model_is_saved_by_the_names_of_columns_and_classes(first: Any, tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        X, columns=["age", "height", "y"]
+    )  # the last is called as the label is in the search's own table
+    for given, source in (
+        (frame.rename(columns={"y": "width"}), ["age", "height", "width"]),
+        (frame, ["x0", "x1", "x2"]),
+    ):
+        fitted = clone(first).fit(given, {LINEAR: Y, LOGISTIC: NAMES, THREE: BANDS}[first])
+        fitted.save(tmp_path / "model.json")
+        models = read_models(str(tmp_path / "model.json"))
+        assert models[0].features.source == source
+        columns = dict(zip(source, X.T, strict=True))
+        if first is LINEAR:
+            assert np.array_equal(models[0].predict(columns), fitted.predict(given))
+        elif first is LOGISTIC:
+            assert (models[0].negative, models[0].positive) == ("no", "yes")
+            assert np.array_equal(models[0].predict(columns), fitted.predict_proba(given)[:, 1])
+        else:
+            assert [model.positive for model in models] == ["high", "low", "mid"] == fitted.classes_.tolist()
+            assert np.mean(fitted.predict(given) == BANDS) > 0.6
+
+
+def test_a_search_that_found_nothing_has_nothing_to_save(tmp_path: Path) -> None:
+    with pytest.raises(NotFittedError):
+        clone(LINEAR).save(tmp_path / "model.json")
 
 
 def test_the_score_is_that_of_the_inner_kind() -> None:
