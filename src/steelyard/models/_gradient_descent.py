@@ -18,6 +18,7 @@ import numpy as np
 
 from steelyard.accounting import steps as repeated
 from steelyard.errors import InvalidTask
+from steelyard.lazy import lazy
 from steelyard.mechanisms import Gaussian, sigma_for
 from steelyard.models._columns import RESIDUAL_BITS, SIZE, exact_scores
 from steelyard.models._losses import LOGISTIC, LossFunction
@@ -53,7 +54,7 @@ class DescentFit:
         if not Fraction(1, 1000) <= positive(self.clip, "clip") <= 1:
             raise InvalidTask(f"clip must lie between 0.001 and 1, the longest gradient there is; got {self.clip!r}.")
 
-    @property
+    @lazy
     def bound(self) -> int:
         """The largest residual that counts, in steps of 2^-14."""
         return math.floor(positive(self.clip, "clip") * (1 << RESIDUAL_BITS))
@@ -92,14 +93,18 @@ class DescentFit:
         def step(x: Floats, labels: Floats | None) -> list[Any]:
             return [np.array(self.pull(x, theta, labels), dtype=object)]
 
-        [total] = data.fold(self.loss, step, [np.zeros(self.width, dtype=object)])
+        [total] = data.fold(self.loss, step, [np.zeros(self.width, dtype=object)], whole=True)
         return [int(each) for each in total]
 
     def pull(self, x: Floats, theta: Floats, labels: Floats | None = None) -> list[int]:
-        """Minus the gradient: the sum over rows of clipped residual times features, as integers."""
-        total = np.zeros(self.width, dtype=object)
+        """Minus the gradient: the sum over rows of clipped residual times features, as integers.
+
+        Added up in doubles, which hold it: a residual has 14 bits, a feature 18, and a chunk 2^16 rows.
+        """
+        total = [0] * self.width
         for start in range(0, len(x), _CHUNK):
             v, own = x[start : start + _CHUNK], None if labels is None else labels[start : start + _CHUNK]
             weights = np.clip(self.loss.residuals(exact_scores(v, theta), own), -self.bound, self.bound)
-            total = total - (weights @ v.astype(np.int64)).astype(object)
-        return [int(x) for x in total]
+            pulled = weights.astype(np.float64) @ np.asarray(v, dtype=np.float64)
+            total = [sum_ - int(more) for sum_, more in zip(total, pulled.tolist(), strict=True)]
+        return total

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Protocol
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 LIMIT = 1 << 28
 """Bytes of features kept in memory; about twice as much is taken for a moment."""
+_NEAR = 1 << 13  # rows
 _PARTS = 1 << 30  # of a row: blocks are counted by what their rows weigh, which is often much less than one
 
 
@@ -58,8 +60,11 @@ class Training(Protocol):
     def passes(self, loss: LossFunction) -> Passes:
         """The rows as a certified solver passes over them."""
 
-    def fold(self, loss: LossFunction, step: Any, start: list[Any]) -> list[Any]:
-        """``start`` plus the sum of what ``step`` makes of rows and labels, as their loss reads them."""
+    def fold(self, loss: LossFunction, step: Any, start: list[Any], *, whole: bool = False) -> list[Any]:
+        """``start`` plus the sum of what ``step`` makes of rows and labels, as their loss reads them.
+
+        Where it makes ``whole`` numbers, rows may be cut anywhere and lie in memory in any way.
+        """
 
     def products(self) -> tuple[Any, Any]:
         """X'X and X'y as Python integers."""
@@ -212,18 +217,17 @@ class OneReading:
             return Folded(self, loss)
         return Rows(found.x, self.all.label.of(found.y, self.target), None, found.weights).passes(loss)
 
-    def fold(self, loss: LossFunction, step: Any, start: list[Any]) -> list[Any]:
+    def fold(self, loss: LossFunction, step: Any, start: list[Any], *, whole: bool = False) -> list[Any]:
         """The sum over blocks of rows, which stay where they are kept; rows that count by weights are read again."""
-        return self._weighed(loss, step, start) if self.all.weights else self._stored(loss, step, start)
+        return self._weighed(loss, step, start) if self.all.weights else self._stored(loss, step, start, whole)
 
-    def _stored(self, loss: LossFunction, step: Any, start: list[Any]) -> list[Any]:
+    def _stored(self, loss: LossFunction, step: Any, start: list[Any], whole: bool) -> list[Any]:
         label, target, zero = self.all.label, self.target, [array - array for array in start]
 
         def of_blocks(blocks: Any) -> list[Any]:
             total = zero
-            for block, _ in blocks:
-                y = label.of(block[:, -1].astype(float), target)
-                found = step(*loss.oriented(block[:, :-1].astype(float), y))
+            for x, y in _columnwise(blocks) if whole else _as_kept(blocks):
+                found = step(*loss.oriented(x, label.of(y, target)))
                 total = [first + more for first, more in zip(total, found, strict=True)]
             return total
 
@@ -247,6 +251,20 @@ class OneReading:
         columns = beside(self.all.features, self.all.label, self.all.weights)
         gram, moment = self.all.table.fold(columns, step, step.start, BLOCK)
         return gram, moment
+
+
+def _as_kept(blocks: Any) -> Iterator[tuple[Floats, Floats]]:
+    """Features and labels as doubles, row after row."""
+    for block, _ in blocks:
+        yield block[:, :-1].astype(float), block[:, -1].astype(float)
+
+
+def _columnwise(blocks: Any) -> Iterator[tuple[Floats, Floats]]:
+    """The same column after column, and few enough for a processor's own memory: several times as fast."""
+    for block, _ in blocks:
+        for start in range(0, len(block), _NEAR):
+            near = block[start : start + _NEAR].astype(float, order="F")
+            yield near[:, :-1], near[:, -1]
 
 
 class Foldable(Protocol):

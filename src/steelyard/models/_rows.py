@@ -221,7 +221,7 @@ class Rows:
         x, labels = loss.oriented(self.x, self.y)
         return Memory(x, self.weights, loss, labels)
 
-    def fold(self, loss: LossFunction, step: Any, start: list[Any]) -> list[Any]:
+    def fold(self, loss: LossFunction, step: Any, start: list[Any], *, whole: bool = False) -> list[Any]:
         """What ``step`` makes of all rows, as their loss reads them."""
         found: list[Any] = step(*loss.oriented(self.x, self.y))
         return [first + more for first, more in zip(start, found, strict=True)]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from steelyard.accounting._prices import price
 from steelyard.audit._suite import gaussian
 from steelyard.errors import InvalidTask
+from steelyard.models import _passes
 from steelyard.models._columns import SIZE, Features, Floats, Numeric
 from steelyard.models._gradient_descent import DescentFit
 from steelyard.models._passes import Reading
@@ -75,3 +76,28 @@ def test_a_descent_over_rows_behind_a_table_is_that_over_rows_in_memory() -> Non
     assert data.heard(method.loss) == data.rows().heard(method.loss) == 2000
     far, near = (method.fit(given, TestNoise(4)) for given in (data, data.rows()))
     assert (list(far.coefficients), far.details) == (list(near.coefficients), near.details)
+
+
+def test_sums_are_those_of_python_integers_also_of_the_longest_rows_there_are() -> None:
+    many = 3 * 2**16 + 5
+    x = np.full((many, 1), float(SIZE))
+    x[::2] = SIZE - 1
+    fit = DescentFit(1, 1_000_000)
+    theta = np.array([-512.0])  # every row has the largest residual there is
+    expected = fit.bound * sum(int(value) for value in x[:, 0])
+    assert fit.pull(x, theta) == fit.pull(np.asfortranarray(x), theta) == [expected]
+    assert fit.pull(x.astype(np.float32), theta) == [expected]
+    short = np.full(many, fit.bound, dtype=np.float32) @ x[:, 0].astype(np.float32)
+    assert int(short) != expected  # in single precision it would show
+
+
+@pytest.mark.parametrize("near", [1, 7, 1 << 13])
+def test_where_rows_are_cut_shows_in_nothing(near: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = np.arange(500)
+    table = read({"a": places % 100 / 100, "b": places % 17 / 17, "y": places % 3})
+    data = Reading(table, Features([Numeric("a", 0, 1), Numeric("b", 0, 1)]), Classes("y", [0, 1]), rows()).of(2)
+    method, theta = DescentFit(3, 1_000_000), np.array([0.5, -1.25, 3.0])
+    held = data.rows()
+    expected = method.pull(*method.loss.oriented(held.x, held.y)[:1], theta)
+    monkeypatch.setattr(_passes, "_NEAR", near)
+    assert method._pulled(data, theta) == expected
