@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 
 from steelyard.lazy import lazy
 from steelyard.models._columns import SIZE
-from steelyard.models._losses import Memory, Passes
+from steelyard.models._losses import LOGISTIC, LossFunction, Memory, Passes
 from steelyard.models._passes import Folded
 from steelyard.models._rows import Floats, signs
 from steelyard.models.accuracy._designs import Array, Exact
 from steelyard.models.accuracy._users import ROOT, WEIGHT, added, shares, weighed, weights, weights_of
 
 if TYPE_CHECKING:
-    from steelyard.models._losses import LossFunction
     from steelyard.tables import UnitBlocks
 
 Each = Callable[[Any], NDArray[np.int64]]
@@ -147,8 +146,6 @@ class Passed:
 
     def against(self, target: int) -> Passes:
         """The rows for a solver, of one class against the others, a user's weighing one together."""
-        from steelyard.models._losses import LOGISTIC
-
         return Folded(_Against(self, target), LOGISTIC)
 
 

@@ -68,7 +68,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Kept:
-    """A watch that is stored: for which goal, for how much, after how many levels, and what it answered of which model.
+    """A watch that is stored: for which goal, for how much, and what it answered of which model.
 
     ``index`` says which watch under the key it was, and so how much failure probability it had.
     """
@@ -76,7 +76,6 @@ class Kept:
     index: int
     goal: str
     micro: int
-    levels: int
     told: tuple[Told, ...]
 
 
@@ -321,11 +320,10 @@ def _level(release: Release, before: Release | None) -> Told:
 
 def _watch(index: int, answers: list[Release]) -> Kept:
     start, *questions = answers
-    point = start.point
-    goal, micro, levels = str(point["goal"]), int(point["micro"]), int(point["levels"])
-    first = Told("watch", micro, [], {"goal": goal, "level": levels, "index": index})
+    goal, micro = str(start.point["goal"]), int(start.point["micro"])
+    first = Told("watch", micro, [], {"goal": goal, "level": int(start.point["levels"]), "index": index})
     told = (Told("question", 0, [int(each.value)], {"goal": goal, **each.point}) for each in questions)
-    return Kept(index, goal, micro, levels, (first, *told))
+    return Kept(index, goal, micro, (first, *told))
 
 
 def _same(release: Release, event: Event, step: Step, goal: Goal) -> bool:
