@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from steelyard.bounding._cap_choice import NoisyHistogram, choice_share, choose_cap
 from steelyard.bounding._cap_grid import CapGrid
+from steelyard.bounding._cut import Added, correction
 from steelyard.bounding._laws import mean_error
 from steelyard.bounding._serving import Serving
 from steelyard.bounding._theory import capping_bias, expected_error, optimal_cap
@@ -54,9 +55,10 @@ class Case:
     def size(self) -> float:
         return self.totals.size * self.level
 
-    def error(self, caps: Floats, level: float, law: str) -> float:
-        """The mean over drawn caps of the exact expected error."""
-        return float(mean_error(capping_bias(self.totals, caps), caps, level, law).mean())
+    def error(self, caps: Floats, level: float, law: str, added: Floats | float = 0.0) -> float:
+        """The mean over drawn caps, and what is added back at each, of the exact expected error."""
+        short = np.abs(capping_bias(self.totals, caps) - added)  # noise is symmetric
+        return float(mean_error(short, caps, level, law).mean())
 
 
 Method = Callable[[Case, int, np.random.Generator], float]
@@ -131,10 +133,16 @@ def noisy(counts: NDArray[np.int64], law: str, level: float, draws: int, draw: n
     return np.asarray(counts + draw.geometric(chance, shape) - draw.geometric(chance, shape), dtype=float)
 
 
-def chosen(case: Case, count_level: float, level: float, law: str, draws: int, draw: np.random.Generator) -> float:
-    seen = noisy(counted(case), case.law, count_level, draws, draw)
-    picks = [choose_cap(NoisyHistogram(GRID, tuple(row), case.law, count_level), level, law).cap for row in seen]
-    return case.error(np.array(picks, dtype=float), level, law)
+def chosen(
+    case: Case, count_level: float, level: float, law: str, draws: int, draw: np.random.Generator, *, back: bool
+) -> float:
+    rows, picks, added = noisy(counted(case), case.law, count_level, draws, draw), [], []
+    for row in rows:
+        seen = NoisyHistogram(GRID, tuple(row), case.law, count_level)
+        cap = float(choose_cap(seen, level, law).cap)
+        picks.append(cap)
+        added.append(correction(seen, cap, Added(cap, level, law, scalar=True)) if back else 0.0)
+    return case.error(np.array(picks), level, law, np.array(added))
 
 
 def split(level: float, share: float, law: str) -> tuple[float, float]:
@@ -142,23 +150,23 @@ def split(level: float, share: float, law: str) -> tuple[float, float]:
     return share * level, rest * level
 
 
-def posterior_cap(noise: str) -> Method:
-    """This library: the choice and the sum share the budget; the sum carries ``noise``."""
+def posterior_cap(noise: str, *, back: bool = False) -> Method:
+    """This library: the choice and the sum share the budget; the sum carries ``noise``; ``back``: ``release.estimate``, not ``release.value``."""
 
     def method(case: Case, draws: int, draw: np.random.Generator) -> float:
         first, rest = split(case.level, float(choice_share(case.level, noise)), case.law)
-        return chosen(case, first, rest, noise, draws, draw)
+        return chosen(case, first, rest, noise, draws, draw, back=back)
 
     return method
 
 
-def with_profile(times: float) -> Method:
+def with_profile(times: float, *, back: bool = False) -> Method:
     """A histogram bought apart at ``times`` the query's budget; the sum keeps its whole budget."""
 
     def method(case: Case, draws: int, draw: np.random.Generator) -> float:
         if not 0.03 <= case.level <= 1 or case.size < 30:
             return math.nan
-        return chosen(case, times * case.level, case.level, case.law, draws, draw)
+        return chosen(case, times * case.level, case.level, case.law, draws, draw, back=back)
 
     return method
 
@@ -202,7 +210,9 @@ METHODS: dict[str, dict[str, Method]] = {
     "laplace": {
         "posterior cap": posterior_cap("laplace"),
         "posterior cap, staircase sum": posterior_cap("staircase"),
+        "posterior cap, staircase sum, estimate": posterior_cap("staircase", back=True),
         "profile at 3x": with_profile(3.0),
+        "profile at 3x, estimate": with_profile(3.0, back=True),
         "google-style bounds": google_style,
         "svt doubling": doubling,
         "em quantile": quantile,
@@ -210,7 +220,9 @@ METHODS: dict[str, dict[str, Method]] = {
     },
     "gaussian": {
         "posterior cap": posterior_cap("gaussian"),
+        "posterior cap, estimate": posterior_cap("gaussian", back=True),
         "profile at 3x": with_profile(3.0),
+        "profile at 3x, estimate": with_profile(3.0, back=True),
         "google-style bounds": google_style,
         "fixed 95 % (not private)": fixed_95,
     },

@@ -37,7 +37,7 @@ class Error:
     ``each`` are half widths by key where they differ, ``unit`` what the noise is measured in, if not in the value's own;
     ``missed`` says that an accuracy was asked for which this is not. ``ends`` are where the truth lies, two for each released number, where
     that is said outright (*proved*), None for an end that is not known, and ``of`` what they are of, where that is not the rows as they
-    are; ``note`` is one sentence more.
+    are; ``note`` is one sentence more. ``correction`` is what is to be added to one released number for the least mean error (*calibrated*).
     """
 
     noise: float
@@ -55,6 +55,7 @@ class Error:
     ends: Sequence[Sequence[float | None]] = ()
     note: str = ""
     of: str = ""
+    correction: float | None = None
 
     def __post_init__(self) -> None:
         # JSON has lists: an error that was stored must equal the one that was made
@@ -123,7 +124,8 @@ class Error:
         ends = {name: list(pair) for name, pair in self.offsets.items()}
         lists = {"each": list(self.each), "ends": [list(pair) for pair in self.ends]}
         told = {**vars(self), "offsets": ends, **lists}
-        return {name: value for name, value in told.items() if value or name not in ("missed", "ends", "note", "of")}
+        seldom = ("missed", "ends", "note", "of", *(("correction",) if self.correction is None else ()))
+        return {name: value for name, value in told.items() if value or name not in seldom}
 
 
 @dataclass(frozen=True)

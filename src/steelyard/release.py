@@ -136,6 +136,18 @@ class Release:
         return self.interval()[1]
 
     @property
+    def estimate(self) -> Any:
+        """The one number nearest to the truth: ``value`` with what the cap is believed to have cut off added back; None where nothing is known of it.
+
+        *Privacy:* post-processing of the look that chose the cap, free. *Status:* calibrated. By key it is not known under which key
+        something was cut off, and there is none.
+        """
+        more = None if self.error is None else self.error.correction
+        if more is None or not isinstance(self.value, int | float):
+            return None
+        return self.value + (round(more) if isinstance(self.value, int) else more)
+
+    @property
     def parts(self) -> list[answers.Part]:
         """The values that were asked for together, each with its own request and error; mostly one."""
         tasks, told = self.task.get("tasks"), self.point.get("parts")

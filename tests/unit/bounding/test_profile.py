@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.bounding import ContributionProfile, Profile, Sum
+from steelyard.bounding import ContributionProfile, Count, Profile, Sum
 from steelyard.bounding._cap_choice import NoisyHistogram, TotalsGrid
 from steelyard.bounding._cap_grid import CapGrid
 from steelyard.errors import ColumnMissing, CurrencyMismatch, InvalidTask, TableError, UnitMismatch
@@ -225,3 +225,26 @@ def test_what_is_no_profile_is_refused_by_name(text: str, tmp_path: Path) -> Non
     (tmp_path / "bad.json").write_bytes(text.encode(errors="surrogatepass"))
     with pytest.raises(InvalidTask, match="saved profile"):
         ContributionProfile.load(tmp_path / "bad.json")
+
+
+def test_an_estimate_adds_back_what_was_cut_off_and_is_kept_with_the_release() -> None:
+    amounts = [1000.0 / (1 + u) for u in range(4000)]
+    table = read({"user": list(range(4000)), "x": amounts, "key": ["a", "b"] * 2000})
+    session = Session(table, open_account(":memory:", "estimate", unit=users("user"), epsilon=9))
+    profile = session.release(Profile("x", epsilon=3, upper=4096, resolution="0.01")).value
+    known = session.release(Sum("x", epsilon=1, lower=0, cap=profile.at(20)))
+    assert known.error is not None
+    assert known.error.correction is not None
+    assert known.estimate == known.value + known.error.correction
+    assert known.low < known.estimate < known.high
+    lost = sum(max(x - 20, 0) for x in amounts)
+    assert abs(known.error.correction / lost - 1) < 0.5
+    back = Release.from_json(known.to_json())
+    assert (back.error, back.estimate) == (known.error, known.estimate)
+    counted = session.release(Count(epsilon=1, upper=64))
+    assert isinstance(counted.estimate, int)
+    assert Release.from_json(counted.to_json()).error == counted.error
+    by_key = session.release(Sum("x", epsilon=1, cap=profile, by="key", keys=["a", "b"]))
+    either_sign = session.release(Sum("x", epsilon=1, cap=profile))
+    typed_in = session.release(Sum("x", epsilon=1, cap=20))
+    assert by_key.estimate is either_sign.estimate is typed_in.estimate is None
