@@ -364,7 +364,10 @@ def _words(array: Any) -> NDArray[Any]:
     found: NDArray[Any] = np.frombuffer(words, dtype=kind, count=size, offset=array.offset * kind.itemsize)
     if not array.null_count:
         return found
-    there = np.unpackbits(np.frombuffer(valid, dtype=np.uint8), bitorder="little")[array.offset : array.offset + size]
+    first, skipped = divmod(array.offset, 8)
+    # of a slice its own bits, not the whole column's
+    bits = np.frombuffer(valid, dtype=np.uint8, offset=first, count=(skipped + size + 7) // 8)
+    there = np.unpackbits(bits, bitorder="little")[skipped : skipped + size]
     return np.where(there, found, np.array(np.nan, dtype=np.float64 if kind.kind == "i" else kind))
 
 

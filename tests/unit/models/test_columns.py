@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+import tracemalloc
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -228,6 +229,17 @@ def test_numbers_are_read_from_any_slice_of_a_column_as_arrow_itself_shows_them(
         found, shown = numbers(piece), piece.to_numpy(zero_copy_only=False)
         assert found.dtype == shown.dtype
         assert np.array_equal(found, shown, equal_nan=found.dtype.kind == "f")
+
+
+def test_a_slice_of_a_long_column_is_read_in_memory_of_its_own_size() -> None:
+    places = np.arange(1_000_000)
+    column = pa.array(places, mask=places % 10 == 0)
+    tracemalloc.start()
+    found = numbers(column.slice(500_003, 50))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.array_equal(found, np.where(places % 10, places, np.nan)[500_003:500_053], equal_nan=True)
+    assert most < 100_000
 
 
 def test_a_fit_of_a_file_loads_no_pandas(tmp_path: Path) -> None:
