@@ -527,6 +527,7 @@ class Table:
 
         *Privacy:* of the fingerprint none, as there. *Cost:* one pass.
         """
+        self._check(Unit("rows"), ())
         self.require(*columns)
         digest = sampling.row_digest(self._rows, columns, secret)
         chosen = {f"steelyard_{i}": self._rows[name] for i, name in enumerate(columns)}

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from steelyard.errors import ColumnMissing, InvalidTask
+from steelyard.errors import ColumnMissing, InvalidTask, ViewRefused
+from steelyard.privacy import rows, users
 from steelyard.tables import Table, read
 from steelyard.tables import _sampling as sampling
 
@@ -99,6 +100,17 @@ def test_rows_that_are_asked_for_twice_because_memory_was_short_are_added_up_onc
     assert tried
     assert found == here
     assert blocks.fold(lambda parts: [np.array([sum(len(rows) for rows, _ in parts)])], [np.array([0])])[0] == 100_000
+
+
+def test_rows_that_are_no_units_are_bound_no_more_than_they_are_kept() -> None:
+    chosen = made([1.0, 2.0, 3.0], ["a", "a", "b"]).keep_rows(users("who"), 1, SECRET)  # a row may take another's place
+    numbered: Any = lambda batch: np.zeros((batch.num_rows, 1), dtype=np.int32)  # noqa: E731
+    for ask in (
+        lambda: chosen.blocks_by_unit(["x"], rows(), numbered, 1),
+        lambda: chosen.bound_blocks(["x"], numbered, 1, SECRET),
+    ):
+        with pytest.raises(ViewRefused):
+            ask()
 
 
 def test_a_missing_column_or_a_short_secret_is_refused() -> None:
