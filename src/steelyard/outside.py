@@ -111,12 +111,13 @@ def dp_event(event: Event) -> Any:
         return dp_event(Event.from_json(inner))
     if event.parameters.get("failure_atto"):
         raise InvalidTask("this step fails with a probability, and dp-accounting has no event for that.")
+    cost = price(event, _ALIKE[event.neighbours]).amount  # and a refusal, where it lacks what it would cost
     sensitivity = int(str(event.parameters.get("sensitivity", 0)))
     if event.name == "laplace":
         return _laplace(others, event.fraction("scale"), sensitivity)
     if event.name == "gaussian" and sensitivity:
         return others.GaussianDpEvent(_below(event.fraction("sigma") / sensitivity))
-    mu = math.isqrt(price(event, _ALIKE[event.neighbours]).amount - 1) + 1
+    mu = math.isqrt(cost - 1) + 1
     return others.GaussianDpEvent(_below(Fraction(MICRO, mu)))
 
 

@@ -13,7 +13,7 @@ from dp_accounting.pld import PLDAccountant
 import steelyard as sy
 from steelyard.accounting import disjoint, mu_request, price, pure_to_mu
 from steelyard.accounting._gaussian import delta_of
-from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, KeyConflict, NeighbourMismatch
+from steelyard.errors import BudgetExceeded, CurrencyMismatch, InvalidTask, KeyConflict, NeighbourMismatch, OurBug
 from steelyard.mechanisms import Exponential, Gaussian, Laplace
 from steelyard.outside import dp_event, enter, stated
 from steelyard.privacy import MICRO, Event, Neighbours, Status, composed
@@ -155,6 +155,22 @@ def test_a_step_that_fails_with_a_probability_has_no_such_event() -> None:
     )
     assert dp_event(label).noise_multiplier == pytest.approx(1.0, abs=1e-5)
     assert stated(None, 0, "0.5", "replace").status is Status.OUTSIDE
+
+
+@pytest.mark.parametrize("name", ["laplace", "gaussian"])
+@pytest.mark.parametrize(
+    "change", [{"sensitivity": None}, {"sensitivity": -3}, {"sensitivity": "3"}, {"over": -8}, {"under": 0}]
+)
+def test_a_step_that_has_no_price_is_no_event_that_tells_less(name: str, change: dict[str, Any]) -> None:
+    noise = "scale" if name == "laplace" else "sigma"
+    told = {"sensitivity": 3, "over": 8, "under": 1, **change}
+    given = {
+        "sensitivity": told["sensitivity"],
+        f"{noise}_numerator": told["over"],
+        f"{noise}_denominator": told["under"],
+    }
+    with pytest.raises(OurBug):
+        dp_event(Event(name, {key: value for key, value in given.items() if value is not None}))
 
 
 def test_the_command_line_plans_enters_and_refuses(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 """What other people's estimators make of noisy labels: losses that noise bends or breaks, and a rehearsal before money is spent.
 
-A loss is found by the name of an estimator's class or of a parameter of it, or of any estimator inside it (steps, members,
-grids); no library is imported. A rehearsal fits a copy to made-up labels that lie where noisy ones do, on the public
+A loss is found by the name of an estimator's class, of one that it is derived from or of a parameter of it, or of any estimator inside
+it (steps, members, grids); no library is imported. A rehearsal fits a copy to made-up labels that lie where noisy ones do, on the public
 features: an estimator that refuses such labels does so before anything is charged.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,10 @@ _BENT_CLASSES = {
 _ENDLESS = {"gamma", "tweedie"}
 _ENDLESS_CLASSES = {"GammaRegressor", "TweedieRegressor"}
 ROWS = 256  # of the features, for a rehearsal
+_LABELS = np.array([-1.0, -0.95, -0.85, -0.7, -0.5, -0.25, 0.05, 0.45, 1.0])
+_REACHES = (1e1, 1e3, 1e5, 1e7)  # a shifted logarithm is nearly straight near zero
+_SEVERAL = (list, tuple, set, np.ndarray)
+_MOST = 1000  # of the values of a list or a grid
 
 
 def bent_loss(estimator: Any) -> str | None:
@@ -46,8 +51,9 @@ def bent_loss(estimator: Any) -> str | None:
 
 def endless_loss(estimator: Any) -> str | None:
     """The loss of an estimator or of one inside it, if it has no least value where labels may be negative; None otherwise."""
-    found = _found(estimator, _ENDLESS, _ENDLESS_CLASSES)
-    return None if found == "TweedieRegressor" and getattr(estimator, "power", 2) in (0, 1) else found
+    if "TweedieRegressor" in _kinds(estimator) and getattr(estimator, "power", 2) in (0, 1):
+        return None
+    return _found(estimator, _ENDLESS, _ENDLESS_CLASSES)
 
 
 def _found(estimator: Any, losses: set[str], classes: set[str]) -> str | None:
@@ -55,33 +61,48 @@ def _found(estimator: Any, losses: set[str], classes: set[str]) -> str | None:
         if isinstance(value, str):
             if name in _NAMES and {value.lower(), *value.lower().split(":")} & losses:
                 return value
-        elif type(value).__name__ in classes or (losses is _BENT and _bends(value)):
+        elif _kinds(value) & classes or (losses is _BENT and _bends(value)):
             return type(value).__name__
     return None
 
 
+def _kinds(thing: Any) -> set[str]:
+    """The names of its class and of all that this is derived from."""
+    return {each.__name__ for each in type(thing).__mro__}
+
+
 def _bends(thing: Any) -> bool:
-    """Whether it trains on a function of the label that is no straight line, as far as a few made-up labels tell."""
-    if type(thing).__name__ != "TransformedTargetRegressor":
-        return False
-    if thing.transformer is not None:
-        return type(thing.transformer).__name__ in {"PowerTransformer", "QuantileTransformer"} or (
-            type(thing.transformer).__name__ == "FunctionTransformer" and not _straight(thing.transformer.func)
-        )
-    return not _straight(thing.func)
+    """Whether it learns a median, or a function of the label that is no straight line, as far as a few made-up labels tell."""
+    kinds = _kinds(thing)
+    if "DummyRegressor" in kinds:
+        return getattr(thing, "strategy", None) in ("median", "quantile")
+    return "TransformedTargetRegressor" in kinds and any(_bent_at(thing, reach) for reach in _REACHES)
 
 
-def _straight(function: Any) -> bool:
-    if function is None:
-        return True
-    labels = np.linspace(-10.0, 10.0, 9)
+def _bent_at(thing: Any, reach: float) -> bool:
+    """Whether a line through what it makes of lopsided labels up to ``reach`` misses some of it."""
+    labels = reach * _LABELS[:, None]
     try:
-        with np.errstate(all="ignore"):
-            told = np.asarray(function(labels), dtype=float)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            told = _trained_on(thing, labels)
+            told = np.asarray(told.toarray() if hasattr(told, "toarray") else told, dtype=float).reshape(
+                len(labels), -1
+            )
     except Exception:  # what it makes of labels like these the rehearsal will tell
+        return False
+    if not np.all(np.isfinite(told)):
         return True
-    bends = np.abs(np.diff(told, 2))
-    return bool(np.all(np.isfinite(told)) and bends.max() <= 1e-6 * max(1e-300, float(np.abs(told).max())))
+    lines = np.column_stack([_LABELS, np.ones_like(_LABELS)])
+    off = told - lines @ np.linalg.lstsq(lines, told, rcond=None)[0]
+    return bool(np.abs(off).max(initial=0.0) > 1e-6 * np.abs(told).max(initial=0.0))
+
+
+def _trained_on(thing: Any, labels: NDArray[np.float64]) -> Any:
+    """What a regressor of a transformed target makes of a column of labels before it trains on it."""
+    if thing.transformer is not None:
+        return clone(thing.transformer).fit(labels).transform(labels)
+    return labels if thing.func is None else thing.func(labels)
 
 
 def _settings(thing: Any, name: str = "", depth: int = 8) -> Iterator[tuple[str, Any]]:
@@ -90,12 +111,27 @@ def _settings(thing: Any, name: str = "", depth: int = 8) -> Iterator[tuple[str,
     if depth and isinstance(thing, Mapping):
         for key, value in thing.items():
             yield from _settings(value, str(key).rpartition("__")[2], depth - 1)
-    elif depth and isinstance(thing, list | tuple | set):
-        for value in list(thing)[:1000]:
+    elif depth and isinstance(thing, _SEVERAL):
+        for value in islice(thing, _MOST):
             yield from _settings(value, name, depth - 1)
     elif depth and hasattr(thing, "get_params") and not isinstance(thing, type):
         for key, value in {**_attributes(thing), **thing.get_params(deep=False)}.items():
             yield from _settings(value, key, depth - 1)
+        for candidate in _candidates(thing):
+            yield from _settings(candidate, "", depth - 1)
+
+
+def _candidates(search: Any) -> Iterator[Any]:
+    """What a search makes of its estimator, by one value of its grids at a time."""
+    estimator = getattr(search, "estimator", None)
+    given = [getattr(search, name, None) for name in ("param_grid", "param_distributions")]
+    grids = [grid for each in given for grid in (each if isinstance(each, list | tuple) else [each])]
+    for key, values in ((key, values) for grid in grids if isinstance(grid, Mapping) for key, values in grid.items()):
+        for value in islice(values, _MOST) if isinstance(values, _SEVERAL) else []:
+            try:
+                yield clone(estimator).set_params(**{key: value})
+            except Exception:  # the rehearsal will tell
+                continue
 
 
 def _attributes(thing: Any) -> dict[str, Any]:

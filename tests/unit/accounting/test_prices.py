@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import mpmath
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from steelyard.accounting._gaussian import mu_cap
 from steelyard.accounting._prices import log_above, price
@@ -142,6 +147,63 @@ def test_what_has_no_price_is_our_bug() -> None:
     ):
         with pytest.raises(OurBug):
             price(event, PURE)
+
+
+WIDTHS = {
+    "laplace": "scale",
+    "laplace_path": "scale",
+    "gaussian": "sigma",
+    "gaussian_steps": "sigma",
+    "thresholdout": "scale",
+}
+WIDTHS |= {
+    "above_threshold": "threshold_scale",
+    "objective": "ridge",
+    "objective_users": "ridge",
+    "objective_pure": "ridge",
+}
+
+
+def sold(name: str, ask: Callable[[Event, Terms], object] = price) -> set[object]:
+    """What is asked for a step whose noise is over nothing wide; empty where every one of them is refused."""
+    told: dict[str, Any] = {"sensitivity": 1, "times": 3, "budget": 2, "stops": 1, "monotone": 0, "shift_micro": MICRO}
+    told |= {
+        "mu_micro": 10**9,
+        "output_micro": 1,
+        "extra_micro": 1,
+        "question_scale": Fraction(9),
+        "scale": Fraction(1, 4),
+    }
+    event, found = Event.of(name, **{**told, WIDTHS[name]: Fraction(9)}), set()
+    assert price(event, GAUSS).amount > 0
+    for nothing in (0, False):
+        for terms in (PURE, GAUSS):
+            with contextlib.suppress(OurBug, CurrencyMismatch):
+                found.add(
+                    ask(replace(event, parameters={**event.parameters, f"{WIDTHS[name]}_denominator": nothing}), terms)
+                )
+    return found
+
+
+@pytest.mark.parametrize("name", WIDTHS)
+def test_noise_that_is_wide_over_nothing_is_not_sold(name: str) -> None:
+    assert not sold(name)
+
+
+def test_a_width_that_is_turned_upside_down_before_it_is_looked_at_is_caught() -> None:
+    def upside_down(event: Event, _: Terms) -> object:
+        told: Any = event.parameters
+        return told["sensitivity"] * Fraction(told["scale_denominator"], told["scale_numerator"])
+
+    assert sold("laplace", upside_down) == {Fraction(0)}
+
+
+@given(st.fractions(), st.integers())
+def test_a_fraction_is_read_back_from_an_event_as_it_was_given(part: Fraction, whole: int) -> None:
+    event = Event.of("odd", Neighbours.REPLACE, part=part, whole=whole, text="t")
+    assert Event.from_json(event.to_json()) == event
+    assert (event.fraction("part"), event.parameters["whole"], event.parameters["text"]) == (part, whole, "t")
+    assert "part" not in event.parameters
 
 
 def test_a_validity_account_sells_no_privacy() -> None:

@@ -12,6 +12,7 @@ import pytest
 from lightgbm import LGBMRegressor
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import (
     AdaBoostRegressor,
     BaggingRegressor,
@@ -31,10 +32,18 @@ from sklearn.linear_model import (
     SGDRegressor,
     TweedieRegressor,
 )
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, QuantileTransformer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    MinMaxScaler,
+    PowerTransformer,
+    QuantileTransformer,
+    RobustScaler,
+    StandardScaler,
+)
 from sklearn.svm import SVR, LinearSVR
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -205,6 +214,18 @@ def test_an_estimator_that_takes_no_negative_labels_is_told_before_the_charge(es
     assert str(budget.spent) == "epsilon 0"
 
 
+class OwnBooster(AdaBoostRegressor):  # type: ignore[misc]
+    """Somebody's own: it has another name, and learns a median all the same."""
+
+
+class OwnTarget(TransformedTargetRegressor):  # type: ignore[misc]
+    """The same of a target."""
+
+
+def root(labels: Any, power: float) -> Any:
+    return np.sign(labels) * np.abs(labels) ** power
+
+
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -224,6 +245,22 @@ def test_an_estimator_that_takes_no_negative_labels_is_told_before_the_charge(es
         TransformedTargetRegressor(Ridge(), func=np.log1p, inverse_func=np.expm1),
         make_pipeline(StandardScaler(), TransformedTargetRegressor(Ridge(), transformer=QuantileTransformer())),
         TransformedTargetRegressor(Ridge(), transformer=FunctionTransformer(np.cbrt)),
+        TransformedTargetRegressor(Ridge(), transformer=FunctionTransformer(root, kw_args={"power": 0.3})),
+        TransformedTargetRegressor(Ridge(), transformer=make_pipeline(StandardScaler(), PowerTransformer())),
+        TransformedTargetRegressor(Ridge(), transformer=KBinsDiscretizer(encode="ordinal")),
+        TransformedTargetRegressor(Ridge(), func=lambda y: np.arcsinh(y[:, [0]]), inverse_func=np.sinh),
+        TransformedTargetRegressor(Ridge(), func=lambda y: np.log(y + 1000), inverse_func=lambda y: np.exp(y) - 1000),
+        TransformedTargetRegressor(Ridge(), func=lambda y: np.clip(y, -50, 50), inverse_func=lambda y: y),
+        GridSearchCV(TransformedTargetRegressor(Ridge()), {"func": [np.arcsinh], "inverse_func": [np.sinh]}),
+        GridSearchCV(
+            make_pipeline(StandardScaler(), TransformedTargetRegressor(Ridge())),
+            [{"transformedtargetregressor__transformer": [None, QuantileTransformer()]}],
+        ),
+        OwnTarget(Ridge(), func=np.arcsinh, inverse_func=np.sinh),
+        OwnBooster(),
+        BaggingRegressor(OwnBooster()),
+        DummyRegressor(strategy="median"),
+        RandomizedSearchCV(SGDRegressor(), {"loss": np.array(["squared_error", "huber"])}, n_iter=1),
         AdaBoostRegressor(),
         LGBMRegressor(objective="regression_l1"),
         LGBMRegressor(objective="fair"),
@@ -266,8 +303,15 @@ def test_losses_that_serve_are_left_alone() -> None:
         TransformedTargetRegressor(Ridge(), func=lambda y: y / 100, inverse_func=lambda y: y * 100),
         TransformedTargetRegressor(Ridge(), transformer=StandardScaler()),
         TransformedTargetRegressor(Ridge(), transformer=FunctionTransformer()),
+        TransformedTargetRegressor(Ridge(), transformer=make_pipeline(RobustScaler(), MinMaxScaler())),
+        TransformedTargetRegressor(Ridge(), func=lambda y: y.astype(np.float32), inverse_func=lambda y: y),
+        GridSearchCV(TransformedTargetRegressor(Ridge()), {"transformer": [None, StandardScaler()]}),
+        GridSearchCV(
+            make_pipeline(FunctionTransformer(), Ridge()), {"functiontransformer__func": [np.arcsinh, np.tanh]}
+        ),
+        DummyRegressor(),
     ]
-    assert [bent_loss(each) or endless_loss(each) for each in fine] == [None] * 9
+    assert [bent_loss(each) or endless_loss(each) for each in fine] == [None] * 14
 
 
 def test_a_gamma_loss_has_no_least_value_where_labels_are_negative_and_a_poisson_loss_has() -> None:

@@ -60,14 +60,16 @@ class Jobs:
     ) -> Job:
         """The job of a charge, with the entry that paid for it and when that was; made if nobody remembers it."""
         with self._database.write() as link:
-            row = link.one(
+            link.execute(
                 "INSERT INTO jobs (dataset, person, account, name, request, asked, sequence, charged, state) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'charged') ON CONFLICT (account, name) DO UPDATE SET "
                 "sequence = excluded.sequence, charged = excluded.charged, request = excluded.request, state = 'charged' "
-                f"WHERE jobs.sequence IS NULL RETURNING {self._rows.columns}",
+                "WHERE jobs.sequence IS NULL",
                 (dataset, person, account, key, request, self._clock(), sequence, charged),
-            ) or link.one(f"SELECT {self._rows.columns} FROM jobs WHERE account = ? AND name = ?", (account, key))
-        return self._rows.read(row)
+            )
+            found = self._rows.one("WHERE account = ? AND name = ?", account, key)
+        assert found is not None
+        return found
 
     def waiting(self) -> list[Job]:
         """The jobs that have no answer yet, oldest first."""

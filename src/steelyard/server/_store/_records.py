@@ -22,24 +22,21 @@ class Records(Generic[Record]):
         known = fields(kind)  # type: ignore[arg-type]
         self._database, self._table, self._kind = database, table, kind
         self._json = {place for place, each in enumerate(known) if str(each.type).startswith("dict")}
-        self.columns = ", ".join("name" if each.name == "key" else each.name for each in known)
+        self._columns = ", ".join("name" if each.name == "key" else each.name for each in known)
 
-    def read(self, row: tuple[Any, ...] | None) -> Record:
-        """One row, which is there."""
-        assert row is not None
+    def _read(self, row: tuple[Any, ...]) -> Record:
         return self._kind(*(json.loads(each or "{}") if k in self._json else each for k, each in enumerate(row)))
 
     def add(self, **values: Any) -> Record:
-        """Insert a row with these columns; the others take their defaults."""
+        """Insert a row with these columns; the others take their defaults. It is read back: what SQLite returns of an insert knows no reals."""
         kept = [json.dumps(each) if isinstance(each, dict) else each for each in values.values()]
+        into = f"{self._table} ({', '.join(values)}) VALUES ({', '.join('?' * len(kept))})"
         with self._database.write() as link:
-            return self.read(
-                link.one(
-                    f"INSERT INTO {self._table} ({', '.join(values)}) VALUES ({', '.join('?' * len(kept))}) "
-                    f"RETURNING {self.columns}",
-                    kept,
-                )
-            )
+            made = link.one(f"INSERT INTO {into} RETURNING id", kept)
+            assert made is not None
+            found = self.one("WHERE id = ?", *made)
+        assert found is not None
+        return found
 
     def add_named(self, **values: Any) -> Record:
         """The same for a table whose rows have a ``name`` each of their own."""
@@ -50,13 +47,13 @@ class Records(Generic[Record]):
 
     def one(self, which: str, *values: Any) -> Record | None:
         """The row that a WHERE picks, or None."""
-        row = self._database.one(f"SELECT {self.columns} FROM {self._table} {which}", values)
-        return None if row is None else self.read(row)
+        row = self._database.one(f"SELECT {self._columns} FROM {self._table} {which}", values)
+        return None if row is None else self._read(row)
 
     def all(self, which: str, *values: Any) -> list[Record]:
         """Every row that a WHERE picks, in the order that it says."""
-        rows = self._database.rows(f"SELECT {self.columns} FROM {self._table} {which}", values)
-        return list(map(self.read, rows))
+        rows = self._database.rows(f"SELECT {self._columns} FROM {self._table} {which}", values)
+        return list(map(self._read, rows))
 
     def count_waiting(self, person: int, now: float) -> tuple[int, int]:
         """How many rows have no answer that may be seen now, and how many of them are a person's."""
