@@ -29,7 +29,7 @@ from steelyard.noise import FiniteTable, Noise
 from steelyard.privacy import Event, Neighbours, canonical
 
 Ints = NDArray[np.int64]
-_CHUNK = 1 << 13  # larger arrays are given back to the system after each chunk, and faulted in again for the next
+_CHUNK = 1 << 15  # smaller ones cost calls; larger arrays are more often given back to the system and faulted in again
 
 
 @dataclass(frozen=True)
