@@ -23,7 +23,7 @@ from typing import Any
 
 SRC = Path(__file__).parents[1] / "src"
 PACKAGE = "steelyard"
-PLAIN = {"privacy", "errors", "interrupts", "lazy"}
+PLAIN = {"privacy", "errors", "interrupts", "lazy", "threads"}
 """What every room speaks; going there changes no room."""
 
 

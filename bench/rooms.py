@@ -53,6 +53,7 @@ PURPOSES = {
     "privacy": "exact nouns",
     "errors": "refusals",
     "interrupts": "stops",
+    "threads": "one at a time",
     "lazy": "loading",
 }
 WIDE, TALL, GAP, ROW = 132.0, 58.0, 18.0, 98.0

@@ -34,6 +34,7 @@ from steelyard.models._statistics import LeastSquares, StatisticsRelease
 from steelyard.models._user_descent import CappedFit, UserDescent, check_cap
 from steelyard.plan import Outcome, Plan
 from steelyard.privacy import Neighbours, Number, Terms, Unit, composed, positive, rows
+from steelyard.threads import one_thread
 
 if TYPE_CHECKING:
     from steelyard.noise import Noise
@@ -135,13 +136,9 @@ class Fit(ABC):
 
     def _models(self, method: Method, unit: Unit, table: Table, noise: Noise) -> Outcome:
         """Fit each target's model."""
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
-
         data, models = Reading(table, self.features, self.target, unit, self.weights), []
         for target in self.target.targets:
-            with threadpool_limits(
-                1, user_api="blas"
-            ):  # products are of a few hundred rows: more threads would only wait
+            with one_thread():  # products are of a few hundred rows
                 fitted = method.fit(data.of(target), noise)
             facts = self._facts(target)
             models.append(

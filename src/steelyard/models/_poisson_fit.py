@@ -21,6 +21,7 @@ from steelyard.models._passes import Reading
 from steelyard.models._rows import Target
 from steelyard.plan import Outcome, Plan
 from steelyard.privacy import Number, Terms, Unit, positive
+from steelyard.threads import one_thread
 
 if TYPE_CHECKING:
     from steelyard.noise import Noise
@@ -96,9 +97,7 @@ class FitPoisson:
         return Plan(method.event, None, partial(self._model, method, terms.unit), present)
 
     def _model(self, method: LabelSums, unit: Unit, table: Table, noise: Noise) -> Outcome:
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
-
-        with threadpool_limits(1, user_api="blas"):
+        with one_thread():
             fitted = method.fit(Reading(table, self.features, self.target, unit).of(0), noise)
         theta = fitted.coefficients.tolist()
         model = Model(POISSON.name, self.features, self.label, theta, self.lower, self.upper)

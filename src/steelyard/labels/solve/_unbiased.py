@@ -32,6 +32,7 @@ from steelyard.labels.solve._program import (
 from steelyard.labels.solve._round import FloatTable, integers, slim, spread
 from steelyard.labels.solve._solution import Best, Solution
 from steelyard.privacy import positive
+from steelyard.threads import one_thread
 
 COARSEST = 64  # labels up to which all intervals are in play from the start
 NEGLIGIBLE = (1e-12, 1e-11, 1e-10, 1e-9)  # inner labels with less prior are served by random rounding
@@ -65,14 +66,13 @@ def solve_unbiased(
     absolute error 3.393555, certified within 1.3e-08 of the optimum among outputs from -6.656 to 10.656 (as asked)
     """
     import scipy.linalg  # noqa: F401  (its BLAS can be limited only once it is loaded)
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
 
     labels, level = read_inputs(inputs), read_epsilon(epsilon)
     masses = read_prior(prior, len(labels))
     goal = float(positive(tolerance, "tolerance"))
     best = Best(labels, masses, level, read_noise_loss(loss, outputs, labels, level))
     # small matrices: more threads only wait for each other; numbers that overflow on the way are thrown out by the judge
-    with threadpool_limits(1, user_api="blas"), np.errstate(all="ignore"):
+    with one_thread(), np.errstate(all="ignore"):
         (_search if best.knots is None else search_knots)(best, goal)
     return best.solution(goal)
 

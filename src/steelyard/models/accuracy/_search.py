@@ -21,6 +21,7 @@ from steelyard.models.accuracy._family import Ending, Judge, Told
 from steelyard.models.accuracy._goal import CAP, NULL, Found, Goal, Progress, left_of
 from steelyard.models.accuracy._transcript import Reader, Transcript
 from steelyard.privacy import Number, Terms
+from steelyard.threads import one_thread
 
 
 class Question(Protocol):
@@ -112,9 +113,7 @@ def replayed(judge: Judge, stored: Iterable[Told]) -> Judge:
 
 def run(judge: Judge, transcript: Transcript, progress: Progress | None) -> tuple[str, BudgetExceeded | None]:
     """Take steps until the goal is met, the levels end, or the account would not pay; why it ended."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
-
-    with threadpool_limits(1, user_api="blas"):  # matrices of some tens of columns: more threads would only wait
+    with one_thread():  # matrices of some tens of columns: more threads would only wait
         return _run(judge, transcript, progress)
 
 
