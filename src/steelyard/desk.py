@@ -49,6 +49,7 @@ class NoTable:
     stored: bool = True
     view: None = None
     view_text: str = ""
+    require_workers: None = None
     snapshot: Callable[[], AbstractContextManager[None]] = nullcontext  # they are in the caller's hands already
 
 
@@ -90,6 +91,7 @@ class Desk:
         self._last: dict[str, Any] = {}  # under which names the last charge was made
         self._named: dict[str, dict[str, Any]] = {}  # and each that was served
         self._bound: dict[str, str] = {}  # what the steps of this request are bound to: it never changes
+        self.workers = False  # whether rows that lie with workers are passed through Python there
 
     @property
     def schema(self) -> Schema:
@@ -108,6 +110,9 @@ class Desk:
         ``loss`` is given where the price does not follow from the event alone: validity in nats, or what a plan paid for already.
         """
         naming, cost = self._naming(step), self._price(event) if loss is None else loss
+        if self.workers and self._table.require_workers is not None and self.paid(step) is None:
+            self._table.require_workers()
+            self.workers = False
         self._last = naming
         return self._account.charge(cost, **naming, **self._view, event=event)
 

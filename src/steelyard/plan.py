@@ -143,13 +143,15 @@ class Plan:
 
     ``event`` is what will be done, whatever the rows say; its price is the whole cost. ``predicted`` is the error to expect, where
     it is known before anything is spent. ``run`` reads the rows and noises them; it must never fail, or be seen to differ,
-    because of what they hold. ``present`` turns the stored JSON value into what a person gets.
+    because of what they hold. ``present`` turns the stored JSON value into what a person gets. ``workers`` says that rows which lie
+    with workers are passed through Python there.
     """
 
     event: Event
     predicted: Error | None
     run: Callable[[Table, Noise], Outcome]
     present: Callable[[Any], Any] = as_it_is
+    workers: bool = field(default=False, kw_only=True)
 
     def __repr__(self) -> str:
         return f"Plan({self.event.name}: {self._error})"

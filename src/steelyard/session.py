@@ -132,6 +132,7 @@ class Session:
         name, request = named(key), request_of(task)
         plan = task.plan(self._schema, self._account.terms)
         desk = Desk(self._table, self._noise, self._account, name, request)
+        desk.workers = plan.workers
         return desk.answer(desk.charge(plan.event), plan.event, plan.run, present=plan.present)
 
     def reserve(self, task: Task, *, key: str) -> Receipt:
@@ -142,6 +143,7 @@ class Session:
         _check_task(task, "plan")
         plan = task.plan(self._schema, self._account.terms)
         desk = Desk(self._table, self._noise, self._account, named(key), request_of(task))
+        desk.workers = plan.workers
         return desk.charge(plan.event).receipt
 
     def over(self, table: Table) -> Session:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import steelyard as sy
 from steelyard.errors import InvalidTask, TableError, UncheckedQuery
 from steelyard.labels import LabelRandomizer
 from steelyard.privacy import users
@@ -54,6 +57,34 @@ def test_answers_do_not_depend_on_ansi_mode(spark: Any, ansi: str) -> None:
         rows = pa.table({"i": range(9), "k": [f"k{i}" for i in range(9)]})
         found = read(spark.createDataFrame(rows)).fingerprint(["i", "k"], SECRET)
         assert found == read(rows).fingerprint(["i", "k"], SECRET)
+
+
+@pytest.fixture
+def printed() -> Iterator[StringIO]:
+    """What PySpark writes of errors, read from its own loggers."""
+    from pyspark.logger import PySparkLogger
+
+    handler = logging.StreamHandler(StringIO())
+    loggers = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("DataFrame", "SQL")]
+    for logger in loggers:
+        logger.addHandler(handler)
+    yield handler.stream
+    for logger in loggers:
+        logger.removeHandler(handler)
+
+
+def test_a_cell_that_spark_cannot_cast_is_not_printed_by_pyspark(spark: Any, printed: StringIO) -> None:
+    rows = spark.createDataFrame(pa.table({"u": [1], "c": ["a secret"]})).selectExpr("u", "CAST(trim(c) AS INT) AS n")
+    account = sy.open_account(":memory:", "quiet", unit=users("u"), epsilon=9, delta="1e-6")
+    session = sy.Session(read(rows), account)
+    fit = sy.FitLinear([sy.models.Numeric("n", 0, 1)], "u", 0, 1, epsilon=1)  # rows are laid aside, then passed over
+    for task in (sy.Sum("n", epsilon=1, cap=3), fit):
+        with pytest.raises(TableError, match="The reason is not told"):
+            session.release(task)
+    assert printed.getvalue() == ""
+    with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
+        rows.collect()
+    assert "a secret" in printed.getvalue(), "PySpark prints nothing any more: what keeps it quiet can go"
 
 
 def test_the_catalogue_and_the_settings_are_left_alone(spark: Any) -> None:

@@ -132,7 +132,8 @@ class Fit(ABC):
         self._check_weights(schema, terms)
         method, models = self.fit(terms), len(self.target.targets)
         event = composed(*[method.event] * models) if models > 1 else method.event
-        return Plan(event, None, partial(self._models, method, terms.unit), present)
+        run = partial(self._models, method, terms.unit)
+        return Plan(event, None, run, present, workers=terms.unit.kind != "labels")
 
     def _models(self, method: Method, unit: Unit, table: Table, noise: Noise) -> Outcome:
         """Fit each target's model."""

@@ -111,6 +111,7 @@ def _short(text: str) -> str:
 _STORED_RELATIONS = {"TABLE_RELATION", "VALUE_LIST_RELATION"}
 # An RDD is none of these: any function of rows may stand before it.
 SPARK_ROWS = {"LocalRelation", "CachedLocalRelation"}
+_FILES = {"parquet", "orc", "csv", "json"}
 _CATALOGUES = {
     "duckdb": "SELECT table_type = 'BASE TABLE' FROM information_schema.tables WHERE lower(table_name) = lower(?)",
     "sqlite": "SELECT type = 'table' FROM sqlite_master WHERE lower(name) = lower(?)",
@@ -154,14 +155,42 @@ def _ibis_stored(table: Any) -> bool:
 
 
 def _spark_stored(frame: Any) -> bool:
-    if not hasattr(frame, "_jdf"):  # Spark Connect keeps the plan in Python
-        return type(getattr(frame, "_plan", None)).__name__ in SPARK_ROWS
+    if is_connect(frame):
+        plan = description(frame)
+        return type(plan).__name__ in SPARK_ROWS or _describes_files(plan)
+    if not is_frame(frame):
+        return False
     plan = frame._jdf.queryExecution().analyzed()
     while simple_name(plan) == "SubqueryAlias":
         plan = plan.child()
     if simple_name(plan) == "LogicalRelation":
         return simple_name(plan.relation()) == "HadoopFsRelation"
     return simple_name(plan) in SPARK_ROWS
+
+
+def is_frame(source: Any) -> bool:
+    """Whether one of Spark's objects is a data frame; a column says of every name that it has it."""
+    return hasattr(type(source), "createOrReplaceTempView")
+
+
+def is_connect(frame: Any) -> bool:
+    """Whether an object is a data frame of Spark Connect, which keeps its plan in Python."""
+    return type(frame).__module__ == "pyspark.sql.connect.dataframe"
+
+
+def description(frame: Any) -> Any:
+    """The plan of such a frame, under new names of its columns: ``createDataFrame`` gives names in a step of its own."""
+    plan = frame._plan
+    while type(plan).__name__ == "ToDF":
+        plan = plan._child
+    return plan
+
+
+def _describes_files(plan: Any) -> bool:
+    """Whether such a plan is plain files of a format that Spark itself reads."""
+    return (
+        type(plan).__name__ == "DataSource" and plan._format in _FILES and not (plan._predicates or plan._is_streaming)
+    )
 
 
 def simple_name(of: Any) -> str:

@@ -9,6 +9,7 @@ Law: a plain form is a total function of the cell alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from importlib import import_module
 from typing import Any
 
 SOURCE = "steelyard_source"
@@ -79,13 +80,19 @@ def _between(column: str, kind: str, first: str, after: str) -> str:
 
 def in_spark(frame: Any, doubtful: Collection[str]) -> Any:
     """A Spark data frame with its columns in plain form; nothing runs. The doubtful ones are seen but cannot be used."""
+    spark = _functions(frame)
     return frame.select(
-        *(_spark_column(field, field.name in doubtful).alias(field.name) for field in frame.schema.fields)
+        *(_spark_column(field, field.name in doubtful, spark).alias(field.name) for field in frame.schema.fields)
     )
 
 
-def _spark_column(field: Any, doubtful: bool) -> Any:
-    from pyspark.sql import functions as spark
+def _functions(of: Any) -> Any:
+    """The functions of the kind of session that a frame or column is of: classic ones make nothing for Spark Connect."""
+    remote = type(of).__module__.startswith("pyspark.sql.connect.")
+    return import_module("pyspark.sql.connect.functions" if remote else "pyspark.sql.functions")
+
+
+def _spark_column(field: Any, doubtful: bool, spark: Any) -> Any:
     from pyspark.sql.types import DateType, StringType, TimestampNTZType, TimestampType
 
     column, kind = spark.col("`" + field.name.replace("`", "``") + "`"), field.dataType
@@ -107,7 +114,6 @@ def _spark_column(field: Any, doubtful: bool) -> Any:
 
 def _on_one_clock(moment: Any) -> Any:
     """A moment by the clock of UTC: where clocks are set back, the session's own shows two moments alike, in text and in Python."""
-    from pyspark.sql import functions as spark
-
+    spark = _functions(moment)
     since = spark.unix_micros(moment) * spark.expr("INTERVAL '0.000001' SECOND")
     return spark.lit("1970-01-01").cast("timestamp_ntz") + since

@@ -3,7 +3,7 @@
 A few made-up values are turned into integers, and the integers must be the reference's. DuckDB must besides read a file
 of one row whose statistics are those of another row, and one whose statistics cannot be converted: whoever believes the
 first answers wrongly, whoever looks at the second fails, and both are refused. It must find the first rows of a group, all of them. Once per
-process and engine, in milliseconds; what it says is public, since nothing private was read.
+process and engine (a Spark Connect server: per session), in milliseconds; what it says is public, since nothing private was read.
 Law: an engine that fails its trial answers nothing.
 """
 
@@ -39,13 +39,14 @@ _passed: set[str] = set()
 _lock = threading.Lock()
 
 
-def once(engine: str, trial: Callable[[], bool]) -> None:
-    """Hold a trial unless this process has seen the engine pass it."""
+def once(engine: str, trial: Callable[[], bool], session: str = "") -> None:
+    """Hold a trial unless this process has seen the engine pass it; of an engine of another process, in this session of it."""
+    named = f"{engine} {session}".rstrip()
     with _lock:
-        if engine not in _passed:
+        if named not in _passed:
             if not trial():
                 raise TableError(UNSOUND.format(engine=engine))
-            _passed.add(engine)
+            _passed.add(named)
 
 
 def duckdb_passes(connection: Any, folder: str) -> bool:

@@ -1,8 +1,8 @@
 """Spark data frames, classic or Connect, asked where they live.
 
 The same Ibis expressions, compiled for Spark and run on the data frame's own session. The session's settings and
-catalogue are left alone: a view with a random name exists while a question runs. No expression used can fail under
-ANSI rules, so the answers do not depend on that setting.
+catalogue are left alone: a view with a random name exists while a question runs, or while a Connect server reads it. No expression
+used can fail under ANSI rules, so the answers do not depend on that setting.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -19,11 +20,13 @@ from steelyard.errors import EngineMissing, TableError
 from steelyard.interrupts import attempt
 from steelyard.tables import _plain as plain
 from steelyard.tables import _soundness as soundness
+from steelyard.tables import _spark_connect as connect
 from steelyard.tables._engine import GuardedBlocks, InPlace, guarded, guarded_batches, typed
 from steelyard.tables._folding import Step, on_spark
-from steelyard.tables._identity import SPARK_ROWS, simple_name
+from steelyard.tables._identity import SPARK_ROWS, description, is_connect, is_frame, simple_name
 from steelyard.tables._kinds import check_names
 from steelyard.tables._plain import KEYS, SOURCE
+from steelyard.tables._quiet_spark import quiet_spark
 from steelyard.tables._table import Table
 from steelyard.tables._totals import SPARK
 from steelyard.tables._unit_blocks import Convert, SparkBlocks, UnitBlocks
@@ -41,12 +44,20 @@ def spark_frame(where: str, place: str) -> Any:
     except ImportError:
         raise EngineMissing("a source on Spark needs its driver.", install=INSTALL) from None
     builder: Any = SparkSession.builder
-    asked = builder.remote(where) if where.startswith("sc://") else builder.master(where)
-    session = asked.appName("steelyard").config("spark.ui.enabled", "false").getOrCreate()
-    found = attempt(lambda: session.read.parquet(place) if "/" in place else session.table(place))
+    if where.startswith("sc://"):
+        session = builder.remote(where).getOrCreate()  # a server has settings of its own
+    else:
+        session = builder.master(where).appName("steelyard").config("spark.ui.enabled", "false").getOrCreate()
+    found = attempt(lambda: _known(session.read.parquet(place) if "/" in place else session.table(place)))
     if found is None:
         raise TableError(f"Spark at {where} finds no {'Parquet files' if '/' in place else 'table'} at {place}.")
     return found[0]
+
+
+def _known(frame: Any) -> Any:
+    """A frame whose columns were asked for: a Connect server looks for what it reads only then."""
+    _ = frame.schema
+    return frame
 
 
 _lock = threading.Lock()
@@ -115,6 +126,11 @@ class SparkEngine:
         """Run one question and add up what a step makes of each batch, on the workers."""
         return guarded(lambda: self._fold(sql, step, start))
 
+    def require_workers(self) -> None:
+        """Refuse a Connect session whose workers cannot run what fits send them; classic executors are given what this Python has."""
+        if is_connect(self._frame):
+            connect.require_workers(self._session)
+
     def unit_blocks(
         self,
         sql: str,
@@ -140,14 +156,9 @@ class SparkEngine:
             return [tuple(row) for row in question.collect()]
 
     def _arrow(self, sql: str, beside: Mapping[str, Any]) -> Any:
-        try:
-            for name, table in beside.items():
-                self._session.createDataFrame(table).createOrReplaceTempView(name)
-            with self._view(sql) as question:
-                return question.toArrow()
-        finally:
-            for name in beside:
-                self._session.catalog.dropTempView(name)
+        public = {name: partial(self._session.createDataFrame, table) for name, table in beside.items()}
+        with self.showing(public)._view(sql) as question:
+            return question.toArrow()
 
     def _batches(self, sql: str, size: int) -> Iterator[Any]:
         import pyarrow
@@ -161,6 +172,15 @@ class SparkEngine:
 
     @contextmanager
     def _view(self, sql: str) -> Iterator[Any]:
+        with quiet_spark(), self._connected(sql) if is_connect(self._frame) else self._catalogued(sql) as question:
+            yield question
+
+    @contextmanager
+    def _connected(self, sql: str) -> Iterator[Any]:
+        yield connect.asked(self._session, sql, {name: frame() for name, frame in self._shown.items()})
+
+    @contextmanager
+    def _catalogued(self, sql: str) -> Iterator[Any]:
         with _lock:
             for name, frame in self._shown.items():
                 _asking[name] = _asking.get(name, 0) + 1
@@ -181,17 +201,23 @@ def read_spark(frame: Any, *, stored: bool) -> Table:
     """A table over a Spark data frame; only its schema is looked at."""
     import ibis
 
-    if not hasattr(frame, "createOrReplaceTempView"):
+    if not is_frame(frame):
         raise TableError(f"a Spark {type(frame).__name__} is not a table; give a DataFrame.")
-    if frame.isStreaming:
+    remote = is_connect(frame)
+    if connect.told(lambda: frame.isStreaming) if remote else frame.isStreaming:
         raise TableError("a streaming Spark DataFrame never ends; give a batch one.")
     load_dialect()
     from ibis.backends.pyspark.datatypes import PySparkType
 
-    soundness.once("Spark", lambda: soundness.spark_passes(frame.sparkSession))
-    check_names(frame.columns)
+    if remote:
+        connect.check_sound(frame.sparkSession)
+        connect.check_lenient(frame)
+    else:
+        soundness.once("Spark", lambda: soundness.spark_passes(frame.sparkSession))
+    check_names(connect.told(lambda: frame.columns) if remote else frame.columns)
     frame = plain.in_spark(frame, doubtful(frame))
-    schema = {field.name: _ibis_type(PySparkType, field.dataType) for field in frame.schema.fields}
+    fields = connect.told(lambda: frame.schema.fields) if remote else frame.schema.fields
+    schema = {field.name: _ibis_type(PySparkType, field.dataType) for field in fields}
     engine = SparkEngine(frame)
     return Table(engine, ibis.table(schema, name=engine.source), stored=stored)
 
@@ -205,17 +231,23 @@ def doubtful(frame: Any) -> set[str]:
     leaves = _leaves(frame)
     if all(kind in _HELD for kind, _ in leaves):
         return set()
-    named = {name.casefold() for scan in _scans(leaves) for name in _by_folders(scan)}
-    if str(frame.sparkSession.conf.get(_GUESSES, "true")).lower() == "false":
-        named = set()
+    scans, guesses = list(_scans(leaves)), str(frame.sparkSession.conf.get(_GUESSES, "true")).lower() != "false"
+    named = {name.casefold() for scan in scans for name in _by_folders(scan)} if guesses else set()
+    if is_connect(frame):  # whose server may still know what it guessed before it was told not to
+        texts = set() if guesses else {field.name.casefold() for field in frame.schema.fields if _is_text(field)}
+        named = connect.by_folders(frame) - texts
     kinds = {field.name: str(field.dataType.typeName()) for field in frame.schema.fields}
     return {name for name, kind in kinds.items() if kind.startswith("timestamp") or name.casefold() in named}
 
 
+def _is_text(field: Any) -> bool:
+    return str(field.dataType.typeName()) == "string"
+
+
 def _leaves(frame: Any) -> list[tuple[str, Any]]:
     """What a plan reads, each with its kind; Spark Connect tells only whether that is rows of its own."""
-    if not hasattr(frame, "_jdf"):
-        return [(type(getattr(frame, "_plan", None)).__name__, None)]
+    if is_connect(frame):
+        return [(type(description(frame)).__name__, None)]
     found = frame._jdf.queryExecution().analyzed().collectLeaves()
     return [(simple_name(leaf), leaf) for leaf in map(found.apply, range(found.size()))]
 
@@ -226,9 +258,7 @@ def _scans(leaves: Sequence[tuple[str, Any]]) -> Iterator[Any]:
         if kind == "LogicalRelation" and simple_name(leaf.relation()) == "HadoopFsRelation":
             mode = leaf.relation().options().get("mode")
             if mode.isDefined() and str(mode.get()).upper() == "FAILFAST":
-                raise TableError(
-                    "the files are read with mode FAILFAST, in which one row decides a failure; read them with PERMISSIVE."
-                )
+                raise TableError(connect.STRICT)
             yield leaf
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from steelyard.errors import SteelyardError
-from steelyard.tables._identity import is_stored, simple_name
+from steelyard.tables._identity import is_connect, is_frame, is_stored, simple_name
 from steelyard.tables._kinds import kind_of
 from steelyard.tables._table import Table
 from steelyard.tables._views import view_of
@@ -34,13 +34,13 @@ class Unwritten(Exception):
 
 def checked(frame: Any) -> Table | None:
     """The view that a data frame is, over the stored rows below it; None where that cannot be had."""
-    from py4j.protocol import Py4JError
+    if is_connect(frame) or not is_frame(frame):
+        return None
+    from py4j.protocol import Py4JError  # which a client of Spark Connect alone need not have
     from sqlglot.errors import SqlglotError
 
     from steelyard.tables._spark import read_spark
 
-    if not hasattr(frame, "_jdf"):
-        return None
     try:
         plan = frame._jdf.queryExecution().analyzed()
         text = _written(plan)

@@ -97,6 +97,8 @@ class Table:
         server = engine.server
         # all questions within it see one state of the rows, where a server can promise that; of files nobody can
         self.snapshot: Callable[[], AbstractContextManager[None]] = nullcontext if server is None else server.snapshot
+        # where rows lie with workers of a server: refuses, before a charge, those that cannot run steelyard
+        self.require_workers: Callable[[], None] | None = getattr(engine, "require_workers", None)
         self.stored = stored  # whether these are rows as they are stored; releases say of a query "as given"
         self._identity = identity
         self.view_text = view_text  # in full, where this is a view: its identity may be cut short

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from steelyard.interrupts import attempt
 from steelyard.tables._folding import Step, added, read_back, widened, written
+from steelyard.tables._quiet_spark import quiet_spark
 
 if TYPE_CHECKING:
     import numpy as np
@@ -186,11 +187,12 @@ class SparkBlocks:
             text = written(added(zero, [step(_unpacked(batches))]))
             yield pyarrow.RecordBatch.from_pydict({"sums": pyarrow.array([text])})
 
-        texts = self._frame.mapInArrow(partition, "sums string").collect()
+        with quiet_spark():
+            texts = self._frame.mapInArrow(partition, "sums string").collect()
         return added(start, (read_back(row[0]) for row in texts))
 
     def __del__(self) -> None:
-        attempt(self._frame.unpersist)
+        attempt(lambda: self._frame.unpersist())
 
 
 def _disk_only() -> Any:

@@ -57,6 +57,7 @@ class ModelSearch(ABC):
 
     def start(self, desk: Desk) -> Search:
         """Begin, or pick up where the stored steps left off."""
+        desk.workers = True
         return Search(cast(Question, self), desk)
 
     def reader(self, terms: Terms) -> TableRows:

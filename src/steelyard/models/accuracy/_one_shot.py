@@ -79,7 +79,7 @@ class LogisticTask:
             rows = Whole(table, self.features, label, terms.unit)
             return self.told(fit, terms, self.drawn(fit, rows.against(2), noise))
 
-        return Plan(fit.event, None, draw, Model.from_json)
+        return Plan(fit.event, None, draw, Model.from_json, workers=True)
 
     def drawn(self, fit: ObjectiveFit, passes: Passes, noise: Noise) -> list[float]:
         """The weights of one draw."""
