@@ -14,7 +14,7 @@ import hmac
 import os
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from types import TracebackType
@@ -103,7 +103,9 @@ class Holdout:
         return self._judge.rows
 
     def check(self, predictions: Any, guess: Number | None = None, *, ids: Any = None) -> Answer:
-        """Ask how good predictions are, with a guess of the score if there is one; ``ids`` say whose each prediction is.
+        """Ask how good predictions are, with a guess of the score if there is one.
+
+        ``ids`` say whose each prediction is; a mapping from ids to predictions says both.
 
         *Accuracy:* the truth lies between ``low`` and ``high``, for all answers together at the holdout's confidence.
         *Cost:* next to nothing if the guess is right; a surprise (or no guess) costs nats. The same predictions and
@@ -133,6 +135,8 @@ class Holdout:
 
     def _ordered(self, predictions: Any, ids: Any) -> Any:
         """Predictions in the order of the labels."""
+        if ids is None and isinstance(predictions, Mapping):
+            predictions, ids = list(predictions.values()), list(predictions)
         if ids is None:
             return predictions
         if self._places is None:

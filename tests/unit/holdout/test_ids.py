@@ -32,6 +32,17 @@ def test_the_order_of_predictions_does_not_matter_in_any_container(kind: Any) ->
     assert holdout.check((LABELS ^ (np.arange(2000) % 10 == 0)), 0.9) == answer, "one question, however it was ordered"
 
 
+def test_a_mapping_says_whose_each_prediction_is() -> None:
+    holdout = Holdout(LABELS, 0.1, ids=IDS)
+    told = dict(zip(MOVED, (LABELS[ORDER] ^ (ORDER % 10 == 0)).tolist(), strict=True))
+    assert holdout.check(told, 0.9) == holdout.check(list(told.values()), 0.9, ids=MOVED)
+    del told[MOVED[0]]
+    with pytest.raises(InvalidTask, match="1 of the holdout's ids have no prediction"):
+        holdout.check(told, 0.9)
+    with pytest.raises(InvalidTask, match="opened without ids"):
+        Holdout(LABELS, 0.1).check(told, 0.9)
+
+
 def test_rounds_and_matrices_and_numbers_as_ids() -> None:
     holdout = Holdout(LABELS, 0.1, mode="rounds", ids=range(2000))
     assert holdout.best_of([1 - LABELS, LABELS[ORDER]], ids=[np.arange(2000), ORDER]) == 1
