@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steelyard.accounting import normal_tail
 from steelyard.bounding._cap_grid import CapGrid
@@ -178,7 +179,8 @@ def behind(grid: CapGrid, counts: Floats, law: str, level: float, trend: Trend, 
     for slot in range(start, wide.size):
         cloud.move(1 / (odds * (wide.size - start) - (slot - start) + 1))
         if real[slot]:
-            cloud.see(users, slot, float(wide[slot]), float(room[slot]), slot == wide.size - 1)
+            cloud.see(slot, float(wide[slot]), float(room[slot]), slot == wide.size - 1)
+    cloud.write(users, start)
     return Behind(users, _positions(grid, users, draw), np.array(grid.slot_tops, dtype=float))
 
 
@@ -200,6 +202,7 @@ class _Cloud:
         self.bend = _BEND * bent**2  # none at all for Pareto
         self.broke, self.age = np.zeros(_PARTICLES, dtype=bool), np.zeros(_PARTICLES)
         self.variance = 2 / level**2 if law == "laplace" else 1 / level**2
+        self.seen: list[tuple[int, Floats, NDArray[np.intp]]] = []  # bins, users drawn there, and whose were taken then
 
     def move(self, begins: float) -> None:
         """One half octave on; so often what has not begun begins here."""
@@ -207,14 +210,14 @@ class _Cloud:
         steeper = self.slope - self.bend * (np.abs(self.slope) + _LEAN)
         slope = steeper + trend.wander * draw.normal(size=size) * (1 + np.abs(self.slope))
         before = np.where(self.age < _LEARNT, math.inf, np.maximum(-self.slope, _FLAT))
-        heavy = np.clip(before / trend.after, trend.seldom, 1.0)
+        heavy = _within(before / trend.after, trend.seldom, 1.0)
         breaks = draw.random(size) < heavy * np.where(self.broke, trend.again, trend.breaks)
         slope = np.where(breaks, self._after(before), slope)
-        self.slope = np.clip(slope, _STEEPEST, _FLATTEST)
+        self.slope = _within(slope, _STEEPEST, _FLATTEST)
         far = np.where(draw.random(size) < trend.deep, _DEEP, 1.0)
         falls = np.where(breaks, trend.fall * far * draw.exponential(size=size), 0.0)
         self.broke, self.bend = self.broke | breaks, np.where(breaks, 0.0, self.bend)
-        self.log_rate = np.clip(self.log_rate + self.slope - falls, _NONE, 40.0)
+        self.log_rate = _within(self.log_rate + self.slope - falls, _NONE, 40.0)
         self.age = self.age + 1
         if not self.born.all():
             self._begin(begins)
@@ -236,7 +239,16 @@ class _Cloud:
         self.slope = np.where(now, _SLOPES * draw.normal(size=size), self.slope)
         self.born, self.age = self.born | now, np.where(now, 0, self.age)
 
-    def see(self, users: Floats, slot: int, count: float, room: float, last: bool) -> None:
+    def write(self, users: Floats, start: int) -> None:
+        """Give each particle the users of those that it came from, back to the bins before ``start``."""
+        line, bins = np.arange(_PARTICLES), np.zeros(users.T.shape)
+        for slot, found, taken in reversed(self.seen):
+            line = taken[line]
+            bins[slot] = found[line]
+        users[:, start:] = bins[start:].T
+        users[:, :start] = users[line, :start]
+
+    def see(self, slot: int, count: float, room: float, last: bool) -> None:
         """Draw the users of a bin, weigh them by its noisy count, and take as many of each particle as it is worth."""
         rate = np.exp(self.log_rate + _WOBBLE * self.draw.normal(size=_PARTICLES)) * room
         if last:  # all that lies beyond is here
@@ -246,8 +258,8 @@ class _Cloud:
         else:
             found = self.draw.poisson(np.minimum(rate, 1e15)).astype(float)
             weight = _log_chance(self.law, self.level, np.abs(count - found))
-        users[:, slot] = self._begin_crowds(count, room, found, weight)
-        self._choose(users, slot + 1, weight)
+        found = self._begin_crowds(count, room, found, weight)
+        self.seen.append((slot, found, self._choose(weight)))
 
     def _begin_crowds(self, count: float, room: float, found: Floats, weight: Floats) -> Floats:
         """Some particles take the count for another crowd, if it is above what noise alone brings; changes ``weight``."""
@@ -272,14 +284,19 @@ class _Cloud:
         weight = found * np.log(np.maximum(rate, 1e-300)) - rate - _log_factorial(found)
         return found, np.where(found == 0, weight + at_none, weight)
 
-    def _choose(self, users: Floats, end: int, weight: Floats) -> None:
+    def _choose(self, weight: Floats) -> NDArray[np.intp]:
         share = np.exp(weight - weight.max())
         pile = np.cumsum(share)
         places = (np.arange(_PARTICLES) + self.draw.random()) / _PARTICLES * pile[-1]
         taken = np.minimum(np.searchsorted(pile, places), _PARTICLES - 1)
-        users[:, :end] = users[taken, :end]
         self.log_rate, self.slope, self.bend = self.log_rate[taken], self.slope[taken], self.bend[taken]
         self.born, self.broke, self.age = self.born[taken], self.broke[taken], self.age[taken]
+        return np.asarray(taken, dtype=np.intp)
+
+
+def _within(values: Floats, least: float, most: float) -> Floats:
+    """What ``np.clip`` gives, at half its price for so few."""
+    return np.asarray(np.minimum(np.maximum(values, least), most))
 
 
 def _exposures(grid: CapGrid) -> Floats:

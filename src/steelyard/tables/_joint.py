@@ -14,7 +14,7 @@ from typing import Any
 
 from steelyard.errors import InvalidTask
 from steelyard.privacy import Unit
-from steelyard.tables._keyed import SATURATION, clamp, into_ball, known, norm_in_row, spans, whole
+from steelyard.tables._keyed import SATURATION, clamp, guess, into_ball, known, norm_in_row, spans, whole
 from steelyard.tables._totals import LIMIT, Bounded, Dialect, Quantity, RowInteger, unit_totals, wide, wide_sum
 
 WIDEST_SQUARED = 2**25
@@ -128,14 +128,24 @@ def held(rows: Any, unit: Unit, parts: Sequence[Bounded | Joint], engine: Dialec
                 else clamp(named[f"t{j}"], SATURATION).cast("int64")
             )
     totals = named.select(**columns)
-    sums: dict[str, Any] = {}
-    for part, places in zip(parts, own, strict=True):
-        if isinstance(part, Bounded):
-            sums[f"s{places[0]}"] = totals[f"t{places[0]}"].sum()
-            continue
-        norm, above = norm_in_row([totals[f"t{j}"] for j in places], part)
-        sums |= {f"s{j}": wide_sum(into_ball(totals[f"t{j}"], norm, above, part.cap), engine) for j in places}
-    return totals.agg(**sums)
+    balls = [
+        (i, part, places) for i, (part, places) in enumerate(zip(parts, own, strict=True)) if isinstance(part, Joint)
+    ]
+    sizes: dict[str, Any] = {}
+    for i, part, places in balls:
+        sizes[f"m{i}"], sizes[f"o{i}"] = norm_in_row([totals[f"t{j}"] for j in places], part)
+    sized = totals.mutate(**sizes)
+    near = {
+        f"g{j}": guess(sized[f"t{j}"], sized[f"m{i}"], sized[f"o{i}"], part.cap)
+        for i, part, places in balls
+        for j in places
+    }
+    last = sized.mutate(**near)
+    sums = {f"s{j}": last[f"t{j}"].sum() for j in range(own[-1].stop)}
+    for i, part, places in balls:
+        held = {j: into_ball(last[f"t{j}"], last[f"m{i}"], last[f"o{i}"], part.cap, last[f"g{j}"]) for j in places}
+        sums |= {f"s{j}": wide_sum(total, engine) for j, total in held.items()}
+    return last.agg(**sums)
 
 
 def _between(total: Any, part: Bounded) -> Any:

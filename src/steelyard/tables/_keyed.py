@@ -37,6 +37,7 @@ from steelyard.tables._totals import (
     RowInteger,
     as_double,
     beside,
+    beside_edges,
     check_edges,
     double,
     finite,
@@ -151,15 +152,28 @@ def norm_tails(units: Any, unit: Unit, looks: Sequence[Look], limits: Limits, en
         own = {f"n{i}": _size_of(clamp(units[f"q{i}"], SATURATION), part.norm) for i, (part, _) in enumerate(looks)}
         sizes = units.select(**own)
     else:
-        pairs = keep_keys(_pairs(keep_rows_per_key(units, limits, engine), len(looks), engine), limits, engine)
-        own = {f"n{i}": _size(pairs[f"t{i}"], part.norm, engine) for i, (part, _) in enumerate(looks)}
-        sizes = pairs.group_by("u").agg(**own)
+        sizes = _sizes(keep_rows_per_key(units, limits, engine), [part for part, _ in looks], limits, engine)
+    inner = [[edge if part.norm == "l1" else edge**2 for edge in edges[1:-1]] for part, edges in looks]
+    narrow = [beside_edges(sizes[f"n{i}"], edges) for i, edges in enumerate(inner)]
+    held = sizes.select(**{f"n{i}": size for i, (size, _) in enumerate(narrow)})
     counts = [
-        sizes.count(where=sizes[f"n{i}"] >= wide(edge ** (1 if part.norm == "l1" else 2)))
-        for i, (part, edges) in enumerate(looks)
-        for edge in edges[1:-1]
+        held.count(where=held[f"n{i}"] >= written(edge))
+        for i, (edges, (_, written)) in enumerate(zip(inner, narrow, strict=True))
+        for edge in edges
     ]
-    return sizes.agg(n=sizes.count(), **{f"n{i}": count for i, count in enumerate(counts)})
+    return held.agg(n=held.count(), **{f"n{i}": count for i, count in enumerate(counts)})
+
+
+def _sizes(kept: Any, parts: Sequence[Capped], limits: Limits, engine: Dialect) -> Any:
+    """One row for each unit with its norms ``n0``, ``n1``, …; of counts alone they are numbers of rows, and no pair is needed."""
+    same = constants(parts)
+    if limits.max_keys is None and None not in same and all(part.norm == "l1" for part in parts):
+        own = {f"n{i}": _exact(kept, i, value, engine) for i, value in enumerate(same)}
+        return kept.group_by("u").agg(**own)
+    pairs = keep_keys(_pairs(kept, same, engine), limits, engine)
+    return pairs.group_by("u").agg(
+        **{f"n{i}": _size(pairs[f"t{i}"], part.norm, engine) for i, part in enumerate(parts)}
+    )
 
 
 def capped_pairs(units: Any, unit: Unit, parts: Sequence[Ball], limits: Limits, engine: Dialect) -> Any:
@@ -169,14 +183,18 @@ def capped_pairs(units: Any, unit: Unit, parts: Sequence[Ball], limits: Limits, 
     """
     if unit.column is None:
         return _by_key(units, _held_rows(units, parts), engine)
-    count = sum(len(part.quantities) for part in parts)
-    pairs = keep_keys(_pairs(keep_rows_per_key(units, limits, engine), count, engine), limits, engine)
+    pairs = keep_keys(_pairs(keep_rows_per_key(units, limits, engine), constants(parts), engine), limits, engine)
     return _by_key(*_scaled_sums(_measured(pairs, parts, engine) if parts else pairs, parts), engine)
 
 
 def _scaled_sums(measured: Any, parts: Sequence[Ball]) -> tuple[Any, dict[str, Any]]:
-    sums = {f"s{j}": scaled(measured, j, i, part.cap) for i, (part, own) in enumerate(zip(parts, spans(parts), strict=True)) for j in own}  # fmt: skip
-    return measured, sums
+    own = [(i, part.cap, j) for i, (part, places) in enumerate(zip(parts, spans(parts), strict=True)) for j in places]
+    if not own:
+        return measured, {}
+    guessed = measured.mutate(
+        **{f"g{j}": guess(measured[f"t{j}"], measured[f"m{i}"], measured.o.notnull(), cap) for i, cap, j in own}
+    )
+    return guessed, {f"s{j}": scaled(guessed, j, i, cap) for i, cap, j in own}
 
 
 def _held_rows(units: Any, parts: Sequence[Ball]) -> dict[str, Any]:
@@ -188,7 +206,10 @@ def _held_rows(units: Any, parts: Sequence[Ball]) -> dict[str, Any]:
         else:
             totals = [clamp(units[f"q{j}"], SATURATION) for j in own]
             norm, above = norm_in_row(totals, part)
-            sums |= {f"s{j}": into_ball(total, norm, above, part.cap) for j, total in zip(own, totals, strict=True)}
+            sums |= {
+                f"s{j}": into_ball(total, norm, above, part.cap, guess(total, norm, above, part.cap))
+                for j, total in zip(own, totals, strict=True)
+            }
     return sums
 
 
@@ -202,27 +223,33 @@ def norm_in_row(totals: Sequence[Any], part: Ball) -> tuple[Any, Any]:
 def capped_sums(units: Any, unit: Unit, parts: Sequence[Ball], limits: Limits, engine: Dialect) -> Any:
     """The same sums without ``n``. A unit whose integers add up, without their signs, to no more than any cap is within every norm.
 
-    Where a source reads alike twice, the rows of such units go straight to their keys; only the others are added up pair by pair.
+    Where a source reads alike twice, all rows go straight to their keys; only the rows of other units are added up pair by pair as well,
+    and what scaling takes from a pair is taken from its key.
     """
     if unit.column is None or limits.max_keys or limits.rows_per_key or not engine.rereads:
         return capped_pairs(units, unit, parts, limits, engine)
-    marked, count = _marked(units, parts, engine), sum(len(part.quantities) for part in parts)
-    light = marked.filter(marked.o.isnull())
-    near = light.select(*key_names(units), **{f"s{i}": light[f"q{i}"] for i in range(count)})
-    heavy, scaled_ = _scaled_sums(
-        _measured(_pairs(marked.filter(marked.o.notnull()), count, engine), parts, engine), parts
-    )
-    both = near.union(heavy.select(*key_names(units), **scaled_))
-    sums = {f"s{i}": wide_sum(both[f"s{i}"], engine) for i in range(count)}
-    return both.group_by(*key_names(units)).agg(**sums)
+    names, same, marked = key_names(units), constants(parts), _marked(units, parts, engine)
+    every = marked.group_by(*names).agg(**{f"s{i}": _exact(marked, i, value, engine) for i, value in enumerate(same)})
+    beyond = _pairs(marked.filter(marked.o.notnull()), same, engine, exact=True)
+    heavy, held = _scaled_sums(_measured(beyond, parts, engine), parts)
+    less = heavy.select(*names, **{name: value.cast(WIDE) - heavy[f"d{name[1:]}"] for name, value in held.items()})
+    both = every.union(less)
+    return both.group_by(*names).agg(**{name: both[name].sum().cast(WIDE) for name in held})
+
+
+def constants(parts: Sequence[Ball]) -> list[int | None]:
+    """Of each integer the one value that every row has, where it is a count; the engine then counts rows and adds nothing up."""
+    every = [each for part in parts for each in part.quantities]
+    return [each.integer(1) if isinstance(each, Quantity) and each.column is None else None for each in every]
 
 
 def _marked(units: Any, parts: Sequence[Ball], engine: Dialect) -> Any:
     """The rows, and ``o`` where their unit may be above some cap."""
     import ibis
 
+    same = constants(parts)
     sizes = {
-        f"a{i}": reduce(add, [wide_sum(units[f"q{j}"].abs(), engine) for j in own])
+        f"a{i}": reduce(add, [_exact(units, j, same[j], engine, size=True) for j in own])
         for i, own in enumerate(spans(parts))
     }
     owners = units.group_by("u").agg(**sizes)
@@ -231,11 +258,32 @@ def _marked(units: Any, parts: Sequence[Ball], engine: Dialect) -> Any:
     return units.left_join(found, ["u"]).select(*[units[name] for name in units.columns], found.o)
 
 
-def _pairs(units: Any, parts: int, engine: Dialect) -> Any:
-    """One row per unit and key with the saturated totals."""
-    sums = {f"t{i}": saturated_sum(units[f"q{i}"], engine) for i in range(parts)}
+def _pairs(units: Any, same: Sequence[int | None], engine: Dialect, *, exact: bool = False) -> Any:
+    """One row per unit and key with the saturated totals; with ``exact`` also the totals ``d0``, ``d1``, … as they are."""
+    sums = {f"t{i}": _saturated(units, i, value, engine) for i, value in enumerate(same)}
+    if exact:
+        sums |= {f"d{i}": _exact(units, i, value, engine) for i, value in enumerate(same)}
     grouped = units.group_by("u", *key_names(units))
     return grouped.agg(**sums) if sums else units.select("u", *key_names(units)).distinct()
+
+
+def _exact(rows: Any, i: int, constant: int | None, engine: Dialect, *, size: bool = False) -> Any:
+    """The sum of an integer, with ``size`` of its absolute values, as a wide integer."""
+    import ibis
+
+    if constant is not None:  # no constant is below zero; 19 digits hold any number of rows
+        return (rows.count().cast(_ROOT) * ibis.literal(Decimal(constant), _ROOT)).cast(WIDE)
+    return wide_sum(rows[f"q{i}"].abs() if size else rows[f"q{i}"], engine)
+
+
+def _saturated(rows: Any, i: int, constant: int | None, engine: Dialect) -> Any:
+    """The sum of an integer within ``SATURATION``, as int64; of a constant so few rows are counted that the product fits."""
+    import ibis
+
+    if constant is None:
+        return saturated_sum(rows[f"q{i}"], engine)
+    enough = ibis.least(rows.count(), whole(SATURATION // max(constant, 1) + 1))
+    return ibis.least(enough * whole(constant), whole(SATURATION))
 
 
 def _measured(pairs: Any, parts: Sequence[Ball], engine: Dialect) -> Any:
@@ -280,19 +328,26 @@ def _root(square: Any) -> Any:
 
 def scaled(joined: Any, total: int, part: int, cap: int) -> Any:
     """A total of a part, scaled toward zero where its unit is above the cap."""
-    return into_ball(joined[f"t{total}"], joined[f"m{part}"], joined.o.notnull(), cap)
+    return into_ball(joined[f"t{total}"], joined[f"m{part}"], joined.o.notnull(), cap, joined[f"g{total}"])
 
 
-def into_ball(total: Any, norm: Any, above: Any, cap: int) -> Any:
-    """The largest integer g with g norm <= total cap where the norm is above the cap, else the total as it is."""
+def guess(total: Any, norm: Any, above: Any, cap: int) -> Any:
+    """About how large a total becomes that is scaled; a column of its own where it can be, since most of a small question's time goes into its words."""
+    import ibis
+
+    # A unit above another part's cap may have norm 0 here; no branch, taken or not, may divide by zero.
+    divisor = ibis.greatest(as_double(norm), double(1.0))
+    near = (total.abs().cast("float64") * double(float(cap)) / divisor).floor().cast("int64")
+    return ibis.cases((above, near), else_=_zero())
+
+
+def into_ball(total: Any, norm: Any, above: Any, cap: int, near: Any) -> Any:
+    """The largest integer g with g norm <= total cap, by a guess ``near`` it, where the norm is above the cap, else the total as it is."""
     import ibis
 
     size = total.abs()
-    # A unit above another part's cap may have norm 0 here; no branch, taken or not, may divide by zero.
-    divisor = ibis.greatest(as_double(norm), double(1.0))
-    guess = (size.cast("float64") * double(float(cap)) / divisor).floor().cast("int64")
     budget = size.cast(_ROOT) * ibis.literal(Decimal(cap), _ROOT)
-    tries = [guess + more for more in (1, 0, -1)]
+    tries = [near + more for more in (1, 0, -1)]
     fitting = ibis.cases(*[(each.cast(_SMALL) * norm <= budget, each) for each in tries], else_=_zero())
     floor = ibis.greatest(fitting, _zero())
     signed = floor * ibis.cases((total < _zero(), whole(-1)), else_=whole(1))  # so that the SQL has it once

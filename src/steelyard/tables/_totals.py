@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -33,6 +33,7 @@ LIMIT = 2**53
 
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 LARGEST = 1.7976931348623157e308
+_NARROW = 2**62
 DIGEST = "steelyard_digest"
 _EXACT_DIGITS = 15  # a decimal this short is a quotient of two exact doubles, so a plain cast is correctly rounded
 
@@ -281,9 +282,24 @@ def tails(
 ) -> Any:
     """One row: the number of all units, then of units whose total (with ``sizes``, its absolute value) is at or above each inner edge."""
     units = unit_totals(rows, unit, [quantity], engine)
-    known, total = units.u.notnull(), units.t0.abs() if sizes else units.t0
-    inner = {f"n{i}": units.count(where=known & (total >= wide(edge))) for i, edge in enumerate(edges[1:-1])}
-    return units.agg(n=units.count(where=known), **inner)
+    known = units.filter(units.u.notnull())
+    total, written = beside_edges(known.t0.abs() if sizes else known.t0, edges[1:-1])
+    sized = known.select(t=total)
+    inner = {f"n{i}": sized.count(where=sized.t >= written(edge)) for i, edge in enumerate(edges[1:-1])}
+    return sized.agg(n=sized.count(), **inner)
+
+
+def beside_edges(total: Any, edges: Sequence[int]) -> tuple[Any, Callable[[int], Any]]:
+    """A wide integer that is at or above the same edges, of 64 bits where all of them are, and how an edge is written beside it.
+
+    Looks have many edges, and most of what a look at few rows takes is reading its words.
+    """
+    import ibis
+
+    if max(map(abs, edges), default=0) > _NARROW:
+        return total, wide
+    held = ibis.greatest(ibis.least(total, wide(_NARROW)), wide(-_NARROW))
+    return held.cast("int64"), lambda edge: ibis.literal(edge, "int64")
 
 
 def held(number: Any, bound: float) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+import ibis
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -38,6 +39,7 @@ tables = st.lists(row, max_size=14)
 HEAVY = [{"u": 1, "k": KEYS[i % 4], "x": 3.5 + i} for i in range(9)]
 ORDERED = [{"u": 1, "k": "a", "x": x} for x in (2.0**53, *[1.0] * 20)]
 CANCELLING = [{"u": 1, "k": "a", "x": 9.0}, {"u": 1, "k": "b", "x": -9.0}, {"u": 2, "k": "a", "x": 9.5}]
+FLOODED: list[Row] = [{"u": 1, "k": "a", "x": 2.0**53}] * 1030 + [{"u": 1, "k": "b", "x": -3.0}]  # beyond 2^63 in all
 MISSING = [{"u": 1, "k": "a", "x": math.nan}, {"u": 2, "k": "a", "x": 1.0}]
 
 
@@ -119,6 +121,20 @@ def by_key_signed(data: Sequence[Row]) -> list[int]:
         return moved
 
 
+def by_key_saturated(data: Sequence[Row]) -> list[int]:
+    """The twin takes a pair's saturated total away from its key, where every row of it was added."""
+    plain_pairs = keyed._pairs
+
+    def pairs(units: Any, same: Any, engine: Any, **how: Any) -> Any:
+        made = plain_pairs(units, same, engine, **how)
+        return made.mutate(d0=made.t0.cast(made.d0.type())) if how else made
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(keyed, "_pairs", pairs)
+        moved: list[int] = by_key("l1")(data)
+        return moved
+
+
 def histogram(data: Sequence[Row]) -> list[int]:
     return table(data).totals_histogram(USER, CENTS, [-1000, -10, 0, 10, 1000])
 
@@ -145,6 +161,8 @@ def test_one_user_moves_a_capped_sum_within_its_bounds(data: list[Row]) -> None:
 @given(tables, st.sampled_from(["l1", "l2"]), st.sampled_from([{}, {"max_keys": 2}, {"rows_per_key": 2}]))
 @example(HEAVY, "l2", {"max_keys": 3, "rows_per_key": 1})
 @example(CANCELLING, "l1", {})
+@example(FLOODED, "l1", {})
+@example(FLOODED, "l2", {})
 def test_one_user_moves_sums_by_key_by_at_most_the_cap(data: list[Row], norm: str, limits: dict[str, int]) -> None:
     check_vector(by_key(norm, **limits), data, norm)
 
@@ -185,6 +203,45 @@ def test_units_below_every_cap_take_a_shorter_way_to_the_same_integers(norm: str
     )
     assert short == long
     assert sum(short[0]) > 700, "the light unit's 600 and the 100 of the one whose signs cancel are there"
+
+
+def counted_and_added(norm: str) -> tuple[list[Any], list[Any]]:
+    """Sums and norms of counts on many grids under all kinds of limits: with rows counted, and with integers added up."""
+    steps = (Fraction(1), Fraction(1, 100), Fraction(3), Fraction(1, 2**40), Fraction(1, 2**53))
+    data = [*HEAVY, *FLOODED, *({"u": u, "k": "a", "x": 1.0} for u in (2, 2, None))]
+    edges = [0, 2, 3, 900, 2**41, 2**50, 2**60]
+    hard = [Limits(), Limits(secret=SECRET, rows_per_key=2), Limits(secret=SECRET, max_keys=1)]
+    parts = [Capped(Quantity(step=step), cap, norm) for step in steps for cap in (250, 2**50)]
+    looks = [(part, edges) for part in parts]
+
+    def asked() -> list[Any]:
+        made = table(data)
+        sums = [made.sums_by_key(USER, parts, "k", KEYS, each) for each in hard]
+        return [*sums, *(made.norms_histograms(USER, looks, "k", KEYS, each) for each in hard)]
+
+    counted = asked()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(keyed, "constants", lambda parts: [None for part in parts for _ in part.quantities])
+        return counted, asked()
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_rows_that_are_counted_are_the_integers_that_would_be_added(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted, added = counted_and_added(norm)
+    assert counted == added
+    assert len({repr(each) for each in counted}) > 4, "the limits bite"
+    plain = keyed._saturated
+
+    def twin(rows: Any, i: int, constant: int | None, engine: Any) -> Any:
+        """The twin stops counting one row before the product is saturated."""
+        if constant is None:
+            return plain(rows, i, constant, engine)
+        few = ibis.least(rows.count(), keyed.whole(keyed.SATURATION // max(constant, 1)))
+        return ibis.least(few * keyed.whole(constant), keyed.whole(keyed.SATURATION))
+
+    monkeypatch.setattr(keyed, "_saturated", twin)
+    counted, added = counted_and_added(norm)
+    assert counted != added
 
 
 @quick
@@ -282,6 +339,7 @@ def twin_counts_a_user_in_every_bin_it_touches(data: Sequence[Row]) -> list[int]
         lambda: check_vector(twin_rounds_the_scaled_vector_up, HEAVY, "l1"),
         lambda: check_vector(twin_others_beside_the_cap, HEAVY, "l1"),
         lambda: check_vector(by_key_signed, CANCELLING, "l1"),
+        lambda: check_vector(by_key_saturated, FLOODED, "l1"),
         lambda: check_histogram(twin_counts_a_user_in_every_bin_it_touches, HEAVY),
     ],
     ids=[
@@ -293,6 +351,7 @@ def twin_counts_a_user_in_every_bin_it_touches(data: Sequence[Row]) -> list[int]
         "rounds up",
         "others apart",
         "signs cancel",
+        "saturated before it is taken away",
         "many bins",
     ],
 )
