@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import tables_reference as reference
-from steelyard.privacy import rows, users
+from steelyard.privacy import Unit, rows, users
 from steelyard.tables import Capped, KeyList, Limits, Quantity, Table, _totals, read
 from steelyard.tables import _keyed as keyed
 from steelyard.tables._totals import DUCKDB
@@ -243,6 +243,11 @@ def test_rows_that_are_counted_are_the_integers_that_would_be_added(norm: str, m
     monkeypatch.setattr(keyed, "_saturated", twin)
     counted, added = counted_and_added(norm)
     assert counted != added
+
+
+@pytest.mark.parametrize("unit", [USER, rows()])
+def test_no_looks_are_no_histograms(unit: Unit) -> None:
+    assert table(HEAVY).norms_histograms(unit, [], "k", KEYS, Limits()) == []
 
 
 def far_histograms() -> tuple[list[list[int]], list[list[int]]]:
