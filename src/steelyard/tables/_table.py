@@ -635,6 +635,8 @@ class Table:
         looks = [(part, totals.check_edges(edges)) for part, edges in looks]
         if any(edges[-2] > SATURATION for _, edges in looks):
             raise InvalidTask("edges of norms must lie within 2^50.")
+        if not looks:
+            return []
         question = norm_tails(under.rows, unit, looks, limits, self._engine.dialect)
         units, *counts = self._numbers(question, under.beside)
         left = iter(counts)

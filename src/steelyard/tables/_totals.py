@@ -298,7 +298,7 @@ def beside_edges(total: Any, edges: Sequence[int]) -> tuple[Any, Callable[[int],
 
     if max(map(abs, edges), default=0) > _NARROW:
         return total, wide
-    held = ibis.greatest(ibis.least(total, wide(_NARROW)), wide(-_NARROW))
+    held = ibis.greatest(ibis.least(total, wide(_NARROW)), wide(-_NARROW - 1))  # what is below every edge stays there
     return held.cast("int64"), lambda edge: ibis.literal(edge, "int64")
 
 

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from steelyard.privacy import rows, users
-from steelyard.tables import Capped, KeyList, Limits, Quantity, Table, read
+import tables_reference as reference
+from steelyard.privacy import Unit, rows, users
+from steelyard.tables import Capped, KeyList, Limits, Quantity, Table, _totals, read
 from steelyard.tables import _keyed as keyed
 from steelyard.tables._totals import DUCKDB
 from tables_reference import Row
@@ -242,6 +243,39 @@ def test_rows_that_are_counted_are_the_integers_that_would_be_added(norm: str, m
     monkeypatch.setattr(keyed, "_saturated", twin)
     counted, added = counted_and_added(norm)
     assert counted != added
+
+
+@pytest.mark.parametrize("unit", [USER, rows()])
+def test_no_looks_are_no_histograms(unit: Unit) -> None:
+    assert table(HEAVY).norms_histograms(unit, [], "k", KEYS, Limits()) == []
+
+
+def far_histograms() -> tuple[list[list[int]], list[list[int]]]:
+    """Where totals on both sides of the ends of 64 bits lie between edges there, and where the reference has them."""
+    counts = {1: 511, 2: 512, 3: 513, 4: 1023, 5: 1024, 6: 1025}  # times 2^53: about 2^62 and 2^63
+    data = [{"u": sign * u, "k": "a", "x": sign * 2.0**53} for u, count in counts.items() for sign in (1, -1)
+            for _ in range(count)]  # fmt: skip
+    ends = [2**62 - 1, 2**62, 2**62 + 1, 2**63 - 1, 2**63, 2**63 + 1]
+    looks = [[-(2**80), *(sign * end for end in ends[:some]), 2**80] for some in (2, 6) for sign in (1, -1)]
+    looks += [[-(2**80), end, 2**80] for size in ends for end in (size, -size)]
+    made, units = table(data), Quantity("x")
+    expected = [reference.histogram(data, USER, units, sorted(look)) for look in looks]
+    return [made.totals_histogram(USER, units, sorted(look)) for look in looks], expected
+
+
+def test_totals_far_out_lie_in_the_bins_of_wide_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, expected = far_histograms()
+    assert found == expected
+    plain, narrow = _totals.beside_edges, _totals._NARROW
+
+    def twin(total: Any, edges: Sequence[int]) -> Any:
+        """The twin holds what is below the least edge at that edge."""
+        held, written = plain(total, edges)
+        return (ibis.greatest(held, keyed.whole(-narrow)) if held.type().is_int64() else held), written
+
+    monkeypatch.setattr(_totals, "beside_edges", twin)
+    found, expected = far_histograms()
+    assert found != expected
 
 
 @quick
