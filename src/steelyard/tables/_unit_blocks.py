@@ -192,7 +192,11 @@ class SparkBlocks:
         return added(start, (read_back(row[0]) for row in texts))
 
     def __del__(self) -> None:
-        attempt(lambda: self._frame.unpersist())
+        attempt(self._let_go)
+
+    def _let_go(self) -> None:
+        with quiet_spark():  # a wire may print the plan
+            self._frame.unpersist()
 
 
 def _disk_only() -> Any:
