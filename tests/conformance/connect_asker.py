@@ -167,9 +167,14 @@ def refusals(spark: Any, folder: str) -> dict[str, Any]:
     told["reserved without Python"] = said(lambda: session.reserve(task, key="fit"))
     told["search without Python"] = said(lambda: search.release(session, key="search"))
     told["entries before"] = len(at.history())
+    connect._able.add(spark.session_id)
+    told["reserved before"] = session.reserve(task, key="later").sequence
+    connect._able.clear()  # as in another process, which finds other workers
+    told["answered without Python"] = said(lambda: session.release(task, key="later"))
     session.release(sy.Count(epsilon=1), key="count")  # which needs none
     spark.conf.unset("spark.sql.execution.pyspark.python")
     session.release(task, key="fit")
+    told["answered later"] = session.release(task, key="later").receipt.sequence
     told["entries after"] = len(at.history())
     randomizer = LabelRandomizer(epsilon=1, lower=0, upper=2).fit()
     told["labels"] = said(lambda: randomize_spark(randomizer, frame, f"{folder}/labels", "y", ids="user"))

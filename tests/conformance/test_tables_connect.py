@@ -74,10 +74,11 @@ def test_rows_laid_aside_are_read_once_and_let_go_of(report: dict[str, Any]) -> 
 
 def test_a_fit_that_the_workers_cannot_run_is_refused_before_a_charge(report: dict[str, Any]) -> None:
     told = report["refusals"]
-    for name in ("fit without Python", "reserved without Python", "search without Python"):
+    for name in ("fit without Python", "reserved without Python", "search without Python", "answered without Python"):
         assert told[name] == REFUSED
+    assert told["answered later"] == told["reserved before"], "what was paid for and could not be run is not lost"
     assert told["entries before"] == 0
-    assert told["entries after"] == 2, "a count needs no Python there, and a fit is answered once there is some"
+    assert told["entries after"] == 3, "a count needs no Python there, and a fit is answered once there is some"
 
 
 def test_labels_over_the_wire_are_refused_with_what_to_do_and_nothing_is_charged(report: dict[str, Any]) -> None:

@@ -34,7 +34,7 @@ UNTOLD = (
 UNABLE = (
     "the workers of this Spark Connect server do not answer, or cannot run what this task sends them. Install this version of steelyard, with NumPy and Arrow, for the server's "
     "Python (PYSPARK_PYTHON), which must be of the same version as the one here; or read the rows from files on this machine. Sums, counts, means, "
-    "quantiles and whatever else is asked in SQL need no Python there. Nothing was charged."
+    "quantiles and whatever else is asked in SQL need no Python there. Nothing was charged for it just now, and a charge that was made before still stands to be answered."
 )
 _OPTION = "steelyard"
 _BY_ROWS = {"StatCrosstab", "Transpose", "StatCov", "StatCorr", "StatApproxQuantile"}
