@@ -267,6 +267,12 @@ def kept(spark: Any, folder: str) -> dict[str, Any]:
 
     held = table.blocks_by_unit(["a"], sy.users("user"), convert, 1)
 
+    def thousandths(batch: Any) -> Any:
+        import numpy
+
+        found = numpy.array(batch.column(0).to_pylist(), dtype=float)
+        return (found * 1000).astype(numpy.int32).reshape(-1, 1)
+
     def count(batches: Iterator[Any]) -> list[Any]:
         import numpy
 
@@ -278,8 +284,18 @@ def kept(spark: Any, folder: str) -> dict[str, Any]:
         read.append(len(Path(mark).read_bytes()))
         for number in range(7):  # a server remembers its last five plans; these are others
             _ = spark.range(number + 1).schema
+    chance = sy.read(spark.createDataFrame(people()).selectExpr("user", "rand() AS a"))
+    drawn = chance.blocks_by_unit(["a"], sy.users("user"), thousandths, 1)
+
+    def passed() -> Any:
+        for _ in range(3):
+            drawn.fold(count, [np.array([0])])
+            for number in range(40):  # the server forgets its plan, and draws anew
+                _ = spark.range(number + 1).schema
+
+    drew = said(passed)
     frame = held._blocks._frame  # type: ignore[attr-defined]
-    told = {"rows": found, "read": read, "cached": bool(frame.is_cached)}
+    told = {"rows": found, "read": read, "drew": drew, "cached": bool(frame.is_cached)}
     del held
     return told | {"let go": not frame.is_cached}
 

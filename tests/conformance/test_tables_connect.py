@@ -20,6 +20,7 @@ from conformance.test_questions import asked, kinds_of
 from connect import connect_server
 from steelyard import desk
 from steelyard.tables import _spark_connect as connect
+from steelyard.tables._engine import FAILED
 
 TESTS = Path(__file__).parents[1]
 REFUSED = ["TableError", connect.UNABLE, True]
@@ -70,6 +71,7 @@ def test_rows_laid_aside_are_read_once_and_let_go_of(report: dict[str, Any]) -> 
     assert len(set(told["rows"])) == 1
     assert len(set(told["read"])) == 1, "the first pass reads, and no later one"
     assert (told["cached"], told["let go"]) == (True, True)
+    assert told["drew"] == ["TableError", FAILED, True], "rows that are drawn anew for a later pass are other rows"
 
 
 def test_a_fit_that_the_workers_cannot_run_is_refused_before_a_charge(report: dict[str, Any]) -> None:
