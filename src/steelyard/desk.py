@@ -110,7 +110,7 @@ class Desk:
         ``loss`` is given where the price does not follow from the event alone: validity in nats, or what a plan paid for already.
         """
         naming, cost = self._naming(step), self._price(event) if loss is None else loss
-        if self.workers and self._table.require_workers is not None and self.paid(step) is None:
+        if self.workers and self._table.require_workers is not None and not self._begun(step):
             self._table.require_workers()
             self.workers = False
         self._last = naming
@@ -125,6 +125,11 @@ class Desk:
     def paid(self, step: str = "") -> Charge | None:
         """The charge of a step, if it was made before; costs nothing."""
         return self._account.find(**self._naming(step))
+
+    def _begun(self, step: str) -> bool:
+        """Whether anything is stored for a step; one that was only paid for, by ``reserve`` say, has yet to read rows."""
+        paid = self.paid(step)
+        return paid is not None and bool(paid.standing.answers)
 
     def find(self, step: str) -> Release | None:
         """The stored answer of an earlier step, if there is one; costs nothing."""

@@ -27,7 +27,10 @@ def attempt(action: Callable[[], _T]) -> tuple[_T] | None:
     except BaseException as error:
         interrupt = _interrupt(error)
     if interrupt is not None:
-        raise interrupt  # outside any handler, so that not even __context__ holds a word
+        try:
+            raise interrupt  # outside any handler, so that not even __context__ holds a word
+        finally:
+            del interrupt  # else this frame and its traceback hold each other, and with them whatever the callers hold
     return None
 
 

@@ -167,9 +167,14 @@ def refusals(spark: Any, folder: str) -> dict[str, Any]:
     told["reserved without Python"] = said(lambda: session.reserve(task, key="fit"))
     told["search without Python"] = said(lambda: search.release(session, key="search"))
     told["entries before"] = len(at.history())
+    connect._able.add(spark.session_id)
+    told["reserved before"] = session.reserve(task, key="later").sequence
+    connect._able.clear()  # as in another process, which finds other workers
+    told["answered without Python"] = said(lambda: session.release(task, key="later"))
     session.release(sy.Count(epsilon=1), key="count")  # which needs none
     spark.conf.unset("spark.sql.execution.pyspark.python")
     session.release(task, key="fit")
+    told["answered later"] = session.release(task, key="later").receipt.sequence
     told["entries after"] = len(at.history())
     randomizer = LabelRandomizer(epsilon=1, lower=0, upper=2).fit()
     told["labels"] = said(lambda: randomize_spark(randomizer, frame, f"{folder}/labels", "y", ids="user"))
@@ -198,6 +203,7 @@ def files(spark: Any, folder: str) -> dict[str, Any]:
     told: dict[str, Any] = {}
     given = {"held": held, "parquet": parquet, "filtered": parquet.filter("x > 1"), "computed": spark.range(3)}
     given["cached"] = spark.read.parquet(f"{folder}/by_land").cache()
+    given["renamed"] = parquet.toDF("user", "x", "t", "country")
     for name, frame in given.items():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UncheckedQuery)
@@ -213,6 +219,32 @@ def files(spark: Any, folder: str) -> dict[str, Any]:
     asked = sy.read(parquet).capped_sum(sy.users("user"), Quantity("x"), 0, 10)
     told["braces"] = sy.read(held).where("\"la nd\" <> '{user}' and \"la nd\" <> '2'").count_units(sy.users("user"))
     told["sum"] = [asked, sy.read(held).capped_sum(sy.users("user"), Quantity("x"), 0, 10)]
+    return told
+
+
+def guessed(spark: Any, folder: str) -> dict[str, Any]:
+    """Files whose columns are guessed from rows, asked after a row came that would change the guess; and columns that rows name."""
+    told: dict[str, Any] = {}
+    lines = {"csv": ["user,x", "1,2.5", "2,3"], "json": ['{"user": 1, "x": 2.5}', '{"user": 2, "x": 3}']}
+    for kind, row in (("csv", "3,oops"), ("json", '{"user": 3, "x": "oops"}')):
+        path = Path(f"{folder}/guessed.{kind}")
+        path.write_text("\n".join(lines[kind]))
+        table = sy.read(getattr(spark.read.option("header", True).option("inferSchema", True), kind)(str(path)))
+        path.write_text("\n".join([*lines[kind], row]))
+        for number in range(40):  # the server forgets what it guessed
+            _ = spark.range(number + 1).schema
+        told[kind] = [dict(table.columns), table.stored, table.capped_sum(sy.users("user"), Quantity("x"), 0, 10)]
+    frame = spark.createDataFrame(pa.table({"user": [1, 2], "c": ["1", SECRET]}))
+    numbers = frame.selectExpr("user", "CAST(c AS INT) AS n")
+    pivot = numbers.groupBy("user").pivot("n").count()
+    named = {"pivot": pivot, "pivot of text": frame.groupBy("user").pivot("c").count()}
+    named |= {
+        "crosstab": numbers.crosstab("user", "n"),
+        "transpose": frame.transpose(),
+        "filter": pivot.filter("user > 1"),
+    }
+    told["named"] = {name: said(partial(sy.read, each)) for name, each in named.items()}
+    told["pivot with values"] = list(sy.read(frame.groupBy("user").pivot("c", ["1", "2"]).count()).columns)
     return told
 
 
@@ -235,6 +267,12 @@ def kept(spark: Any, folder: str) -> dict[str, Any]:
 
     held = table.blocks_by_unit(["a"], sy.users("user"), convert, 1)
 
+    def thousandths(batch: Any) -> Any:
+        import numpy
+
+        found = numpy.array(batch.column(0).to_pylist(), dtype=float)
+        return (found * 1000).astype(numpy.int32).reshape(-1, 1)
+
     def count(batches: Iterator[Any]) -> list[Any]:
         import numpy
 
@@ -246,8 +284,18 @@ def kept(spark: Any, folder: str) -> dict[str, Any]:
         read.append(len(Path(mark).read_bytes()))
         for number in range(7):  # a server remembers its last five plans; these are others
             _ = spark.range(number + 1).schema
+    chance = sy.read(spark.createDataFrame(people()).selectExpr("user", "rand() AS a"))
+    drawn = chance.blocks_by_unit(["a"], sy.users("user"), thousandths, 1)
+
+    def passed() -> Any:
+        for _ in range(3):
+            drawn.fold(count, [np.array([0])])
+            for number in range(40):  # the server forgets its plan, and draws anew
+                _ = spark.range(number + 1).schema
+
+    drew = said(passed)
     frame = held._blocks._frame  # type: ignore[attr-defined]
-    told = {"rows": found, "read": read, "cached": bool(frame.is_cached)}
+    told = {"rows": found, "read": read, "drew": drew, "cached": bool(frame.is_cached)}
     del held
     return told | {"let go": not frame.is_cached}
 
@@ -323,6 +371,7 @@ def main() -> None:
         "refusals": lambda: refusals(spark, folder),
         "models": lambda: models(sy.read(people()), sy.read(spark.createDataFrame(people()))),
         "files": lambda: files(spark, folder),
+        "guessed": lambda: guessed(spark, folder),
         "kept": lambda: kept(spark, folder),
         "quiet": lambda: quiet(spark),
         "catalogue": lambda: [table.name for table in spark.catalog.listTables()],

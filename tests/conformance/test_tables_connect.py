@@ -20,6 +20,7 @@ from conformance.test_questions import asked, kinds_of
 from connect import connect_server
 from steelyard import desk
 from steelyard.tables import _spark_connect as connect
+from steelyard.tables._engine import FAILED
 
 TESTS = Path(__file__).parents[1]
 REFUSED = ["TableError", connect.UNABLE, True]
@@ -29,7 +30,8 @@ REFUSED = ["TableError", connect.UNABLE, True]
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the client saw."""
     folder = tmp_path_factory.mktemp("connect")
-    own = {"STEELYARD_HOME": str(folder / "home"), "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
+    own = {"SPARK_CONNECT_LOG_LEVEL": "ERROR"}  # who turns its log on reads in it why a question failed
+    own |= {"STEELYARD_HOME": str(folder / "home"), "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     with connect_server(folder) as made:
         command = [sys.executable, "-m", "conformance.connect_asker", str(folder), made.url, str(made.group)]
@@ -69,14 +71,16 @@ def test_rows_laid_aside_are_read_once_and_let_go_of(report: dict[str, Any]) -> 
     assert len(set(told["rows"])) == 1
     assert len(set(told["read"])) == 1, "the first pass reads, and no later one"
     assert (told["cached"], told["let go"]) == (True, True)
+    assert told["drew"] == ["TableError", FAILED, True], "rows that are drawn anew for a later pass are other rows"
 
 
 def test_a_fit_that_the_workers_cannot_run_is_refused_before_a_charge(report: dict[str, Any]) -> None:
     told = report["refusals"]
-    for name in ("fit without Python", "reserved without Python", "search without Python"):
+    for name in ("fit without Python", "reserved without Python", "search without Python", "answered without Python"):
         assert told[name] == REFUSED
+    assert told["answered later"] == told["reserved before"], "what was paid for and could not be run is not lost"
     assert told["entries before"] == 0
-    assert told["entries after"] == 2, "a count needs no Python there, and a fit is answered once there is some"
+    assert told["entries after"] == 3, "a count needs no Python there, and a fit is answered once there is some"
 
 
 def test_labels_over_the_wire_are_refused_with_what_to_do_and_nothing_is_charged(report: dict[str, Any]) -> None:
@@ -102,8 +106,9 @@ def test_plain_files_and_frames_in_memory_are_stored_and_queries_are_not(report:
     assert {name: told[name]["stored"] for name in ("held", "parquet", "filtered", "computed")} == {
         "held": True, "parquet": True, "filtered": False, "computed": False,
     }  # fmt: skip
-    for name in ("held", "parquet", "filtered", "computed"):
+    for name in ("held", "parquet", "filtered", "computed", "renamed"):
         assert told[name]["warned"] != told[name]["stored"]
+    assert not told["renamed"]["stored"], "which of its columns folders name cannot be told"
     assert (told["sum"], told["braces"]) == ([10, 10], 2)
 
 
@@ -115,9 +120,20 @@ def test_what_folders_name_and_what_one_row_makes_unreadable_cannot_be_asked_for
     assert told["strict"] == [connect.STRICT] * 2
 
 
+def test_what_rows_tell_of_columns_is_asked_once_for_files_and_never_for_a_frame(report: dict[str, Any]) -> None:
+    told = report["guessed"]
+    for kind in ("csv", "json"):
+        assert told[kind] == [{"user": "integer", "x": "float"}, True, 6], (
+            "one row decides nothing after the table was read"
+        )
+    assert set(map(tuple, told["named"].values())) == {("TableError", connect.NAMED, True)}
+    assert told["pivot with values"] == ["user", "1", "2"]
+
+
 def test_no_cell_is_printed_though_pyspark_prints_its_errors(report: dict[str, Any]) -> None:
     assert report["quiet"]["said"] == [["TableError", desk.FAILED, True]] * 2
     assert SECRET not in report["printed"]
+    assert "GRPC Error received" in report["printed"], "PySpark has no log of its wire any more"
     assert TOLD in report["printed"], "PySpark prints nothing any more: what keeps it quiet can go"
 
 

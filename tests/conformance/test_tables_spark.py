@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import random
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +25,7 @@ from steelyard.labels import LabelRandomizer
 from steelyard.privacy import users
 from steelyard.tables import Capped, Quantity, _spark, read
 from steelyard.tables import _plain as plain
+from steelyard.tables._quiet_spark import quiet_spark
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"),
@@ -85,6 +88,56 @@ def test_a_cell_that_spark_cannot_cast_is_not_printed_by_pyspark(spark: Any, pri
     with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
         rows.collect()
     assert "a secret" in printed.getvalue(), "PySpark prints nothing any more: what keeps it quiet can go"
+
+
+@pytest.fixture
+def everything(spark: Any) -> Iterator[StringIO]:
+    """Whatever is logged in this process, to the last detail, by records that do not say their thread."""
+    handler, root = logging.StreamHandler(StringIO()), logging.getLogger()
+    level, threads = root.level, logging.logThreads
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    logging.logThreads = False
+    yield handler.stream
+    logging.logThreads = threads
+    root.setLevel(level)
+    root.removeHandler(handler)
+
+
+def test_no_cell_is_logged_by_the_wire_to_java_nor_where_records_do_not_say_their_thread(
+    spark: Any, printed: StringIO, everything: StringIO
+) -> None:
+    rows = spark.createDataFrame(pa.table({"u": [1], "c": ["a secret"]})).selectExpr("u", "CAST(trim(c) AS INT) AS n")
+    account = sy.open_account(":memory:", "quiet wires", unit=users("u"), epsilon=9)
+    session = sy.Session(read(rows), account)
+    with pytest.raises(TableError, match="The reason is not told"):
+        session.release(sy.Sum("n", epsilon=1, cap=3))
+    assert "a secret" not in printed.getvalue() + everything.getvalue()
+    with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
+        rows.collect()
+    assert "a secret" in printed.getvalue()
+    assert "a secret" in everything.getvalue(), "Py4J logs nothing any more: what keeps it quiet can go"
+
+
+def test_loggers_are_made_once_and_whoever_logs_in_another_thread_is_heard(spark: Any, printed: StringIO) -> None:
+    from pyspark.logger import PySparkLogger
+
+    made = PySparkLogger.getLogger("SQLQueryContextLogger")
+    kinds = list[type]()
+    with quiet_spark():
+        made.warning("of this thread")
+        other = threading.Thread(target=made.warning, args=("of another",))
+        other.start()
+        other.join()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(logging, "setLoggerClass", kinds.append)
+            with quiet_spark():
+                made.warning("within")
+        made.warning("still of this thread")
+    made.warning("after it")
+    assert [json.loads(line)["msg"] for line in printed.getvalue().splitlines()] == ["of another", "after it"]
+    assert kinds == []
+    assert logging.getLoggerClass() is logging.Logger
 
 
 def test_the_catalogue_and_the_settings_are_left_alone(spark: Any) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import signal
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -84,6 +86,32 @@ def test_an_interrupt_is_raised_bare(error: BaseException, kind: type[BaseExcept
     assert "row 17" not in str(raised.value)
     assert raised.value is not error
     assert raised.value.__context__ is None
+
+
+def test_what_an_interrupted_caller_held_is_let_go_of_at_once() -> None:
+    class Rows:
+        """Rows that somebody holds, within and without the attempt."""
+
+    def ask() -> None:
+        rows = Rows()
+        held.append(weakref.ref(rows))
+        attempt(lambda: interrupted(rows))
+
+    def interrupted(rows: Rows) -> None:
+        raise KeyboardInterrupt(rows)
+
+    held: list[weakref.ref[Rows]] = []
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        with suppress(KeyboardInterrupt):
+            ask()
+        with suppress(KeyboardInterrupt):
+            attempt(ask)
+        assert [each() for each in held] == [None, None]
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def test_an_interrupt_that_an_engine_wraps_is_one() -> None:

@@ -156,8 +156,8 @@ def _ibis_stored(table: Any) -> bool:
 
 def _spark_stored(frame: Any) -> bool:
     if is_connect(frame):
-        plan = description(frame)
-        return type(plan).__name__ in SPARK_ROWS or _describes_files(plan)
+        # files under other names are a query: which of their columns folders name could not be told any more
+        return type(description(frame)).__name__ in SPARK_ROWS or _describes_files(frame._plan)
     if not is_frame(frame):
         return False
     plan = frame._jdf.queryExecution().analyzed()

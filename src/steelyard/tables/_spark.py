@@ -48,7 +48,8 @@ def spark_frame(where: str, place: str) -> Any:
         session = builder.remote(where).getOrCreate()  # a server has settings of its own
     else:
         session = builder.master(where).appName("steelyard").config("spark.ui.enabled", "false").getOrCreate()
-    found = attempt(lambda: _known(session.read.parquet(place) if "/" in place else session.table(place)))
+    with quiet_spark():
+        found = attempt(lambda: _known(session.read.parquet(place) if "/" in place else session.table(place)))
     if found is None:
         raise TableError(f"Spark at {where} finds no {'Parquet files' if '/' in place else 'table'} at {place}.")
     return found[0]
@@ -204,6 +205,8 @@ def read_spark(frame: Any, *, stored: bool) -> Table:
     if not is_frame(frame):
         raise TableError(f"a Spark {type(frame).__name__} is not a table; give a DataFrame.")
     remote = is_connect(frame)
+    if remote:
+        connect.check_description(frame)
     if connect.told(lambda: frame.isStreaming) if remote else frame.isStreaming:
         raise TableError("a streaming Spark DataFrame never ends; give a batch one.")
     load_dialect()
@@ -211,7 +214,7 @@ def read_spark(frame: Any, *, stored: bool) -> Table:
 
     if remote:
         connect.check_sound(frame.sparkSession)
-        connect.check_lenient(frame)
+        frame = connect.pinned(frame)
     else:
         soundness.once("Spark", lambda: soundness.spark_passes(frame.sparkSession))
     check_names(connect.told(lambda: frame.columns) if remote else frame.columns)

@@ -5,13 +5,14 @@ question, and the session's catalogue holds nothing of ours. There is no Java to
 description, as far as that goes, and by the files that the server would read. The server's workers have a Python of their own; whether it
 can run what is sent to it is tried on made-up rows before anything is paid for.
 Law: only schemas, names of files and made-up values are asked for here, so nothing said here depends on a row. Even a plan is not
-asked for: to make one, Spark's optimizer computes on rows in memory, and one that cannot be cast is an error.
+asked for: to make one, Spark's optimizer computes on rows in memory, and one that cannot be cast is an error. Nor is the schema of a frame
+whose columns are named by its rows.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,6 +23,10 @@ from steelyard.tables._quiet_spark import quiet_spark
 
 T = TypeVar("T")
 STRICT = "the files are read with mode FAILFAST, in which one row decides a failure; read them with PERMISSIVE."
+NAMED = (
+    "the rows of this frame name its columns, and the Spark Connect server would read them to tell those, before anything is paid for. Give a "
+    'pivot its values, as in pivot("land", ["fr", "de"]); what crosstab and transpose make cannot be asked.'
+)
 UNTOLD = (
     "the Spark Connect server does not answer, or cannot tell the columns of this frame; nothing was read. Ask it for frame.schema to see "
     "why. steelyard needs a server of Spark 4.0."
@@ -29,9 +34,14 @@ UNTOLD = (
 UNABLE = (
     "the workers of this Spark Connect server do not answer, or cannot run what this task sends them. Install this version of steelyard, with NumPy and Arrow, for the server's "
     "Python (PYSPARK_PYTHON), which must be of the same version as the one here; or read the rows from files on this machine. Sums, counts, means, "
-    "quantiles and whatever else is asked in SQL need no Python there. Nothing was charged."
+    "quantiles and whatever else is asked in SQL need no Python there. Nothing was charged for it just now, and a charge that was made before still stands to be answered."
 )
 _OPTION = "steelyard"
+_BY_ROWS = {"StatCrosstab", "Transpose", "StatCov", "StatCorr", "StatApproxQuantile"}
+"""What a server computes on rows as it analyses a frame."""
+_SOURCES = {"DataSource", "NamedTable"}
+"""What a description reads: files, other systems' tables, and tables by name, each with its options."""
+_GUESSED = {"csv", "json", "xml"}
 _able: set[str] = set()
 
 
@@ -52,12 +62,27 @@ def asked(session: Any, sql: str, shown: Mapping[str, Any]) -> Any:
     return session.sql(text, **shown)
 
 
-def check_lenient(frame: Any) -> None:
-    """Refuse files that a single row makes unreadable, wherever the frame's own description says so."""
-    for source in _sources(frame):
-        for name, value in source.options.items():
-            if name.casefold() == "mode" and value.upper() == "FAILFAST":
-                raise TableError(STRICT)
+def check_description(frame: Any) -> None:
+    """Refuse, before the server is asked anything of it, what a single row makes unreadable, and columns that rows name."""
+    for message in _messages(frame):
+        kind = message.DESCRIPTOR.name
+        if kind in _BY_ROWS or (kind == "Pivot" and not message.values):
+            raise TableError(NAMED)
+        if kind in _SOURCES and any(_strict(*option) for option in message.options.items()):
+            raise TableError(STRICT)
+
+
+def _strict(option: str, value: str) -> bool:
+    return option.casefold() == "mode" and value.upper() == "FAILFAST"
+
+
+def pinned(frame: Any) -> Any:
+    """The same files with the columns that they are told to have now: else the server guesses them from the rows for every question."""
+    plan = frame._plan
+    if type(plan).__name__ != "DataSource" or plan._format not in _GUESSED or plan._schema:
+        return frame
+    schema = told(lambda: frame.schema.json())
+    return _read(frame.sparkSession, plan._format, schema, plan._options, plan._paths, [])
 
 
 def by_folders(frame: Any) -> set[str]:
@@ -66,20 +91,19 @@ def by_folders(frame: Any) -> set[str]:
     Only the plain files are asked about. Of the frame as it is the server would tell by its optimizer, which computes on rows that lie in memory.
     """
     named = set()
-    for source in _sources(frame):
+    for source in _messages(frame):
         if source.DESCRIPTOR.name == "DataSource":
             for path in told(partial(_files_of, source, frame.sparkSession)):
                 named |= {name.casefold() for name in _names(path)}
     return named
 
 
-def _sources(frame: Any) -> Iterator[Any]:
-    """What a description reads: files, other systems' tables, and tables by name, each with its options."""
+def _messages(frame: Any) -> Iterator[Any]:
+    """All parts of a description."""
     waiting = [frame._plan.to_proto(frame.sparkSession.client)]
     while waiting:
         message = waiting.pop()
-        if message.DESCRIPTOR.name in ("DataSource", "NamedTable"):
-            yield message
+        yield message
         for field, value in message.ListFields():
             if field.message_type is not None:
                 mapped = field.message_type.GetOptions().map_entry
@@ -89,12 +113,23 @@ def _sources(frame: Any) -> Iterator[Any]:
 
 def _files_of(source: Any, session: Any) -> list[str]:
     """The files of one source, under an option that nobody set: one that was cached would not tell."""
+    options = {**source.options, _OPTION: secrets.token_hex(8)}
+    asked = _read(session, source.format or None, source.schema or None, options, source.paths, source.predicates)
+    return list(asked.inputFiles())
+
+
+def _read(
+    session: Any,
+    kind: str | None,
+    schema: str | None,
+    options: Mapping[str, str],
+    paths: Iterable[str],
+    predicates: Iterable[str],
+) -> Any:
     from pyspark.sql.connect.dataframe import DataFrame
     from pyspark.sql.connect.plan import DataSource
 
-    options = {**source.options, _OPTION: secrets.token_hex(8)}
-    asked = DataSource(source.format or None, source.schema or None, options, [*source.paths], [*source.predicates])
-    return list(DataFrame(asked, session).inputFiles())
+    return DataFrame(DataSource(kind, schema, dict(options), [*paths], [*predicates]), session)
 
 
 def _names(path: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from steelyard.errors import TableError
 from steelyard.interrupts import attempt
 from steelyard.tables._folding import Step, added, read_back, widened, written
 from steelyard.tables._quiet_spark import quiet_spark
@@ -161,10 +162,15 @@ def beginnings(owners: Any, last: Any) -> tuple[Any, Any]:
 
 
 class SparkBlocks:
-    """Blocks on Spark's workers: the rows of a unit are in one partition, one after another."""
+    """Blocks on Spark's workers: the rows of a unit are in one partition, one after another.
+
+    What is kept may be lost and is then made anew, of a frame that need not read the same twice; and a Connect server, which analyses
+    a query anew, may not find what it keeps. So every pass tells a mark of the rows that it saw, and fails at others than the first saw.
+    """
 
     def __init__(self, question: Any, whose: str | None, convert: Convert) -> None:
         self.aside = list[Any]()
+        self._mark: int | None = None
         place = None if whose is None else question.columns.index(whose)
         ordered = question if whose is None else question.repartition(question[whose]).sortWithinPartitions(whose)
         self._frame = ordered.mapInArrow(lambda batches: _packed(batches, convert, place), "block binary, width int")
@@ -184,15 +190,61 @@ class SparkBlocks:
         def partition(batches: Iterator[Any]) -> Iterator[Any]:
             import pyarrow
 
-            text = written(added(zero, [step(_unpacked(batches))]))
-            yield pyarrow.RecordBatch.from_pydict({"sums": pyarrow.array([text])})
+            seen = MarkedBlocks(_unpacked(batches))
+            text = written(added(zero, [step(seen)]))
+            marks = pyarrow.array([str(seen.mark())])
+            yield pyarrow.RecordBatch.from_pydict({"sums": pyarrow.array([text]), "mark": marks})
 
         with quiet_spark():
-            texts = self._frame.mapInArrow(partition, "sums string").collect()
-        return added(start, (read_back(row[0]) for row in texts))
+            found = self._frame.mapInArrow(partition, "sums string, mark string").collect()
+        mark = sum(int(row[1]) for row in found) % _MARKS
+        if self._mark not in (None, mark):
+            raise TableError("the rows changed while they were kept")
+        self._mark = mark
+        return added(start, (read_back(row[0]) for row in found))
 
     def __del__(self) -> None:
-        attempt(lambda: self._frame.unpersist())
+        attempt(self._let_go)
+
+    def _let_go(self) -> None:
+        with quiet_spark():  # a wire may print the plan
+            self._frame.unpersist()
+
+
+_MARKS = 1 << 64
+
+
+class MarkedBlocks:
+    """Blocks as they are passed over, and a mark of their rows, whatever the order of these and wherever a block ends."""
+
+    def __init__(self, blocks: Iterator[Block]) -> None:
+        self._blocks, self._sum = blocks, 0
+
+    def __iter__(self) -> Iterator[Block]:
+        return self
+
+    def __next__(self) -> Block:
+        rows, first = next(self._blocks)
+        self._sum += _mark_of(rows)
+        return rows, first
+
+    def mark(self) -> int:
+        """The mark of all rows, those included that nobody asked for."""
+        for _ in self:
+            pass
+        return self._sum % _MARKS
+
+
+def _mark_of(rows: Any) -> int:
+    """The sum of a digest of each row, modulo 2^64; equal columns count as different ones, and a row of zeros counts too."""
+    import numpy as np
+
+    weights = np.arange(1, 2 * rows.shape[1] + 1, 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    weights = (weights ^ (weights >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    digest = rows.astype(np.uint64) @ (weights | np.uint64(1)) + np.uint64(0x94D049BB133111EB)
+    digest = (digest ^ (digest >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    digest = (digest ^ (digest >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return int((digest ^ (digest >> np.uint64(31))).sum(dtype=np.uint64))
 
 
 def _disk_only() -> Any:
