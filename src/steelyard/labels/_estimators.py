@@ -112,7 +112,7 @@ def _settings(thing: Any, name: str = "", depth: int = 8) -> Iterator[tuple[str,
         for key, value in thing.items():
             yield from _settings(value, str(key).rpartition("__")[2], depth - 1)
     elif depth and isinstance(thing, _SEVERAL):
-        for value in islice(thing, _MOST):
+        for value in _few(thing):
             yield from _settings(value, name, depth - 1)
     elif depth and hasattr(thing, "get_params") and not isinstance(thing, type):
         for key, value in {**_attributes(thing), **thing.get_params(deep=False)}.items():
@@ -121,13 +121,18 @@ def _settings(thing: Any, name: str = "", depth: int = 8) -> Iterator[tuple[str,
             yield from _settings(candidate, "", depth - 1)
 
 
+def _few(values: Any) -> Iterator[Any]:
+    """The first values of a list or an array, which may have no dimension and is then one value."""
+    return islice(np.atleast_1d(values) if isinstance(values, np.ndarray) else values, _MOST)
+
+
 def _candidates(search: Any) -> Iterator[Any]:
     """What a search makes of its estimator, by one value of its grids at a time."""
     estimator = getattr(search, "estimator", None)
     given = [getattr(search, name, None) for name in ("param_grid", "param_distributions")]
     grids = [grid for each in given for grid in (each if isinstance(each, list | tuple) else [each])]
     for key, values in ((key, values) for grid in grids if isinstance(grid, Mapping) for key, values in grid.items()):
-        for value in islice(values, _MOST) if isinstance(values, _SEVERAL) else []:
+        for value in _few(values) if isinstance(values, _SEVERAL) else []:
             try:
                 yield clone(estimator).set_params(**{key: value})
             except Exception:  # the rehearsal will tell

@@ -414,3 +414,8 @@ def test_a_classifier_is_sent_to_the_one_that_learns_classes() -> None:
     with pytest.raises(InvalidTask, match="LabelPrivateClassifier learns classes"):
         model.fit([[0.0], [1.0]] * 20, [0, 1] * 20)
     assert account.spent.amount == 0
+
+
+def test_a_setting_that_is_an_array_of_no_dimension_is_a_setting() -> None:
+    model = LabelPrivateRegressor(Ridge(alpha=np.array(1.0)), epsilon=1, lower=0, upper=10)
+    assert model.fit(np.random.default_rng(1).random((200, 2)), np.arange(200) % 10).noisy_.shape == (200,)
